@@ -24,7 +24,7 @@ import httpx2 as httpx
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.live.clients import anthropic_answers
+from foldmark.live.clients.answers import written_message
 from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import Sessions
 from foldmark.log import Log
@@ -32,7 +32,7 @@ from foldmark.log import Log
 MESSAGES, OPERATIONS, PAIRS = 2000, 50, 60
 HEADERS = {"x-api-key": "none", "x-claude-code-session-id": "bbbbbbbb-0000"}
 LONG = 64 << 20
-_ANSWER = anthropic_answers.written_answer("Done.", "msg_1", "claude-sonnet-4-6", stream=True)[1]
+_ANSWER = written_message("Done.", "msg_1", "claude-sonnet-4-6", stream=True)[1]
 
 
 class Provider(BaseHTTPRequestHandler):

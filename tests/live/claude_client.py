@@ -14,7 +14,7 @@ from running import Running
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
-from foldmark.live.clients import anthropic_answers
+from foldmark.live.clients.answers import message_in
 from foldmark.log import Agent
 
 KEY = "sk-planted-0c9d2e"
@@ -65,7 +65,7 @@ class Client:
             f"{self.url}/v1/messages", headers={**headers, "x-claude-code-session-id": self.session}, content=content
         )
         assert came.status_code == 200, came.text
-        return list(anthropic_answers.streamed_message(came.content)["content"])
+        return list(message_in(came.content)["content"])
 
 
 class Model:

@@ -10,7 +10,7 @@ from codex_wire import CodexWire
 from plan import Answer, Reply, Say, Think, Use
 from running import Running
 
-from foldmark.live.clients import openai_answers
+from foldmark.live.clients.answers import response_in
 from foldmark.log import Agent
 
 TOOL = {"type": "function", "name": "Read", "parameters": {"type": "object", "properties": {}}}
@@ -59,7 +59,7 @@ class Client:
         content = json.dumps({**body, "input": items, "tools": self.tools}, separators=(",", ":")).encode()
         came = httpx.post(f"{self.url}/v1/responses", headers=headers, content=content)
         assert came.status_code == 200, came.text
-        answer = openai_answers.streamed_response(came.content)["output"]
+        answer = response_in(came.content)["output"]
         return [{"status": "completed", **item, ADDED: {"turn_id": "t"}} for item in answer]
 
 

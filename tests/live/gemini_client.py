@@ -11,7 +11,8 @@ from plan import Answer, Http, Reply, Say, Think, Use
 from running import Running
 from wire_gemini import GeminiWire
 
-from foldmark.live.clients.gemini_answers import read_answer
+from foldmark.dialects.gemini.contents import first_candidate, parts_of
+from foldmark.live.clients.answers import contents_in
 from foldmark.live.sessions import Sessions
 from foldmark.log import Agent
 
@@ -76,9 +77,8 @@ class Client:
         """Ask, and return the parts of the answer that go back."""
         body = {"contents": contents, "tools": [{"functionDeclarations": [{"name": name} for name in self.functions]}]}
         came = self.post("streamGenerateContent?alt=sse", {**body, **more})
-        answer = read_answer(came)
-        assert answer is not None
-        return [part for part in answer.parts if not part.get("thought")]
+        answer = contents_in(came)
+        return [part for part in parts_of(first_candidate(answer)) if not part.get("thought")]
 
     def aside(self, contents: list[Content], **more: Any) -> str:
         """Ask something beside the conversation, as JSON."""

@@ -347,7 +347,7 @@ async def _streamed(chunks: Sequence[dict[str, Any]], request: Request) -> list[
         for chunk in chunks:
             yield chunk
 
-    return [piece async for piece in streamed(come(), ResponseReader(request), request)]
+    return [piece async for piece in streamed(come(), ResponseReader(request.bytes), request)]
 
 
 def chunks_of(message: dict[str, Any]) -> list[dict[str, Any]]:

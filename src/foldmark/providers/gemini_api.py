@@ -60,7 +60,7 @@ class _Gemini:
     def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer to a request; closing the iterator ends the request. Raises ProviderError."""
         events = self._server.events(f"{self._name}:streamGenerateContent?alt=sse", request.body)
-        return streamed(events, ResponseReader(request), request)
+        return streamed(events, ResponseReader(request.bytes), request)
 
     async def count(self, request: Request) -> int:
         """Return the tokens of a request as the API counts them, system and tools included. Raises ProviderError."""

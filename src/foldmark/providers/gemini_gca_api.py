@@ -59,7 +59,7 @@ class _CodeAssist:
             "user_prompt_id": blake2b(request.bytes, digest_size=16).hexdigest(),
         }
         events = server.events("v1internal:streamGenerateContent?alt=sse", body)
-        async with aclosing(streamed(events, ResponseReader(request, unwrapped), request)) as pieces:
+        async with aclosing(streamed(events, ResponseReader(request.bytes, unwrapped), request)) as pieces:
             async for piece in pieces:
                 yield piece
 

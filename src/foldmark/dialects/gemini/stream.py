@@ -8,20 +8,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.core.errors import ProviderError
-from foldmark.core.request import Piece, Request, Stopped, Thought, ToolCall
+from foldmark.core.request import Piece, Stopped, Thought, ToolCall
 from foldmark.dialects.bodies import Json, as_object, as_text, objects_in
 from foldmark.dialects.errors import brief, broken_off, not_understood, overflow, refused, retry_after, seconds
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 
 
 class ResponseReader:
-    """Reads the streamed answer to `request`; `response_in` gives the GenerateContentResponse of a chunk."""
+    """Reads the streamed answer to a `request`, which its bytes identify; `response_in` gives the
+    GenerateContentResponse of a chunk, and `whole` is the response so far."""
 
     over = False
 
-    def __init__(self, request: Request, response_in: Callable[[Json], Json] = dict) -> None:
+    def __init__(self, request: bytes, response_in: Callable[[Json], Json] = dict) -> None:
         self._request, self._response_in = request, response_in
-        self._whole: Json = {}
+        self.whole: Json = {}
 
     def add(self, event: Json) -> Iterator[str | Thought]:
         """Take a chunk, in which later words replace earlier ones and parts add up; yield its text."""
@@ -29,10 +30,10 @@ class ResponseReader:
         candidate = first_candidate(chunk)
         parts = parts_of(candidate)
         if candidate:
-            gathered = self._whole.setdefault("candidates", [{"content": {"parts": []}}])[0]
+            gathered = self.whole.setdefault("candidates", [{"content": {"parts": []}}])[0]
             gathered["content"]["parts"] += parts
             gathered.update({key: value for key, value in candidate.items() if key != "content"})
-        self._whole.update({key: value for key, value in chunk.items() if key != "candidates"})
+        self.whole.update({key: value for key, value in chunk.items() if key != "candidates"})
         for part in parts:
             if new := as_text(part.get("text")):
                 yield Thought(new) if part.get("thought") is True else new
@@ -40,7 +41,7 @@ class ResponseReader:
     def pieces(self) -> Iterator[Piece]:
         """Yield the pieces of the whole. A call without an id of its own gets one: its place in the answer to this very
         request."""
-        found = parse(self._whole)
+        found = parse(self.whole)
         if not any(isinstance(piece, Stopped) for piece in found):
             raise broken_off("Gemini")
         taken: set[str] = set()
@@ -48,7 +49,7 @@ class ResponseReader:
             if isinstance(piece, ToolCall):
                 if not piece.call_id or piece.call_id in taken:
                     place = f"\0{len(taken)}".encode()
-                    digest = blake2b(self._request.bytes + place, digest_size=12).hexdigest()
+                    digest = blake2b(self._request + place, digest_size=12).hexdigest()
                     piece = replace(piece, call_id=f"call_{digest}")
                 taken.add(piece.call_id)
             if not isinstance(piece, str):

@@ -1,29 +1,28 @@
 """Anthropic's Messages API, as Claude Code and other programs speak it [SPEC 5.7]. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
-from foldmark.live.clients import anthropic_answers
+from foldmark.dialects.anthropic.messages import parse
+from foldmark.live.clients import answers
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
-    ClientDialect,
     ClientMessage,
     ClientRequest,
     RequestHead,
-    SentMessage,
-    TypedPrompt,
+    RoleClient,
+    RoleMessage,
     decoded,
     key_of,
     plain,
-    without_surrogates,
 )
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
@@ -47,16 +46,16 @@ class _Body(ClientBody):
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class _Message(Struct):
-    role: str
+class _Message(RoleMessage):
     content: Raw
 
 
-class AnthropicClient(ClientDialect):
+class AnthropicClient(RoleClient):
     """Requests and answers of `/v1/messages`."""
 
     name = "anthropic"
-    body = _Body
+    body, message = _Body, _Message
+    member, model, injected = b"content", "assistant", _INJECTED
     opening = b'{"role":"user","content":[{"type":"text","text":"[Earlier messages were left out.]"}]}'
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
 
@@ -75,36 +74,23 @@ class AnthropicClient(ClientDialect):
 
     def read(self, raw: bytes) -> ClientMessage:
         bare = _MARK.sub(b"", raw) if b'"cache_control"' in raw else raw
-        message = _decode(bare)
-        blocks = _blocks_of(bytes(message.content))
-        found = [decoded(block) for block in blocks] if message.role in ("assistant", "user") else []
+        role, blocks = self.split(bare)
+        found = [decoded(block) for block in blocks] if role in ("assistant", "user") else []
         calls = tuple(str(each.get("id")) for each in found if each.get("type") == "tool_use")
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         thinks = any(map(self.is_thinking, found))
-        key = _answer_key(found) if message.role == "assistant" else key_of(message.role, blocks)
-        return ClientMessage(message.role, blocks, key, calls, results, thinks)
+        key = _answer_key(found) if role == "assistant" else key_of(role, blocks)
+        return ClientMessage(role, blocks, key, calls, results, thinks)
 
-    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
-        return _blocks_of(bytes(_decode(raw).content))
-
-    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
-        return _written(_decode(raw).role, blocks)
+    def blocks_of(self, content: Raw) -> tuple[bytes, ...]:
+        if bytes(content)[:1] == b'"':
+            return (b'{"type":"text","text":' + bytes(content) + b"}",)
+        return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
         if message.role not in ("user", "assistant"):
             return [None for _ in message.blocks]
         return [_part(message.role, decoded(block), None) for block in message.blocks]
-
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        # Prompts that were not answered stand in front of the last one, as blocks of the same message.
-        for at in range(len(message.blocks) - 1, -1, -1):
-            block = decoded(message.blocks[at])
-            text = block.get("text") if message.role == "user" and block.get("type") == "text" else None
-            if not isinstance(text, str):
-                return None
-            if not _INJECTED.match(text):
-                return TypedPrompt(at, text.strip())
-        return None
 
     def announces(self, block: bytes) -> bool:
         return str(decoded(block).get("text", "")).startswith("<command-message>fm</command-message>")
@@ -133,57 +119,32 @@ class AnthropicClient(ClientDialect):
         return found[-1].strip(b", \n\t") if found else None
 
     def marked(self, raw: bytes, mark: bytes) -> bytes | None:
-        message = msgspec.json.decode(raw, type=_Message)
-        blocks = list(_blocks_of(bytes(message.content)))
-        kind = decoded(blocks[-1]).get("type") if blocks else None
-        if kind in (None, *THOUGHTS) or b'"cache_control"' in blocks[-1] or message.role not in ("user", "assistant"):
+        role, blocks = self.split(raw)
+        last = blocks[-1] if blocks else b"{}"
+        kind = decoded(last).get("type")
+        if kind in (None, *THOUGHTS) or b'"cache_control"' in last or role not in ("user", "assistant"):
             return None
-        blocks[-1] = blocks[-1][:-1] + b"," + mark + b"}"
-        return _written(message.role, blocks)
+        return self.written(role, (*blocks[:-1], last[:-1] + b"," + mark + b"}"))
 
-    def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
-        # Roles alternate. A message of the role system does not part neighbours of one role: it stays behind the user's
-        # message that it was added to.
-        joined: list[bytes] = []
-        before, last = "", 0
-        for raw, message in found:
-            if message.role == "system":
-                joined.append(raw)
-            elif message.role == before:
-                joined[last] = _written(before, (*self.blocks(joined[last]), *self.blocks(raw)))
-            else:
-                before, last = message.role, len(joined)
-                joined.append(raw)
-        return joined
-
-    def messages_of(self, events: Iterable[Event]) -> list[bytes]:
+    def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         # Thinking is left out: it was bound to what stood before it then.
-        found: list[tuple[str, list[dict[str, Any]]]] = []
-        for event in events:
-            if event.kind == "tool_call":
-                role, blocks = "assistant", [call_block(event, event.call_id or "")]
-            elif event.kind == "tool_result":
-                role, blocks = "user", [result_block(event, event.call_id or "")]
-            else:
-                role = "assistant" if event.kind in ("assistant", "summary") else "user"
-                blocks = [block for block in message_blocks(event) if not self.is_thinking(block)]
-            if blocks and found and found[-1][0] == role:
-                found[-1][1].extend(blocks)
-            elif blocks:
-                found.append((role, blocks))
-        return [_written(role, map(msgspec.json.encode, blocks)) for role, blocks in found]
+        if event.kind == "tool_call":
+            return [call_block(event, event.call_id or "")]
+        if event.kind == "tool_result":
+            return [result_block(event, event.call_id or "")]
+        return [block for block in message_blocks(event) if not self.is_thinking(block)]
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = anthropic_answers.read_answer(body, streamed=streamed)
+        found = answers.read_answer(lambda: answers.message_in(body, streamed=streamed), parse)
         if found is None:
             return None
-        content = found.content
-        parts = [_part("assistant", block, found.id) for block in content]
-        return ClientAnswer(_answer_key(content), parts, found.model, found.usage, found.stopped)
+        message, content = found.body, found.body["content"]
+        parts = [_part("assistant", block, message.get("id")) for block in content]
+        return ClientAnswer(_answer_key(content), parts, str(message.get("model", "")), found.usage, found.stopped)
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         id = "msg_foldmark_" + key_of("answer", [text.encode("utf-8", "replace")])[:12]
-        return anthropic_answers.written_answer(text, id, request.head.model, stream=request.head.stream)
+        return answers.written_message(text, id, request.head.model, stream=request.head.stream)
 
     def reply_key(self, text: str) -> str:
         return _answer_key([{"type": "text", "text": text}])
@@ -213,25 +174,6 @@ def _session(metadata: Mapping[str, Any]) -> str:
         return ""
     found = about.get("session_id") if isinstance(about, dict) else None
     return found if isinstance(found, str) else ""
-
-
-def _decode(raw: bytes) -> _Message:
-    try:
-        return msgspec.json.decode(raw, type=_Message)
-    except msgspec.DecodeError:
-        return msgspec.json.decode(without_surrogates(raw), type=_Message)
-
-
-def _blocks_of(content: bytes) -> tuple[bytes, ...]:
-    """Return the blocks of a message's content as JSON."""
-    if content[:1] == b'"':
-        return (b'{"type":"text","text":' + content + b"}",)
-    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
-
-
-def _written(role: str, blocks: Iterable[bytes]) -> bytes:
-    """Return a message with these blocks."""
-    return b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}"
 
 
 def _part(role: str, block: Any, response: Any) -> Part | None:

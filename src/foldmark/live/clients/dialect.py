@@ -7,7 +7,7 @@ changes from request to request without changing the message. An answer and its 
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
@@ -271,6 +271,90 @@ class ClientDialect(ABC):
         """Return target and body of a question of Foldmark's own to the model of a client's session."""
 
 
+class RoleClient(ClientDialect):
+    """A wire whose messages have a role and a list of blocks, and on which the roles alternate.
+
+    `message` is the type of a message. `member` is the name of its blocks on the wire, `model` that of the model's
+    role. `injected` matches the beginning of a text that the client wrote itself.
+    """
+
+    message: ClassVar[type["RoleMessage"]]
+    member: ClassVar[bytes]
+    model: ClassVar[str]
+    injected: ClassVar[re.Pattern[str]]
+
+    @abstractmethod
+    def blocks_of(self, content: Any) -> tuple[bytes, ...]:
+        """Return the blocks in the content of a message as JSON."""
+
+    @abstractmethod
+    def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the blocks of an event, without thinking; `before` are those of the same message before it."""
+
+    def split(self, raw: bytes) -> tuple[str, tuple[bytes, ...]]:
+        """Return the role and the blocks of a message."""
+        try:
+            message = msgspec.json.decode(raw, type=self.message)
+        except msgspec.DecodeError:
+            message = msgspec.json.decode(without_surrogates(raw), type=self.message)
+        return message.role, self.blocks_of(message.content)
+
+    def written(self, role: str, blocks: Iterable[bytes]) -> bytes:
+        """Return a message with these blocks."""
+        return b'{"role":"' + role.encode() + b'","' + self.member + b'":[' + b",".join(blocks) + b"]}"
+
+    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
+        return self.split(raw)[1]
+
+    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        return self.written(self.split(raw)[0], blocks)
+
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
+        # Prompts that were not answered stand in front of the last one, as blocks of the same message.
+        for at in range(len(message.blocks) - 1, -1, -1):
+            block = decoded(message.blocks[at])
+            text = block.get("text")
+            if message.role != "user" or block.get("type", "text") != "text" or not isinstance(text, str):
+                return None
+            if not self.injected.match(text):
+                return TypedPrompt(at, text.strip())
+        return None
+
+    def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
+        # A message of the role system does not part neighbours of one role: it stays behind the user's message that it
+        # was added to.
+        joined: list[bytes] = []
+        before, last = "", 0
+        for raw, message in found:
+            if message.role == "system":
+                joined.append(raw)
+            elif message.role == before:
+                joined[last] = self.rewritten(raw, (*self.blocks(joined[last]), *self.blocks(raw)))
+            else:
+                before, last = message.role, len(joined)
+                joined.append(raw)
+        return joined
+
+    def messages_of(self, events: Iterable[Event]) -> list[bytes]:
+        found: list[tuple[str, list[dict[str, Any]]]] = []
+        for event in events:
+            role = self.model if event.kind in ("assistant", "summary", "tool_call") else "user"
+            before = found[-1][1] if found and found[-1][0] == role else []
+            blocks = self.blocks_for(event, before)
+            if blocks and not before:
+                found.append((role, blocks))
+            else:
+                before.extend(blocks)
+        return [self.written(role, map(msgspec.json.encode, blocks)) for role, blocks in found]
+
+
+class RoleMessage(Struct):
+    """The members of such a message that are read. `content` has the name that it has on the wire."""
+
+    role: str
+    content: Any
+
+
 def key_of(role: str, blocks: Iterable[bytes]) -> str:
     """Return the key of a message with these blocks."""
     return blake2b(role.encode() + b"\0" + b"\n".join(blocks), digest_size=16).hexdigest()
@@ -283,13 +367,6 @@ def decoded(block: bytes) -> dict[str, Any]:
     except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
         found = lenient_json.decode(block)
     return found if isinstance(found, dict) else {}
-
-
-def event_data(body: bytes) -> Iterator[bytes]:
-    """Yield the data of each event of a stream (`text/event-stream`) that has any."""
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        if data := b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")):
-            yield data
 
 
 def without_surrogates(text: bytes) -> bytes:

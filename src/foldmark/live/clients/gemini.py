@@ -18,22 +18,20 @@ from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request
-from foldmark.dialects.gemini.contents import UNSIGNED
-from foldmark.live.clients import gemini_answers
+from foldmark.dialects.gemini.contents import UNSIGNED, first_candidate, parse, parts_of
+from foldmark.live.clients import answers
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
-    ClientDialect,
     ClientMessage,
     ClientRequest,
     RequestHead,
-    SentMessage,
-    TypedPrompt,
+    RoleClient,
+    RoleMessage,
     UnpairedError,
     decoded,
     key_of,
     plain,
-    without_surrogates,
 )
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
@@ -75,16 +73,17 @@ class _Body(ClientBody):
     generation: _Generation = msgspec.field(name="generationConfig", default_factory=_Generation)
 
 
-class _Message(Struct):
-    parts: list[Raw]
+class _Message(RoleMessage, kw_only=True):
+    content: list[Raw] = msgspec.field(name="parts")
     role: str = "user"
 
 
-class GeminiClient(ClientDialect):
+class GeminiClient(RoleClient):
     """Requests and answers of `/v1beta/models/MODEL:generateContent` and `:streamGenerateContent`."""
 
     name = "gemini"
-    body = _Body
+    body, message = _Body, _Message
+    member, model, injected = b"parts", "model", _INJECTED
     opening = b'{"role":"user","parts":[{"text":"[Earlier messages were left out.]"}]}'
     credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
 
@@ -109,8 +108,8 @@ class GeminiClient(ClientDialect):
         )
 
     def read(self, raw: bytes) -> ClientMessage:
-        message = _decode(raw)
-        model, blocks = message.role == "model", _blocks_of(message)
+        role, blocks = self.split(raw)
+        model = role == self.model
         found = [decoded(block) for block in blocks]
         calls = tuple(_ids(found, "functionCall")) if model else ()
         results = () if model else tuple(_ids(found, "functionResponse"))
@@ -123,11 +122,21 @@ class GeminiClient(ClientDialect):
         key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
         return ClientMessage("user", blocks, key, calls, results)
 
-    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
-        return _blocks_of(_decode(raw))
-
-    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
-        return _written(_decode(raw).role, blocks)
+    def blocks_of(self, content: list[Raw]) -> tuple[bytes, ...]:
+        # A session that Gemini CLI 0.61 resumes repeats each response of a message: a repeated one is left out.
+        blocks = tuple(map(bytes, content))
+        if sum(b'"functionResponse"' in block for block in blocks) < 2:
+            return blocks
+        kept, known = list[bytes](), set[tuple[str, str]]()
+        for block in blocks:
+            response = decoded(block).get("functionResponse")
+            if isinstance(response, dict) and response.get("id"):
+                named = str(response.get("name")), str(response["id"])
+                if named in known:
+                    continue
+                known.add(named)
+            kept.append(block)
+        return tuple(kept)
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
         found = [decoded(block) for block in message.blocks]
@@ -135,16 +144,6 @@ class GeminiClient(ClientDialect):
             return _said(found, message.calls)
         results = iter(message.results)
         return [_given(block, results) for block in found]
-
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        for at in range(len(message.blocks) - 1, -1, -1):
-            block = decoded(message.blocks[at])
-            text = block.get("text")
-            if message.role != "user" or not isinstance(text, str):
-                return None
-            if not _injected(block):
-                return TypedPrompt(at, text.strip())
-        return None
 
     def is_compacted(self, message: ClientMessage) -> bool:
         return any(_COMPACTED in str(decoded(block).get("text", "")) for block in message.blocks)
@@ -163,18 +162,6 @@ class GeminiClient(ClientDialect):
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
         return block.get("thought") is True
 
-    def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
-        joined: list[bytes] = []
-        before = ""
-        for raw, message in found:
-            if message.role == before:
-                role = "model" if before == "assistant" else "user"
-                joined[-1] = _written(role, (*self.blocks(joined[-1]), *self.blocks(raw)))
-            else:
-                before = message.role
-                joined.append(raw)
-        return joined
-
     def check(self, messages: Iterable[ClientMessage]) -> None:
         open_calls: tuple[str, ...] = ()
         for message in messages:
@@ -184,26 +171,18 @@ class GeminiClient(ClientDialect):
         if open_calls:
             raise UnpairedError(f"calls without a response: {len(open_calls)}")
 
-    def messages_of(self, events: Iterable[Event]) -> list[bytes]:
-        found: list[tuple[str, list[dict[str, Any]]]] = []
-        for event in events:
-            role = "model" if event.kind in ("assistant", "summary", "tool_call") else "user"
-            begins = not found or found[-1][0] != role
-            parts = list(_parts_of(event, first=begins or "functionCall" not in found[-1][1][-1]))
-            if parts and begins:
-                found.append((role, parts))
-            elif parts:
-                found[-1][1].extend(parts)
-        return [_written(role, map(msgspec.json.encode, parts)) for role, parts in found]
+    def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return list(_parts_of(event, first=not before or "functionCall" not in before[-1]))
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = gemini_answers.read_answer(body)
-        if found is None:
+        found = answers.read_answer(lambda: answers.contents_in(body), parse)
+        made = [] if found is None else parts_of(first_candidate(found.body))
+        if found is None or not (found.stopped or any("functionCall" in part for part in made)):
             return None
         # Thoughts are not sent again; they stay beside what was said next.
-        sent = [part for part in found.parts if not self.is_thinking(part)]
+        sent = [part for part in made if not self.is_thinking(part)]
         parts = _said(sent, tuple(_ids(sent, "functionCall")))
-        thoughts = [part for part in found.parts if self.is_thinking(part)]
+        thoughts = [part for part in made if self.is_thinking(part)]
         first = next((place for place, part in enumerate(parts) if part is not None), None)
         if thoughts and first is not None:
             part = parts[first]
@@ -211,12 +190,13 @@ class GeminiClient(ClientDialect):
             about = part.data or {}
             blocks = [*thoughts, *about.get("blocks", ())]
             parts[first] = msgspec.structs.replace(part, data={**about, "blocks": blocks})
-        return ClientAnswer(_answer_key(sent), parts, found.model, found.usage, found.stopped)
+        model = str(found.body.get("modelVersion", ""))
+        return ClientAnswer(_answer_key(sent), parts, model, found.usage, found.stopped)
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         head = request.head
         events = "sse" in parse_qs(request.target.partition("?")[2]).get("alt", [])
-        return gemini_answers.written_answer(text, head.model, stream=head.stream, events=events)
+        return answers.written_contents(text, head.model, stream=head.stream, events=events)
 
     def reply_key(self, text: str) -> str:
         return _answer_key([{"text": text}])
@@ -230,36 +210,6 @@ class GeminiClient(ClientDialect):
 
 
 GEMINI = GeminiClient()
-
-
-def _decode(raw: bytes) -> _Message:
-    try:
-        return msgspec.json.decode(raw, type=_Message)
-    except msgspec.DecodeError:
-        return msgspec.json.decode(without_surrogates(raw), type=_Message)
-
-
-def _blocks_of(message: _Message) -> tuple[bytes, ...]:
-    """Return the parts of a message as JSON. A session that Gemini CLI 0.61 resumes repeats each response of a message:
-    a repeated one is left out."""
-    blocks = tuple(map(bytes, message.parts))
-    if sum(b'"functionResponse"' in block for block in blocks) < 2:
-        return blocks
-    kept, known = list[bytes](), set[tuple[str, str]]()
-    for block in blocks:
-        response = decoded(block).get("functionResponse")
-        if isinstance(response, dict) and response.get("id"):
-            named = str(response.get("name")), str(response["id"])
-            if named in known:
-                continue
-            known.add(named)
-        kept.append(block)
-    return tuple(kept)
-
-
-def _written(role: str, blocks: Iterable[bytes]) -> bytes:
-    """Return a message with these parts."""
-    return b'{"role":"' + role.encode() + b'","parts":[' + b",".join(blocks) + b"]}"
 
 
 def _ids(blocks: Sequence[Mapping[str, Any]], kind: str) -> Iterator[str]:

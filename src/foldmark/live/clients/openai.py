@@ -16,7 +16,9 @@ from msgspec import Raw
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request
-from foldmark.live.clients import openai_answers, openai_items
+from foldmark.dialects.bodies import objects_in
+from foldmark.dialects.openai.responses import parse
+from foldmark.live.clients import answers, openai_items
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
@@ -178,12 +180,13 @@ class ResponsesClient(ClientDialect):
         return found
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = openai_answers.read_answer(body, streamed=streamed)
+        found = answers.read_answer(lambda: answers.response_in(body, streamed=streamed), parse)
         if found is None:
             return None
-        parts, blocks = list(map(openai_items.part_of_item, found.items)), map(msgspec.json.encode, found.items)
-        key = openai_items.key("assistant", found.items)
-        return ClientAnswer(key, parts, found.model, found.usage, found.stopped, tuple(blocks))
+        items, model = objects_in(found.body["output"]), str(found.body.get("model", ""))
+        parts, blocks = list(map(openai_items.part_of_item, items)), map(msgspec.json.encode, items)
+        key = openai_items.key("assistant", items)
+        return ClientAnswer(key, parts, model, found.usage, found.stopped, tuple(blocks))
 
     def continued(self, before: ClientMessage, answer: ClientAnswer) -> str | None:
         if before.role != "assistant":
@@ -192,7 +195,7 @@ class ResponsesClient(ClientDialect):
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         id = _REPLY + key_of("answer", [text.encode("utf-8", "replace"), str(len(request.sent)).encode()])[:12]
-        return openai_answers.written_answer(text, id, request.head.model, stream=request.head.stream)
+        return answers.written_response(text, id, request.head.model, stream=request.head.stream)
 
     def reply_key(self, text: str) -> str:
         content = [{"type": "output_text", "text": text}]

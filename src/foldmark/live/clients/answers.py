@@ -1,0 +1,169 @@
+"""Answers on each wire: read those of a provider, whole or streamed, and write those of Foldmark's own [SPEC 5.7].
+Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from foldmark.core.errors import ProviderError
+from foldmark.core.request import Piece, Stopped, Usage
+from foldmark.dialects.anthropic.stream import MessageReader
+from foldmark.dialects.bodies import Json
+from foldmark.dialects.gemini import stream as gemini
+from foldmark.dialects.gemini.contents import first_candidate, parts_of
+
+STREAM = "text/event-stream; charset=utf-8"
+
+
+class WholeAnswer(NamedTuple):
+    """A whole answer in the form of its wire, and how it ended."""
+
+    body: Json
+    usage: Usage | None
+    stopped: Stopped | None
+
+
+def read_answer(body_of: Callable[[], Json], parse: Callable[[Json], tuple[Piece, ...]]) -> WholeAnswer | None:
+    """Return the answer that `body_of` reads; None if it is not a whole one."""
+    try:
+        body = body_of()
+        pieces = parse(body)
+    except (ProviderError, msgspec.MsgspecError, UnicodeError, AttributeError, TypeError, ValueError):
+        return None
+    usage = next((each for each in pieces if isinstance(each, Usage)), None)
+    return WholeAnswer(body, usage, next((each for each in pieces if isinstance(each, Stopped)), None))
+
+
+def _events(body: bytes) -> Iterator[Json]:
+    """Yield the events of a stream (`text/event-stream`) that have data."""
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        data = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
+        if data not in (b"", b"[DONE]"):
+            yield msgspec.json.decode(data)
+
+
+def _stream(events: Iterable[tuple[str, Json]]) -> bytes:
+    """Return named events as a stream."""
+    return b"".join(
+        b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **rest}) + b"\n\n"
+        for kind, rest in events
+    )
+
+
+# Anthropic's Messages API
+
+
+def message_in(body: bytes, *, streamed: bool = True) -> Json:
+    """Return the message in a body. Raises ProviderError if a stream broke off."""
+    if not streamed:
+        return dict(msgspec.json.decode(body))
+    reader = MessageReader({})
+    for event in _events(body):
+        for _ in reader.add(event):
+            pass
+    return reader.message()
+
+
+def written_message(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
+    """Return the media type and the body of a message that says `text`."""
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    message: Json = {"id": id, "type": "message", "role": "assistant", "model": model, "usage": usage}
+    message |= {"stop_sequence": None}
+    if not stream:
+        content = [{"type": "text", "text": text}]
+        return "application/json", msgspec.json.encode({**message, "content": content, "stop_reason": "end_turn"})
+    delta = {"type": "text_delta", "text": text}
+    events: list[tuple[str, Json]] = [
+        ("message_start", {"message": {**message, "content": [], "stop_reason": None}}),
+        ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
+        ("content_block_delta", {"index": 0, "delta": delta}),
+        ("content_block_stop", {"index": 0}),
+        ("message_delta", {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 0}}),
+        ("message_stop", {}),
+    ]
+    return STREAM, _stream(events)
+
+
+# OpenAI's Responses API
+
+
+def response_in(body: bytes, *, streamed: bool = True) -> Json:
+    """Return the response in a body; of a stream with the items as they were finished: those are what Codex goes on
+    with, and some servers leave them out of the last event. Raises ProviderError if it broke off."""
+    if not streamed:
+        return dict(msgspec.json.decode(body))
+    done, whole = dict[int, Any](), None
+    for event in _events(body):
+        if event.get("type") == "response.output_item.done":
+            place = event.get("output_index")
+            done[place if isinstance(place, int) else len(done)] = event.get("item")
+        elif event.get("type") in ("response.completed", "response.incomplete"):
+            whole = event.get("response")
+    if not isinstance(whole, dict):
+        raise ProviderError("answer", "the answer broke off")
+    return {**whole, "output": [done[place] for place in sorted(done)] or whole.get("output")}
+
+
+def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
+    """Return the media type and the body of a response that says `text`; `id` is that of its message. It reports no
+    usage: a client takes what the newest answer reports for the size of its session."""
+    part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    item: Json = {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    begun: Json = {"id": f"resp_{id}", "object": "response", "created_at": 0, "model": model, "error": None}
+    begun |= {"status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
+    whole = {**begun, "status": "completed", "output": [item]}
+    if not stream:
+        return "application/json", msgspec.json.encode(whole)
+    at = {"item_id": id, "output_index": 0, "content_index": 0}
+    empty = {**item, "status": "in_progress", "content": []}
+    events: list[tuple[str, Json]] = [
+        ("response.created", {"response": begun}),
+        ("response.in_progress", {"response": begun}),
+        ("response.output_item.added", {"output_index": 0, "item": empty}),
+        ("response.content_part.added", {**at, "part": {**part, "text": ""}}),
+        ("response.output_text.delta", {**at, "delta": text, "logprobs": []}),
+        ("response.output_text.done", {**at, "text": text, "logprobs": []}),
+        ("response.content_part.done", {**at, "part": part}),
+        ("response.output_item.done", {"output_index": 0, "item": item}),
+        ("response.completed", {"response": whole}),
+    ]
+    return STREAM, _stream((kind, {"sequence_number": number, **rest}) for number, (kind, rest) in enumerate(events))
+
+
+# Gemini's generateContent
+
+
+def contents_in(body: bytes) -> Json:
+    """Return the response in a body, which is a response, a list of them, or a stream of events. Neighbouring texts
+    become one part. Raises ProviderError if it reports an error."""
+    text = body.strip()
+    found = msgspec.json.decode(text) if text[:1] in (b"{", b"[") else list(_events(text))
+    reader, parts = gemini.ResponseReader(b""), list[Json]()
+    for chunk in found if isinstance(found, list) else [found]:
+        if "error" in chunk:
+            raise ProviderError("answer", "the answer is an error")
+        for _ in reader.add(chunk):
+            pass
+    candidate = first_candidate(reader.whole)
+    for part in parts_of(candidate):
+        before = parts[-1] if parts else {}
+        if _is_text(before) and _is_text(part) and before.get("thought") == part.get("thought"):
+            parts[-1] = {**before, "text": before["text"] + part["text"]}
+        elif part.get("text") != "" or part.keys() - {"text", "thought"}:
+            parts.append(part)
+    return {**reader.whole, "candidates": [{**candidate, "content": {"parts": parts}}]}
+
+
+def _is_text(part: Json) -> bool:
+    return isinstance(part.get("text"), str) and not part.keys() - {"text", "thought"}
+
+
+def written_contents(text: str, model: str, *, stream: bool, events: bool) -> tuple[str, bytes]:
+    """Return the media type and the body of a response that says `text`; where a `stream` was asked for, it is one
+    event or a list."""
+    candidate = {"content": {"parts": [{"text": text}], "role": "model"}, "finishReason": "STOP", "index": 0}
+    body = msgspec.json.encode({"candidates": [candidate], "modelVersion": model, "responseId": "foldmark"})
+    if stream and events:
+        return "text/event-stream", b"data: " + body + b"\r\n\r\n"
+    return "application/json; charset=UTF-8", b"[" + body + b"]" if stream else body
