@@ -64,9 +64,8 @@ def live(
     import secrets
     import socket
 
-    from foldmark.live.agent_programs import AGENTS, AnyProgram
+    from foldmark.live.agent_programs import AGENTS, SECRET, AnyProgram, installed, run, supervised
     from foldmark.live.gateway import loopback_socket, upstream_url
-    from foldmark.live.running import SECRET, installed, run, supervised
 
     if agent is None and not serve and listening is None:
         raise click.UsageError(f"name the agent to run: {listing(AGENTS)}, or another program")
@@ -104,8 +103,8 @@ def _serve(
     import logging
     from hashlib import blake2b
 
+    from foldmark.live.agent_programs import READY
     from foldmark.live.gateway import Gateway
-    from foldmark.live.running import READY
     from foldmark.live.sessions import Sessions
 
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")

@@ -14,7 +14,7 @@ from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.editing import offers
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest, decoded
-from foldmark.live.gateway_records import taken_out
+from foldmark.live.status import taken_out
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents

@@ -27,9 +27,8 @@ from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms
-from foldmark.live.sub_agents import UnnamedSubAgents
 from foldmark.live.transcript import ClientTranscript
-from foldmark.live.unnamed import UnnamedSessions
+from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
 from foldmark.request.standing import Standing

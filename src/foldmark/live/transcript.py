@@ -17,9 +17,9 @@ from foldmark.core.events import Event, Filter, Fork
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains, subtract
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
-from foldmark.live.gateway_records import LEFT
 from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in
 from foldmark.live.prompts import command_in
+from foldmark.live.status import LEFT
 from foldmark.log import Agent
 from foldmark.log.live_session import gateway_record
 from foldmark.request.exchanges import ranges_of
@@ -31,6 +31,7 @@ from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMes
 T = TypeVar("T")
 
 CHILD = "a sub-agent of the client"
+"""The reason of the operation by which the agent of one is made."""
 
 _ATTEMPTS, _PAGE = 10, 1000
 
@@ -168,7 +169,7 @@ class ClientTranscript:
                 self.agent.operate(
                     lambda _, at: Fork(own, (), settings=at.settings),
                     actor="system",
-                    reason="a sub-agent of the client",
+                    reason=CHILD,
                 )
                 self._record({"child": [named, own]})
 

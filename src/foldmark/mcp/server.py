@@ -19,10 +19,10 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.request import ERROR
 from foldmark.core.wording import listing, one_line
-from foldmark.mcp import agreement, resources, tools
-from foldmark.mcp.agreement import ConsentQuestion
+from foldmark.mcp import resources, tools
 from foldmark.mcp.conversations import Conversations, ToolUse, own_arguments
 from foldmark.mcp.listening import LIST, Context, Subscriptions, listening
+from foldmark.mcp.tools import CONSENT, ConsentQuestion
 from foldmark.sending.interruption import CURRENT, Interruption
 
 Report = Callable[[float, float | None], Coroutine[Any, Any, None]]
@@ -42,31 +42,24 @@ async def in_thread(work: Callable[[Progress], T], report: Report) -> T:
     """
     interruption = Interruption()
     CURRENT.set(interruption)  # of this request only, because each request is its own task
-    done = anyio.Event()
-    outcome: list[T] = []
-    failure: list[Exception] = []
-
-    def run() -> T:
-        return work(_progress(report))
+    failure: Exception | None = None
 
     async def watch() -> None:
-        with anyio.CancelScope(shield=True):
-            try:
-                outcome.append(await to_thread.run_sync(run))
-            except Exception as error:
-                failure.append(error)
-            done.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            interruption.happen()  # nothing is left to interrupt once the work is over
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
         try:
-            await done.wait()
-        except BaseException:
-            interruption.happen()
-            raise
-    if failure:
-        raise failure[0]
-    return outcome[0]
+            result = await to_thread.run_sync(work, _progress(report))
+        except Exception as error:
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return result
 
 
 def _progress(report: Report) -> Progress:
@@ -129,10 +122,12 @@ class Handlers:
             why = f"there is no tool '{one_line(params.name)[:60]}'; available: {listing(tools.TOOLS, 40)}"
             raise MCPError(types.INVALID_PARAMS, why)
         try:
-            answer = await self._run(context, params, agreement.agreed_key(params))
+            answer = await self._run(context, params, _agreed_key(params))
             if isinstance(answer, ConsentQuestion):
-                if asking := agreement.ask_before_retry(context, answer, params):
-                    return asking
+                modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+                if modern and _can_ask(context) and not params.input_responses:
+                    form = types.ElicitRequest(params=answer.form)  # the client asks, and calls again
+                    return types.InputRequiredResult(input_requests={answer.key: form})
                 answer = await self._with_consent(context, params, answer)
         except FoldmarkError as error:
             return _failed(str(error))
@@ -145,10 +140,14 @@ class Handlers:
     async def _with_consent(
         self, context: Context, params: types.CallToolRequestParams, question: ConsentQuestion
     ) -> str:
-        yes = None if params.input_responses else await agreement.ask(context, question)
-        if yes is None and not params.input_responses:
-            raise CommandError(question.refusal)
-        answer = await self._run(context, params, question.key) if yes else question
+        """Ask during the call, as in the protocol before 2026-07-28."""
+        answer: str | ConsentQuestion = question
+        if not params.input_responses:
+            if not _can_ask(context) or not context.session.can_send_request:
+                raise CommandError(question.refusal)
+            form = question.form
+            found = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
+            answer = await self._run(context, params, question.key) if _is_yes(found) else question
         if isinstance(answer, ConsentQuestion):
             raise CommandError("the person did not agree; nothing was changed")
         return answer
@@ -189,12 +188,6 @@ class Handlers:
         context.lifespan_context.unfollow(context, params.uri)
         return types.EmptyResult()
 
-    async def listen(
-        self, context: Context, params: types.SubscriptionsListenRequestParams
-    ) -> types.SubscriptionsListenResult:
-        """Notify a client of changes as long as it listens."""
-        return await context.lifespan_context.listen(context, params)
-
     def reading(self, read: Callable[[P], T]) -> Callable[[Context, P], Coroutine[Any, Any, T]]:
         """Return the handler that answers with what `read` makes of the parameters."""
 
@@ -216,6 +209,22 @@ class Handlers:
 
     async def _work(self, context: Context, work: Callable[[Progress], T]) -> T:
         return await in_thread(work, context.session.report_progress)
+
+
+def _agreed_key(params: types.CallToolRequestParams) -> str | None:
+    """Return the key of the question that the person agreed to before the client called again."""
+    answers = (params.input_responses or {}).items()
+    return next((key for key, answer in answers if isinstance(answer, types.ElicitResult) and _is_yes(answer)), None)
+
+
+def _can_ask(context: Context) -> bool:
+    able = context.session.client_capabilities
+    forms = able.elicitation if able is not None else None
+    return forms is not None and (forms.form is not None or forms.url is None)
+
+
+def _is_yes(answer: types.ElicitResult) -> bool:
+    return answer.action == "accept" and (answer.content or {}).get(CONSENT) is True
 
 
 def _os_error(error: OSError) -> str:
@@ -261,7 +270,7 @@ def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]
         on_read_resource=handlers.reading(read),
         on_subscribe_resource=handlers.subscribe,
         on_unsubscribe_resource=handlers.unsubscribe,
-        on_subscriptions_listen=handlers.listen,
+        on_subscriptions_listen=lambda context, params: context.lifespan_context.listen(context, params),
         on_completion=handlers.reading(partial(resources.completed, conversations)),
         on_list_prompts=handlers.reading(lambda _: types.ListPromptsResult(prompts=resources.prompts())),
         on_get_prompt=handlers.reading(prompt),

@@ -1,25 +1,35 @@
-"""The tools that the server offers: those of Foldmark's own models about conversations, and three more."""
+"""The tools that the server offers: those of Foldmark's own models about conversations, and three more.
+
+A filter needs the person's consent, if they have not given it in the conversation [SPEC 4.2: over MCP too]. A yes is
+recorded as the person's message in the planning conversation, as by any other interface, and leaves the context with
+that conversation.
+"""
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
+from mcp.types import ElicitRequestFormParams
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.request import ToolCall, ToolSpec
 from foldmark.core.wording import meter, one_line
 from foldmark.cost.misses import newest_turn
-from foldmark.mcp import agreement
-from foldmark.mcp.agreement import ConsentQuestion
+from foldmark.editing.offers import described
+from foldmark.log import Agent
 from foldmark.mcp.conversations import ARGUMENT, Conversations, ToolUse
 from foldmark.mcp.search import READ, SEARCH, Read, SearchArguments, read, search
 from foldmark.operations.effects import Asking
+from foldmark.request.planning import offer
 from foldmark.sending.status import assumed, fullness
 from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.hook.tail import share
@@ -151,6 +161,59 @@ def _session_meter(found: SessionPath) -> str:
     return f"{of}: {meter(full.tokens, full.window)}"
 
 
+SHOWN = 8
+"""Maximum number of ranges of messages that a question names."""
+
+CONSENT = "agree"
+"""The member of the form that holds the answer."""
+
+
+class ConsentQuestion(Struct, frozen=True):
+    """The question about an offer in conversation `name`; `key` identifies the effect of a yes."""
+
+    key: str
+    name: str
+    offer: int
+    text: str
+
+    @property
+    def form(self) -> ElicitRequestFormParams:
+        """Return the form to show: one box to tick."""
+        box = {"type": "boolean", "title": "Yes, do it", "description": "`/restore` takes it back"}
+        schema = {"type": "object", "properties": {CONSENT: box}, "required": [CONSENT]}
+        return ElicitRequestFormParams(message=self.text, requested_schema=schema)
+
+    @property
+    def refusal(self) -> str:
+        """Return the error for a model whose client cannot ask."""
+        return (
+            "the person has not agreed to the preview yet, and this client cannot ask them. Show them the preview; "
+            f"they carry it out with `foldmark do {shlex.quote(self.name)} '/agree {self.offer}'`.\n{self.text}"
+        )
+
+
+def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuestion:
+    """Return the question before `filter_context` applies an offer that the person has not agreed to yet."""
+    with agent.reading() as (moment, at):
+        preview = offer(moment, at)
+        assert preview is not None
+        ids = sorted({*(arguments.get("message_ids") or preview.ids)})
+        found = described(moment, at, preview, ids)
+    name = agent.name or agent.id[:8]
+    text = "\n".join([f"Conversation '{name}': {found.title}?", *found.lines(SHOWN)])
+    hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]
+    return ConsentQuestion(hashed, name, preview.event_id, well_formed(text))
+
+
+def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
+    """Record the person's yes together with its effect, both or neither, and return the answer to the model."""
+    with agent.batch():
+        agent.append("user", "Yes.", actor="human")
+        answer = apply()
+        agent.end_turn()
+    return answer
+
+
 class Offered(Struct, frozen=True):
     """A tool as it is offered. `title` is its name for a person. A tool that `reads` changes nothing; of one that
     `destroys`, not every change can be taken back. `output` is the JSON Schema of an answer that is always JSON."""
@@ -168,34 +231,24 @@ class Offered(Struct, frozen=True):
         return json.loads(answer) if asked or self.output is not None else None
 
 
-def _model_tool(
-    tool: Tool,
-    title: str,
-    *,
-    any_will_do: bool = False,
-    writes: bool = False,
-    destroys: bool = False,
-    output: dict[str, Any] | None = None,
-) -> Offered:
+def _model_tool(tool: Tool, title: str, *, any_will_do: bool = False, writes: bool = False, **more: Any) -> Offered:
     """Return a tool of models as it is offered. With `any_will_do` it is about all conversations; with `writes` it
-    records in one."""
-    run = partial(_run, tool, any_will_do, writes)
-    return Offered(tool.spec, title, run, tool.together, destroys, output)
+    records in one. `more` are further fields of `Offered`."""
 
+    def run(call: ToolUse) -> str | ConsentQuestion:
+        own = {name: value for name, value in call.arguments.items() if name != ARGUMENT}
+        asked_for = ToolCall("", tool.spec.name, dict(call.arguments)) if writes else None
+        named = call.arguments.get(ARGUMENT)
+        with call.conversations.agent(named, any_will_do=any_will_do, writes=writes, call=asked_for) as agent:
+            calling = partial(agent.call_tool, tool.spec.name, own, asking=Asking(progress=call.progress))
+            try:
+                with session_model(agent, os.environ):
+                    return calling()
+            except NotAgreedError:
+                question = consent_question(agent, own)
+                return record_consent(agent, calling) if question.key == call.agreed else question
 
-def _run(tool: Tool, any_will_do: bool, writes: bool, call: ToolUse) -> str | ConsentQuestion:
-    own = {name: value for name, value in call.arguments.items() if name != ARGUMENT}
-    asked_for = ToolCall("", tool.spec.name, dict(call.arguments)) if writes else None
-    with call.conversations.agent(
-        call.arguments.get(ARGUMENT), any_will_do=any_will_do, writes=writes, call=asked_for
-    ) as agent:
-        calling = partial(agent.call_tool, tool.spec.name, own, asking=Asking(progress=call.progress))
-        try:
-            with session_model(agent, os.environ):
-                return calling()
-        except NotAgreedError:
-            asked = agreement.question(agent, own)
-            return agreement.record_consent(agent, calling) if asked.key == call.agreed else asked
+    return Offered(tool.spec, title, run, tool.together, **more)
 
 
 def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], answer: Callable[[Any, ToolUse], str]) -> Offered:
