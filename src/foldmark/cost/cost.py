@@ -125,6 +125,9 @@ SENDERS: dict[str, type[Sender]] = {
 tool results cleared by the provider."""
 
 
+_NAMES = {"full": "full history", "messages": "newest messages", "clearing": "provider clearing"}
+
+
 class Policy(Struct, frozen=True):
     """A policy: a kind of `SENDERS`, the `budget` in tokens, and for `steady` the low water and whether the end of a
     turn is a boundary (`ends`). `changes` are further changes to the agent's settings."""
@@ -138,16 +141,9 @@ class Policy(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name for a person."""
-        match self.kind:
-            case "full":
-                return "full history"
-            case "messages":
-                return "newest messages"
-            case "clearing":
-                return "provider clearing"
-            case "steady" if self.low_water is not None:
-                return f"steady {self.low_water:g}" + (", turns' ends" if self.ends else "")
-        return self.kind
+        if self.kind == "steady" and self.low_water is not None:
+            return f"steady {self.low_water:g}" + (", turns' ends" if self.ends else "")
+        return _NAMES.get(self.kind, self.kind)
 
     def applied(self, config: Config) -> Config:
         """Return the settings under this policy. Calls count as calls of the model that is asked."""

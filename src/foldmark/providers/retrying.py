@@ -9,6 +9,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import cached_property
+from itertools import count as numbers_from
 
 from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.ports import Provider
@@ -44,8 +45,7 @@ class RetryingProvider:
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer, with a `Waiting` before each wait. Raises ProviderError."""
-        attempt = 1
-        while True:
+        for attempt in numbers_from(1):
             begun = False
             try:
                 async with aclosing(self._provider.answer(request)) as pieces:
@@ -60,7 +60,6 @@ class RetryingProvider:
                 return
             yield Waiting(seconds, reason)
             await self._sleep(seconds)
-            attempt += 1
 
     async def count(self, request: Request) -> int:
         """Return the tokens of a request as the provider counts them. Raises ProviderError."""

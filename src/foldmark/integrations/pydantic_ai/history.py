@@ -95,7 +95,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
             with self.agent.reading() as (moment, at):
                 made = history(self._shown(moment, at), self._logbook.standing(moment, at), waiting=waiting)
             self._logbook.handed(made)
-            return [message for message, _ in made]
+            return [each.message for each in made]
 
     def record(self, messages: Sequence[ModelMessage], run_id: str | None = None) -> None:
         """Record the messages of a history that are not recorded yet. Raises FoldmarkError, and records none then."""
@@ -165,7 +165,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
             with self.agent.reading() as (moment, at):
                 made = history(self._shown(moment, at, model), self._logbook.standing(moment, at, messages), last)
             self._logbook.handed(made)
-            return [message for message, _ in made]
+            return [each.message for each in made]
 
     # The context for a model
 

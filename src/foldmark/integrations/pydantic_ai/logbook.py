@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from itertools import chain, groupby, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
 
@@ -12,20 +12,12 @@ from foldmark.core.events import Event, Summary
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.segments import END
 from foldmark.integrations.pydantic_ai.messages import Entry, Json, data_of, dump, head_of, kept_in, restore, split
-from foldmark.integrations.pydantic_ai.pieces import Fragment, Handed, plain
+from foldmark.integrations.pydantic_ai.pieces import Fragment, Known, plain
 from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
 from foldmark.log import Agent
 from foldmark.operations.summaries import provider_summary
 from foldmark.request.exchanges import visible_except
 from foldmark.request.standing import Standing
-
-
-class _Met(NamedTuple):
-    """A message that was seen before: its parts at that time, and their events."""
-
-    message: ModelMessage
-    parts: tuple[Any, ...]
-    events: tuple[int, ...]
 
 
 class Logbook:
@@ -34,7 +26,7 @@ class Logbook:
     def __init__(self, agent: Agent, run_id: str | None = None) -> None:
         self._agent = agent
         self._recorded = Recorded(agent)
-        self._met: dict[int, _Met] = {}
+        self._met: dict[int, Known] = {}
         self._pieces: dict[int, Fragment] = {}
         self._run = run_id
         self._joins = False
@@ -76,7 +68,7 @@ class Logbook:
                 behind = (each.events for each in met[i + 1 :] if each)
                 later = [e for e, entry in zip(found, at, strict=True) if e is not None and entry > i]
                 events = self._append(transaction, messages[i], entries, there, [*chain(*behind), *later])
-                met[i] = _Met(messages[i], tuple(messages[i].parts), tuple(events))
+                met[i] = Known(messages[i], tuple(messages[i].parts), tuple(events))
         self._met = {id(each.message): each for each in met if each}
 
     def pieces(self, moment: Snapshot, events: Iterable[int]) -> list[Fragment]:
@@ -92,10 +84,10 @@ class Logbook:
         pieces = given or self.pieces(moment, (event.id for event in self._recorded.standing(moment, at)))
         return [part for piece in pieces for part in piece.parts]
 
-    def handed(self, made: Iterable[Handed]) -> None:
+    def handed(self, made: Iterable[Known]) -> None:
         """Remember messages that were made from pieces, because they will come back."""
-        for message, events in made:
-            self._met.setdefault(id(message), _Met(message, tuple(message.parts), events))
+        for each in made:
+            self._met.setdefault(id(each.message), each)
 
     def end_turn(self, run_id: str | None, *, interrupted: bool) -> None:
         """End the turn if it belongs to this run. Other runs may share the conversation."""
@@ -105,12 +97,10 @@ class Logbook:
 
     # Recognising
 
-    def _meet(self, message: ModelMessage) -> _Met | None:
+    def _meet(self, message: ModelMessage) -> Known | None:
         met = self._met.get(id(message))
-        same = met is not None and met.message is message and len(met.parts) == len(message.parts)
-        if met and same and all(a is b for a, b in zip(met.parts, message.parts, strict=True)):
-            return met
-        return None
+        same = met is not None and met.message is message and list(map(id, met.parts)) == list(map(id, message.parts))
+        return met if same else None
 
     def _find(self, moment: Snapshot, sought: list[Sought], used: set[int]) -> list[int | None]:
         """Return the events as `Recorded.find` does. The system prompt in front is recognized by its text alone,

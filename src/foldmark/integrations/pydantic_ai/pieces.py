@@ -36,10 +36,11 @@ class Fragment(NamedTuple):
     standing: bool = False
 
 
-class Handed(NamedTuple):
-    """A message of the history, and its events."""
+class Known(NamedTuple):
+    """A message of a history: its parts as they were when it was recorded or made, and their events."""
 
     message: ModelMessage
+    parts: tuple[Any, ...]
     events: tuple[int, ...]
 
 
@@ -49,7 +50,7 @@ def history(
     last: ModelMessage | None = None,
     *,
     waiting: bool = False,
-) -> list[Handed]:
+) -> list[Known]:
     """Return the messages made from pieces in the order of the log. `last`, if given, is always the last message.
 
     Results directly follow their calls. A call without a result gets a result that says so, except the calls of `last`,
@@ -68,12 +69,6 @@ def history(
         groups = [_omission(), *groups]
     made = [_handed(group, standing if index == 0 else ()) for index, group in enumerate(groups)]
     return [each for pair in zip([None, *made], made, strict=False) for each in _alternating(*pair)]
-
-
-def with_parts(message: ModelMessage, parts: Sequence[Any]) -> ModelMessage:
-    """Return a copy of a message with other parts."""
-    changed: ModelMessage = dataclasses.replace(cast(Any, message), parts=list(parts))
-    return changed
 
 
 def plain(event: Event) -> Fragment:
@@ -167,7 +162,7 @@ def _omission() -> Group:
     return [Fragment(0, "user", None, 0, ModelRequest([OMITTED], timestamp=OMITTED.timestamp), (OMITTED,))]
 
 
-def _alternating(before: Handed | None, each: Handed) -> list[Handed]:
+def _alternating(before: Known | None, each: Known) -> list[Known]:
     """Return a message, preceded by a short prompt if two answers would follow each other, which not every provider
     accepts. Pydantic AI itself joins answers that are not from a provider."""
     two = [each.message] if before is None else [before.message, each.message]
@@ -196,10 +191,10 @@ def _missing(call: Fragment) -> Fragment:
     return Fragment(0, "tool_result", call.event, 0, request, (result,))
 
 
-def _handed(group: Group, standing: Sequence[SystemPromptPart] = ()) -> Handed:
+def _handed(group: Group, standing: Sequence[SystemPromptPart] = ()) -> Known:
     """Return the message of one group: the object itself if all of it is shown, else a copy with the shown parts."""
     message = next((piece.message for piece in group if piece.event), group[0].message)
     parts = [*standing, *(part for piece in group for part in piece.parts)]
     if len(parts) != len(message.parts) or {id(part) for part in parts} != {id(part) for part in message.parts}:
-        message = with_parts(message, parts)
-    return Handed(message, tuple(piece.event for piece in group if piece.event))
+        message = dataclasses.replace(cast(Any, message), parts=parts)
+    return Known(message, tuple(message.parts), tuple(piece.event for piece in group if piece.event))
