@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pytest
 from logs import NOW, born, draft
@@ -211,7 +212,7 @@ def take(agent: foldmark.Agent, step: str, number: int) -> None:
             agent.record("scratchpad", f"plan {number}")
         case "remove":
             for turn in agent.context().turns(3)[:1]:
-                agent.redact(turn.id)
+                agent.do(f"/message remove {turn.id} --yes")
         case command:
             agent.do(command)
 
@@ -243,7 +244,7 @@ def test_cached_heads_equal_the_database_beside_another_program(tmp_path: Path, 
 def test_heads_inside_a_transaction_equal_the_database(tmp_path: Path, seed: int) -> None:
     def check(moment: Snapshot) -> None:
         for each in moment.agents():
-            assert moment.head(each.id) == LogSnapshot.head(moment, each.id)  # read by its statement
+            assert moment.head(each.id) == LogSnapshot.head(cast(LogSnapshot, moment), each.id)  # by its statement
 
     chance, done = Random(seed), 0
     with foldmark.open(str(tmp_path / "log.db")) as log:
