@@ -34,8 +34,8 @@ from stored import connection, stored
 
 ERASER = Path(__file__).parent / "eraser.py"
 UNTIL_ALL_CLOSE = (
-    "Another program has the database open, or the disk is full: traces may stay in the write-ahead log until every "
-    "program has closed the database, or until you run `foldmark doctor --repair`."
+    "A batch or another program has the database open, or the disk is full: traces may stay in the write-ahead log until "
+    "every program has closed the database, or until you run `foldmark doctor --repair`."
 )
 
 _LETTER = b"bcdfghjklmnpqrstvwxz"
@@ -890,6 +890,19 @@ def test_the_owner_can_append_after_an_erasure_by_another_agent(log: Log, agent:
     plain(agent, "two")
     assert [message.content for message in agent.context().messages] == ["two", "about two"]
     assert list(examine(log)) == []
+
+
+@pytest.mark.parametrize("line", ["/message remove {turn} --yes", "/memo remove 1 --yes"])
+def test_an_erasure_in_a_batch_says_that_traces_may_stay(log: Log, path: Path, agent: Agent, line: str) -> None:
+    secrets = Secrets()
+    plain(agent, "before")
+    opened = turn(agent, secrets)
+    agent.do(f"/memo add {secrets()}")
+    with agent.batch():
+        assert UNTIL_ALL_CLOSE in agent.do(line.format(turn=opened)).text
+    assert list(examine(log)) == []
+    agent.do(f"/message remove {opened} --yes" if "memo" in line else "/memo remove 1 --yes")
+    nothing_left(log, path, secrets)
 
 
 @pytest.mark.parametrize("turn_id", [0, 2, 3, 5, 999, 2**63 - 1, 2**63, 2**70])

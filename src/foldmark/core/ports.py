@@ -85,7 +85,7 @@ class Maintenance(Protocol):
 
     def forget_erased(self) -> bool:
         """Remove all traces of erased content from the files beside the database. Return False if another process is
-        still reading one, or the disk is full."""
+        still reading one, a block of `read` or `write` is open, or the disk is full."""
 
     def damage(self) -> Iterator[str]:
         """Yield one line for each fault of the database, its events or its stored sums; none if it is sound.

@@ -268,7 +268,10 @@ class SqliteStore(SqliteReader):
 
     def forget_erased(self) -> bool:
         try:
-            ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
+            with self._lock:
+                if self._open is not None:  # SQLite refuses it inside a transaction
+                    return False
+                ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreError as error:
             # The erasure is committed; only its traces could not be overwritten.
             if isinstance(error.__cause__, apsw.FullError | apsw.IOError):
