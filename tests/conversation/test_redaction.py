@@ -34,8 +34,8 @@ from stored import connection, stored
 
 ERASER = Path(__file__).parent / "eraser.py"
 UNTIL_ALL_CLOSE = (
-    "A batch or another program has the database open, or the disk is full: traces may stay in the write-ahead log until "
-    "every program has closed the database, or until you run `foldmark doctor --repair`."
+    "A batch or another program has the database open, or the disk is full: traces may stay in the write-ahead log "
+    "until every program has closed the database, or until you run `foldmark doctor --repair`."
 )
 
 _LETTER = b"bcdfghjklmnpqrstvwxz"

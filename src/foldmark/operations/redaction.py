@@ -12,8 +12,8 @@ from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing, birth_of
 
 TRACES_MAY_STAY = (
-    "A batch or another program has the database open, or the disk is full: traces may stay in the write-ahead log until "
-    "every program has closed the database, or until you run `foldmark doctor --repair`."
+    "A batch or another program has the database open, or the disk is full: traces may stay in the write-ahead log "
+    "until every program has closed the database, or until you run `foldmark doctor --repair`."
 )
 
 
