@@ -14,13 +14,14 @@ import psycopg
 
 from foldmark.stores.postgres.store import PostgresStore
 
-# Nobody keeps what tests write, and nothing waits for a disk.
+# Nobody keeps what tests write, and nothing waits for a disk. Statistics would describe earlier tests, and to collect
+# them the server starts a process for one database after the other, also while nobody uses it.
 _SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
     "max_wal_size": "'8GB'",
-    "autovacuum_naptime": "'10s'",
+    "autovacuum": "off",
 }
 
 # What a test left is taken away: that takes less time than another database. A table of a few pages is emptied row by
