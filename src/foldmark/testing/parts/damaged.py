@@ -65,7 +65,7 @@ class Damaged(Suite):
         other.close()
         store.close()
 
-    @settings(examples, max_examples=20)
+    @settings(examples, max_examples=min(20, examples.max_examples))
     @given(steps=st.lists(STEPS, min_size=3, max_size=20), damage=st.sampled_from(COUNTED), pick=st.integers(0, 50))
     def test_wrong_stored_sums_are_found(self, harness: Harness, steps: list[Step], damage: Damage, pick: int) -> None:
         """L3 relies on stored sums, so every wrong sum must be found, wherever it is."""
