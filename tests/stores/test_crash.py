@@ -1,26 +1,27 @@
 """A database whose maker was killed can be used (SPEC 2); `tests/torture` kills those that write to one."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 import foldmark
+import forked
 from foldmark.log.doctor import examine
 
 WRITER = Path(__file__).parent / "writer.py"
 
 
-def writer(path: Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+def writer(path: Path) -> forked.Popen:
+    return forked.Popen(
         [sys.executable, str(WRITER), str(path), "default", "1"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdin=PIPE,
+        stdout=PIPE,
         text=True,
     )
 
 
-def go(process: "subprocess.Popen[str]") -> None:
+def go(process: forked.Popen) -> None:
     """Wait until the process has opened its conversation, and let it begin."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -29,7 +30,7 @@ def go(process: "subprocess.Popen[str]") -> None:
     process.stdin.flush()
 
 
-def finish(process: "subprocess.Popen[str]") -> None:
+def finish(process: forked.Popen) -> None:
     """Wait for the end of the process."""
     assert process.stdin is not None
     assert process.stdout is not None

@@ -17,6 +17,7 @@ import apsw
 import pytest
 
 import foldmark
+import forked
 from foldmark import stores
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import StoreError
@@ -360,7 +361,7 @@ FILE_LIMIT = textwrap.dedent("""
 def test_a_file_that_cannot_grow_is_treated_as_a_full_disk(tmp_path: Path) -> None:
     """Writes fail in the middle of the WAL, as on a full disk; appending works again when there is room."""
     path = tmp_path / "log.db"
-    done = subprocess.run([sys.executable, "-c", FILE_LIMIT, str(path)], capture_output=True, text=True, check=True)
+    done = forked.run([sys.executable, "-c", FILE_LIMIT, str(path)], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     error, counts = done.stdout.splitlines()
     assert error.startswith("StoreError ")
@@ -377,7 +378,7 @@ def test_a_file_that_cannot_grow_is_treated_as_a_full_disk(tmp_path: Path) -> No
 def together(path: Path, names: list[str]) -> list[list[str]]:
     """Start a writer for each name at the same time; what each says."""
     processes = [
-        subprocess.Popen(
+        forked.Popen(
             [sys.executable, str(WRITER), str(path), name, "5"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
