@@ -17,7 +17,7 @@ NOBODY = Asking()
 
 
 class Talk:
-    """Every third step (in a deep run each) and the end look for what is wrong with the database; with `restarts` each
+    """Every sixth step (in a deep run each) and the end look for what is wrong with the database; with `restarts` each
     step is a program of its own."""
 
     def __init__(self, path: Path, restarts: bool = False) -> None:
@@ -50,7 +50,7 @@ class Talk:
     @property
     def agent(self) -> Agent:
         self._steps += 1
-        if DEEP or self._steps % 3 == 0:
+        if DEEP or self._steps % 6 == 0:
             self.check()
         if self._restarts:
             self.reopen()

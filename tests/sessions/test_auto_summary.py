@@ -19,6 +19,7 @@ from test_handoff import GOOD
 from test_rollover import ID, Place, files
 from wire_openai import OpenAIWire
 
+import forked
 from foldmark.sessions.places import session_path
 from foldmark.sessions.rollover.auto_summary import newest
 from patience import LIMIT
@@ -127,7 +128,7 @@ def test_interrupting_leaves_nothing(place: Place, asked: list[Loopback]) -> Non
     server = serve(asked, place, Stalled((Say(("### Current",)),)))
     before = files(place.folder)
     words = [PROGRAM, "rollover", *MODEL]
-    with subprocess.Popen(words, env=place.environment, cwd=place.work, stderr=subprocess.PIPE) as process:
+    with forked.Popen(words, env=place.environment, cwd=place.work, stderr=subprocess.PIPE) as process:
         until = time.monotonic() + LIMIT
         while not server.asked and time.monotonic() < until:
             time.sleep(0.02)

@@ -22,6 +22,7 @@ import foldmark
 import forked
 from foldmark.core.records import CodingSession
 from foldmark.sessions.claude import project_folder
+from sampled import DEEP
 from stored import stored
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -512,21 +513,18 @@ for line in sys.stdin:
 
 
 def test_killed_at_any_moment(place: Place) -> None:
-    """At every step that touches a file: the old session is as it was, the new one is whole or not there, and the
-    lineage has nothing that has no file."""
+    """At every fourth step that touches a file (in a deep run at each): the old session is as it was, the new one is
+    whole or not there, and the lineage has nothing that has no file."""
     before = place.session.read_bytes()
     words = [sys.executable, "-c", KILLED, "rollover", ID, "--summary-file", str(place.summary)]
     pipe = subprocess.PIPE
     program = forked.Popen(words, env=place.environment, cwd=place.work, stdin=pipe, stdout=pipe, text=True)
     assert program.stdin is not None
     assert program.stdout is not None
-    ended, step = 0, 0
-    while ended != 1:
-        step += 1
+    for step in range(1, 1000, 1 if DEEP else 4):
         program.stdin.write(f"{step}\n")
         program.stdin.flush()
         code = int(program.stdout.readline())
-        ended = 1 if code == 0 else 0
         assert code in (0, -signal.SIGKILL)
         assert place.session.read_bytes() == before
         new = [path for path in place.session.parent.glob("*.jsonl") if path != place.session]
@@ -535,5 +533,8 @@ def test_killed_at_any_moment(place: Place) -> None:
         known = place.known() if place.db.exists() and place.db.stat().st_size else []
         assert {each.file for each in known if each.session_id != ID} <= set(map(str, new))
         assert len(known) != 1, "the end of one and the beginning of the other are recorded together"
+        if code == 0:
+            break
     program.communicate()
+    assert code == 0
     assert step > 5

@@ -678,23 +678,24 @@ LONG = query_db.ANSWER * 6
 """Characters above the usual limit of a text, which is 250,000 bytes."""
 
 
-@pytest.mark.parametrize(
-    ("sql", "count"),
-    [
-        ("SELECT length(content) AS n, content FROM messages ORDER BY content", 3),
-        ("SELECT DISTINCT content FROM messages", 3),
-        ("SELECT content FROM messages UNION SELECT content FROM messages", 3),
-        ("SELECT max(content) FROM messages", 1),
-        ("SELECT substr(content, 1, 100) FROM messages", 3),
-        ("SELECT id FROM messages WHERE content LIKE '%end'", 1),
-    ],
-)
+ON_LONG_TEXTS = {
+    "SELECT length(content) AS n, content FROM messages ORDER BY content": 3,
+    "SELECT DISTINCT content FROM messages": 3,
+    "SELECT content FROM messages UNION SELECT content FROM messages": 3,
+    "SELECT max(content) FROM messages": 1,
+    "SELECT substr(content, 1, 100) FROM messages": 3,
+    "SELECT id FROM messages WHERE content LIKE '%end'": 1,
+}
+"""Statements on three messages, and the number of rows of each."""
+
+
 @pytest.mark.parametrize("size", [LONG, 8_500_000])
-def test_long_texts_are_sorted_compared_and_paged(log: Log, size: int, sql: str, count: int) -> None:
+def test_long_texts_are_sorted_compared_and_paged(log: Log, size: int) -> None:
     agent = log.agent("a")
     turn(agent, "short", "z" * size + " end", "middle")
-    found = ask(agent, sql)
-    assert found["row_count"] == count or "There may be more rows" in found["note"]
+    for sql, count in ON_LONG_TEXTS.items():
+        found = ask(agent, sql)
+        assert found["row_count"] == count or "There may be more rows" in found["note"], sql
     part = f"SELECT substr(content, {size - 2}, 100) FROM messages WHERE length(content) > 10"
     assert column(agent, part) == ["zzz end"]
 
