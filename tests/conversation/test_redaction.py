@@ -50,23 +50,30 @@ class Secrets:
         self._chance, self.words = random.Random(str(seed)), list[str]()
 
     def __call__(self, count: int = 1, alphabet: str = "bcdfghjklmnpqrstvwxz") -> str:
-        words = ["".join(self._chance.choices(alphabet, k=16)) for _ in range(count)]
+        letters = "".join(self._chance.choices(alphabet, k=16 * count))
+        words = [letters[at : at + 16] for at in range(0, len(letters), 16)]
         self.words += words
         return " ".join(words)
 
-    def count_in(self, raw: bytes) -> int:
-        """How many of the words have their last twelve letters in these bytes, whatever their case."""
-        raw, ends = raw.lower(), [word[4:].encode() for word in self.words]
-        # To look for each of thousands of words by itself would read megabytes thousands of times.
-        there = {run[at : at + 12] for run in set(_LETTERS.findall(raw)) for at in range(len(run) - 11)}
-        return sum(end in there or (end.strip(_LETTER) != b"" and end in raw) for end in ends)
+    def counter(self) -> Callable[[bytes], int]:
+        """Return a function that counts the words whose last twelve letters are in some bytes, whatever their case."""
+        ends = {word[4:].encode() for word in self.words}
+        others = [end for end in ends if end.strip(_LETTER)]
+
+        def count_in(raw: bytes) -> int:
+            raw = raw.lower()
+            # To look for each of thousands of words by itself would read megabytes thousands of times.
+            there = {run[at : at + 12] for run in set(_LETTERS.findall(raw)) for at in range(len(run) - 11)}
+            return len(ends & there) + sum(end in raw for end in others)
+
+        return count_in
 
 
 def in_files(path: Path, secrets: Secrets) -> dict[str, int]:
     """How many of the words each file of the database holds."""
-    found = {}
+    found, count_in = {}, secrets.counter()
     for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        if count := secrets.count_in(name.read_bytes() if name.exists() else b""):
+        if count := count_in(name.read_bytes() if name.exists() else b""):
             found[name.name] = count
     return found
 
@@ -74,10 +81,10 @@ def in_files(path: Path, secrets: Secrets) -> dict[str, int]:
 def in_tables(log: Log, secrets: Secrets) -> list[str]:
     """The tables, those of the index included, that hold one of the words in any column."""
     db = connection(log)
-    found = list[str]()
+    found, count_in = list[str](), secrets.counter()
     for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')").fetchall():
         for row in db.execute(f"SELECT * FROM {table}"):
-            if secrets.count_in(b" ".join(each if isinstance(each, bytes) else str(each).encode() for each in row)):
+            if count_in(b" ".join(each if isinstance(each, bytes) else str(each).encode() for each in row)):
                 found.append(str(table))
                 break
     return found
