@@ -21,8 +21,8 @@ import apsw
 
 import foldmark
 from foldmark.stores.queries import queries
-from foldmark.stores.sqlite import SqliteStore
 from foldmark.stores.sqlite.file import open_file, place_of
+from foldmark.stores.sqlite.store import SqliteStore
 
 LIMIT = 2.5
 TEXT = "The parser reads a line, decides which of the open blocks it continues and closes the others. " * 4

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from foldmark import StoreError
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 
 
 class MemoryStore(SqliteStore):

@@ -14,7 +14,7 @@ from foldmark.app import open_over
 from foldmark.copying import copy
 from foldmark.core.ports import Store
 from foldmark.log.doctor import examine, repair
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 
 sys.path.append(str(Path(__file__).parents[1] / "stores"))
 

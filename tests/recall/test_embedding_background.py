@@ -24,7 +24,7 @@ from foldmark.log import embedding
 from foldmark.recall.embeddings import model as models
 from foldmark.settings.given import Settings
 from foldmark.settings.loading import program_settings
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 from patience import LIMIT
 
 

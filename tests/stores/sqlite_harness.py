@@ -12,7 +12,7 @@ import pytest
 
 from foldmark.core.codec import timestamp
 from foldmark.core.ports import Store
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 from foldmark.testing import Damage, Harness
 
 _moved = timedelta()

@@ -9,7 +9,7 @@ import pytest
 from foldmark import CommandError, Log
 from foldmark.app import open_over
 from foldmark.log.outlines import NoVectorsError
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 
 
 class BareStore(SqliteStore):

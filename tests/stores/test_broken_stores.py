@@ -23,7 +23,7 @@ from foldmark.core.ports import Head, Snapshot, Transaction
 from foldmark.core.records import CopiedEvent, Numbers
 from foldmark.core.search import Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segments
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 from foldmark.testing import Damage, StoreContract
 from foldmark.testing.suite import root
 

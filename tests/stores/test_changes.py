@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 
 import foldmark
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 from stored import connection
 
 

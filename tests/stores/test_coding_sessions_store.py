@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from foldmark.core.errors import StoreError
 from foldmark.core.records import CodingSession
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 
 WHOLE = CodingSession(
     kind="claude",

@@ -16,7 +16,7 @@ import foldmark
 from foldmark.core.codec import checksum
 from foldmark.core.errors import FoldmarkError
 from foldmark.log.doctor import examine
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 from sampled import sampled
 from stored import connection
 

@@ -15,7 +15,7 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import NEWEST_KINDS, Head, Snapshot, Store
 from foldmark.stores.snapshot import LogSnapshot
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 
 A, B = "uuid-a", "uuid-b"
 

@@ -11,7 +11,7 @@ from logs import NOW
 
 from foldmark.core.records import Memo
 from foldmark.core.segments import END
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 
 
 def save(store: SqliteStore, content: str, *tags: str) -> int:

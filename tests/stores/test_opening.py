@@ -26,6 +26,7 @@ from foldmark.log.doctor import examine
 from foldmark.stores import postgres, sqlite
 from foldmark.stores.folders import make_folder
 from foldmark.stores.queries import migrations, queries
+from foldmark.stores.sqlite.store import SqliteStore
 from stored import connection
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
@@ -589,7 +590,7 @@ def test_only_created_folders_are_made_private(tmp_path: Path, umask: None) -> N
 def test_a_commit_on_macos_flushes_the_disks_own_cache(tmp_path: Path) -> None:
     """SQLite uses F_FULLFSYNC there, if it is set to."""
     with foldmark.open(tmp_path / "log.db", settings={}) as log:
-        assert isinstance(log.store, sqlite.SqliteStore)
+        assert isinstance(log.store, SqliteStore)
         assert [connection(log).pragma(each) for each in ("synchronous", "fullfsync", "checkpoint_fullfsync")] == [
             2,
             1,

@@ -15,7 +15,7 @@ from foldmark.core.events import Draft
 from foldmark.log.doctor import examine
 from foldmark.stores import damage as checks
 from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 from stored import connection
 
 NOW = "2026-03-01T12:00:00.000000Z"

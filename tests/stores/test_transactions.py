@@ -14,7 +14,7 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import Limits
 from foldmark.core.ports import QueryScope as SandboxScope
 from foldmark.core.segments import END, Segment
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.sqlite.store import SqliteStore
 
 A, B = "uuid-a", "uuid-b"
 

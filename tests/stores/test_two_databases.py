@@ -28,8 +28,8 @@ from foldmark.core.ports import Store
 from foldmark.log import Result
 from foldmark.log.doctor import examine
 from foldmark.stores.reader import Bindings
-from foldmark.stores.sqlite import SqliteStore
 from foldmark.stores.sqlite import store as sqlite_store
+from foldmark.stores.sqlite.store import SqliteStore
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 from foldmark.stores.transaction import Appender
 from postgres_server import Databases

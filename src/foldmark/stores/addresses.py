@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from foldmark.core.ports import Store
 
 BUILT_IN = {
-    "": "foldmark.stores.sqlite:SqliteStore",
+    "": "foldmark.stores.sqlite.store:SqliteStore",
     "postgresql": "foldmark.stores.postgres.store:PostgresStore",  # 60 ms
     "postgres": "foldmark.stores.postgres.store:PostgresStore",
 }
