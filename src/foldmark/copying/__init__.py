@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from foldmark.copying.comparing import CopyScope, Hashes, check, is_message, merged, parts, scope, texts_of
+from foldmark.copying.comparing import CopyScope, check, hash_of, hashes, is_message, merged, parts, scope, texts_of
 from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import Progress, Snapshot, Store
@@ -229,17 +229,17 @@ class _Copy:
     def _compare(self) -> tuple[int, str]:
         """Compare the whole scope of the copy with the target. Return the number of events and the hash of everything.
         Raises StoreError if the two differ."""
-        ours = Hashes(self._moment, self._wanted, self._advance)
+        number, ours = hashes(self._moment, self._wanted, self._advance)
         with self._target.read() as reading:
-            theirs = Hashes(reading, self._wanted, self._advance)
-        if wrong := [part for part, hash in ours.parts.items() if theirs.parts[part] != hash]:
+            _, theirs = hashes(reading, self._wanted, self._advance)
+        if wrong := [part for part, hash in ours.items() if theirs[part] != hash]:
             agents = self._wanted.agents
             named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
             raise StoreError(
                 f"the copy in {self._names[1]} differs from {self._names[0]}: {listing(named, 5)}. "
                 "Has another program written reading meanwhile? `foldmark doctor` checks each of the two."
             )
-        return ours.events, ours.whole
+        return number, hash_of(ours)
 
 
 _COUNTED: dict[type, str] = {

@@ -2,6 +2,7 @@
 in the scope."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
@@ -189,50 +190,44 @@ def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[B
             mine, other = next(left, None), next(right, None)
 
 
-class Hashes:
-    """Hashes of a store's contents within a scope: `parts` maps each agent and kind to a hash, `whole` is the hash of
-    all parts, `events` counts the events. `seen` is called for each event."""
+def hashes(
+    moment: Snapshot, wanted: CopyScope, progress: Callable[[CopiedEvent], object]
+) -> tuple[int, dict[str, str]]:
+    """Return the number of events of a store within a scope, and a hash for each agent and each kind of other records.
+    `progress` is called for each event."""
+    kinds = {kind.__name__: kind for kind in wanted.kinds}
+    found = {part: _hash() for part in (*wanted.agents, *kinds, "texts")}
 
-    def __init__(self, moment: Snapshot, wanted: CopyScope, progress: Callable[[CopiedEvent], object]) -> None:
-        self.events = 0
-        each = {agent: _Hash() for agent in wanted.agents}
-        for record in moment.agents():
-            if record.id in each:
-                each[record.id].add(record)
-        for end in moment.copied(CopiedEnd, wanted.wanted):
-            each[end.agent].add(end)
-        for event in moment.copied_events(dict.fromkeys(each, 0)):
-            each[event.agent].add(event)
-            self.events += 1
-            progress(event)
-        needed = set[str]()
-        for kind in wanted.kinds:
-            each[kind.__name__] = hash = _Hash()
-            for copied in moment.copied(kind, wanted.wanted):
-                hash.add(copied)
-                needed.update(texts_of(copied) if kind is CopiedSent else ())
-        each["texts"] = _Hash()
-        for some in parts(sorted(needed), _AT_ONCE):
-            found = moment.kept_texts(some)
-            each["texts"].add([(key, found.get(key)) for key in some])
-        self.parts = {name: hash.hex for name, hash in each.items()}
-        whole = _Hash()
-        whole.add(list(self.parts.values()))
-        self.whole = whole.hex
+    def add(part: str, value: object) -> None:
+        found[part].update(_ENCODER.encode(value))
+
+    events = 0
+    for record in moment.agents():
+        if record.id in wanted.agents:
+            add(record.id, record)
+    for end in moment.copied(CopiedEnd, wanted.wanted):
+        add(end.agent, end)
+    for event in moment.copied_events(dict.fromkeys(wanted.agents, 0)):
+        add(event.agent, event)
+        events += 1
+        progress(event)
+    needed = set[str]()
+    for name, kind in kinds.items():
+        for copied in moment.copied(kind, wanted.wanted):
+            add(name, copied)
+            needed.update(texts_of(copied) if kind is CopiedSent else ())
+    for some in parts(sorted(needed), _AT_ONCE):
+        texts = moment.kept_texts(some)
+        add("texts", [(key, texts.get(key)) for key in some])
+    return events, {part: hash.hexdigest() for part, hash in found.items()}
 
 
-class _Hash:
-    def __init__(self) -> None:
-        self._made = blake2b(digest_size=16)
+def hash_of(found: Mapping[str, str]) -> str:
+    """Return the hash of all parts of `hashes`."""
+    return _hash(_ENCODER.encode(list(found.values()))).hexdigest()
 
-    def add(self, value: object) -> None:
-        """Add a value."""
-        self._made.update(_ENCODER.encode(value))
 
-    @property
-    def hex(self) -> str:
-        return self._made.hexdigest()
-
+_hash = partial(blake2b, digest_size=16)
 
 _ENCODER = msgspec.json.Encoder()
 

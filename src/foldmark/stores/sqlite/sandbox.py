@@ -150,7 +150,6 @@ class Sandbox:
         self._until, self._stopped = monotonic() + limits.seconds, limits.stopped
         self._memory = apsw.memory_used() + _MOST_MEMORY
         self._refused = self._ended = ""
-        self._seconds = limits.seconds
         self._functions = FUNCTIONS if length <= USUAL else FUNCTIONS - SHORT
         self._db.limit(apsw.SQLITE_LIMIT_LENGTH, length)
         self._pattern = min(max(_COMPARED // length, _SHORT_PATTERN), _PATTERN)
