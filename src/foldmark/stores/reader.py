@@ -5,9 +5,8 @@ database decides which bindings an agent, segments or events take (`_for_agent`,
 `_for_messages`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
-from itertools import starmap
 from typing import Any, Protocol, Self
 
 from msgspec import Struct, ValidationError, convert
@@ -22,6 +21,9 @@ from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
 
 Row = tuple[Any, ...]
+
+Fetched = tuple[list[Row], Collection[int]]
+"""Rows, and the places of those in which U+FFFD replaces invalid UTF-8."""
 
 Bindings = dict[str, Any]
 
@@ -42,8 +44,8 @@ class SqlReader(Protocol):
     def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
         """Return the rows of a query. Invalid UTF-8 is replaced by U+FFFD."""
 
-    def _rows(self, name: str, /, **bindings: Any) -> Iterable[tuple[Row, bool]]:
-        """Return the rows of a query, each with True if it holds invalid text."""
+    def _rows(self, name: str, /, **bindings: Any) -> Fetched:
+        """Return the rows of a query, and the places of those that hold invalid text."""
 
     def _list(self, values: Iterable[Any]) -> Any:
         """Return values for one statement: one statement for each value would be slower."""
@@ -101,14 +103,13 @@ class SqlReader(Protocol):
 
     def _events(self, name: str, /, **bindings: Any) -> list[Event]:
         """Return the events of a query; an event with invalid text is marked as damaged."""
-        found = list(self._rows(name, **bindings))
-        if not found:
+        rows, damaged = self._rows(name, **bindings)
+        if not rows:
             return []
-        rows, damaged = zip(*found, strict=True)
-        if not any(damaged):
+        if not damaged:
             with suppress(DamagedError, ValidationError):
                 return self._decoded_events(rows)
-        return list(starmap(self._event, found))
+        return [self._event(row, place in damaged) for place, row in enumerate(rows)]
 
     def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
         try:

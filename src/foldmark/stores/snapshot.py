@@ -21,7 +21,7 @@ from foldmark.core.search import Hit, Outline, Surroundings
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
 from foldmark.stores.beside import BesideReader
-from foldmark.stores.reader import Row, unknown_agent
+from foldmark.stores.reader import Fetched, Row, unknown_agent
 
 T = TypeVar("T")
 
@@ -117,13 +117,13 @@ class LogSnapshot(BesideReader, Protocol):
         return map(self._agent, self._run(name, **bindings))
 
     def head(self, agent_id: str) -> Head:
-        rows = list(self._rows("head", agent=agent_id, kinds=self._kinds))
+        rows, damaged = self._rows("head", agent=agent_id, kinds=self._kinds)
         if not rows:
             raise unknown_agent(agent_id)
-        ((key, root, *own, body, messages, tokens, memos, mail, children), _), *others = rows
+        (key, root, *own, body, messages, tokens, memos, mail, children), *others = rows
         record = self._agent((*own, False, key, root))
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        events = [self._event(row[:-3], damaged) for (_, _, *row), damaged in others]
+        events = [self._event(row[2:-3], place in damaged) for place, row in enumerate(others, 1)]
         beside = frozenset(name for name, exists in zip(BESIDE, (memos, mail, children), strict=True) if exists)
         return Head(record, cache, {event.kind: event for event in events}, beside)
 
@@ -132,8 +132,8 @@ class LogSnapshot(BesideReader, Protocol):
         return {event.kind: event for event in found}
 
     def since(self, agent_id: str, after: int, kinds: Collection[str] = NEWEST_KINDS) -> Since:
-        found = self._rows("since", **self._for_agent(agent_id), kinds=self._list(kinds), after=after)
-        rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in found]
+        found, damaged = self._rows("since", **self._for_agent(agent_id), kinds=self._list(kinds), after=after)
+        rows = [(row[0], self._event(row[1:], place in damaged)) for place, row in enumerate(found)]
         events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
         return Since(after, {event.kind: event for behind, event in rows if not behind}, events)
 
@@ -301,7 +301,8 @@ class LogSnapshot(BesideReader, Protocol):
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
         folds: dict[str, Fold | None] = {}
         planning: dict[str, list[Event]] = defaultdict(list)
-        for (which, *row), damaged in self._rows("outlines", agents=self._list(agent_ids)):
+        rows, damaged = self._rows("outlines", agents=self._list(agent_ids))
+        for place, (which, *row) in enumerate(rows):
             if which == 0:
                 key, agent_id, body, root, *_ = row
                 self._cache_agent(agent_id, (key, root))
@@ -309,7 +310,7 @@ class LogSnapshot(BesideReader, Protocol):
                     folds[agent_id] = None
                     folds[agent_id] = None if body is None else self._decoded(body, agent_id)
             else:
-                event = self._event(row, damaged)
+                event = self._event(row, place in damaged)
                 planning[event.agent_id].append(event)
         in_order = {agent: sorted(events, key=lambda event: event.id) for agent, events in planning.items()}
         return {agent: Outline(fold, in_order.get(agent, ())) for agent, fold in folds.items()}
@@ -322,13 +323,14 @@ class LogSnapshot(BesideReader, Protocol):
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
         begin = {self._key(agent): (agent, id) for agent, id in after.items()}
-        for row, damaged in self._copied_events({key: id for key, (_, id) in begin.items()}):
-            agent, since = begin.get(row[1], ("", row[0]))
-            if row[0] > since:
-                yield _copied_event(agent, row, damaged)
+        for rows, damaged in self._copied_events({key: id for key, (_, id) in begin.items()}):
+            for place, row in enumerate(rows):
+                agent, since = begin.get(row[1], ("", row[0]))
+                if row[0] > since:
+                    yield _copied_event(agent, row, place in damaged)
 
-    def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
-        """Yield the rows of events after an id for each agent's key, those of a tree in order; others may be among
+    def _copied_events(self, after: Mapping[int, int]) -> Iterator[Fetched]:
+        """Yield pages of events after an id for each agent's key, those of a tree in order; others may be among
         them."""
 
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
@@ -341,11 +343,11 @@ class LogSnapshot(BesideReader, Protocol):
         }
         name, make = forms[kind]
         keys = None if agents is None else self._list([self._key(agent) for agent in agents])
-        rows: list[tuple[Row, bool]] = [((after,), False)]
+        rows: list[Row] = [(after,)]
         while rows:
-            rows = list(self._rows(name, agents=keys, after=rows[-1][0][0], limit=PAGE))
-            for row, damaged in rows:
-                if damaged:
+            rows, damaged = self._rows(name, agents=keys, after=rows[-1][0], limit=PAGE)
+            for place, row in enumerate(rows):
+                if place in damaged:
                     raise DamagedError(f"{kind.__name__} {row[0]}: a text is not valid UTF-8; run `foldmark doctor`")
                 yield make(row)
             if kind is CopiedEnd:  # these have no ids, and come all at once

@@ -29,7 +29,7 @@ from foldmark.core.segments import END, Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Statement, Texts
-from foldmark.stores.reader import Bindings, Row
+from foldmark.stores.reader import Bindings, Fetched, Row
 from foldmark.stores.snapshot import PAGE, LogSnapshot
 from foldmark.text.keywords import folded, spellings
 
@@ -78,8 +78,8 @@ class PostgresReader(reader.SqlReader):
         self._check()
         return self._session.run(STATEMENTS[name], bindings)
 
-    def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
-        return [(row, False) for row in self._run(name, **bindings)]
+    def _rows(self, name: str, /, **bindings: Any) -> Fetched:
+        return self._run(name, **bindings), ()
 
     def _list(self, values: Iterable[Any]) -> Ints | Texts:
         found = list(values)
@@ -156,15 +156,15 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
     def _is_broken(self) -> bool:
         return self._session.broken
 
-    def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
-        rows = super()._rows(name, **bindings)
+    def _rows(self, name: str, /, **bindings: Any) -> Fetched:
+        rows = self._run(name, **bindings)
         # These two statements return two kinds of rows, side by side in columns.
         if name == "head":
             nothing = (None, None, None)
-            rows = [(row[:17] if row[0] is not None else (None, None, *row[17:], *nothing), bad) for row, bad in rows]
+            rows = [row[:17] if row[0] is not None else (None, None, *row[17:], *nothing) for row in rows]
         elif name == "outlines":
-            rows = [(row[:5] if row[0] == 0 else (1, *row[5:]), bad) for row, bad in rows]
-        return rows
+            rows = [row[:5] if row[0] == 0 else (1, *row[5:]) for row in rows]
+        return rows, ()
 
     def keys(self, agent_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Return the keys of agents, each with that of its root. Raises DamagedError."""
@@ -233,15 +233,15 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
 
     # Copying: events are read tree by tree
 
-    def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
+    def _copied_events(self, after: Mapping[int, int]) -> Iterator[Fetched]:
         begin: dict[int, int] = {}
         for key, since in after.items():
             root = self._roots[key]
             begin[root] = min(since, begin.get(root, since))
         for root, last in sorted(begin.items()):
-            while rows := self._rows("copied_events", root=root, after=last, limit=PAGE):
-                yield from rows
-                last = rows[-1][0][0]
+            while (page := self._rows("copied_events", root=root, after=last, limit=PAGE))[0]:
+                yield page
+                last = page[0][-1][0]
 
 
 def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:

@@ -7,7 +7,6 @@ U+FFFD, so that one wrong byte stops nothing.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
 from threading import RLock
 from typing import Any
 
@@ -22,7 +21,7 @@ from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
 from foldmark.stores.queries import listed, queries
-from foldmark.stores.reader import Bindings, Row
+from foldmark.stores.reader import Bindings, Fetched, Row
 from foldmark.stores.snapshot import PAGE, LogSnapshot
 from foldmark.stores.sqlite.file import explain, open_beside, open_file, place_of
 from foldmark.stores.sqlite.known import KnownAgents
@@ -69,34 +68,30 @@ class SqliteReader(reader.SqlReader):
         self._db, self._sql, self._path, self._lock = connection.db, connection.sql, connection.path, connection.lock
         self._keys, self._ids, self._fold = connection.keys, connection.ids, connection.fold
 
+    def _fetched(self, sql: str, bindings: Any) -> Fetched:
+        try:
+            with self._lock:
+                self._check()
+                try:
+                    return self._db.execute(sql, bindings).fetchall(), ()
+                except UnicodeDecodeError:
+                    return self._mended(sql, bindings)
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+
     def _all(self, sql: str, bindings: Any = ()) -> list[Row]:
-        try:
-            with self._lock:
-                self._check()
-                try:
-                    return self._db.execute(sql, bindings).fetchall()
-                except UnicodeDecodeError:
-                    return [row for row, _ in self._mended(sql, bindings)]
-        except apsw.Error as error:
-            raise explain(error, self._path) from error
+        return self._fetched(sql, bindings)[0]
 
-    def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
-        try:
-            with self._lock:
-                self._check()
-                try:
-                    return list(zip(self._db.execute(self._sql[name], bindings).fetchall(), repeat(False)))
-                except UnicodeDecodeError:
-                    return list(self._mended(self._sql[name], bindings))
-        except apsw.Error as error:
-            raise explain(error, self._path) from error
+    def _rows(self, name: str, /, **bindings: Any) -> Fetched:
+        return self._fetched(self._sql[name], bindings)
 
-    def _mended(self, sql: str, bindings: Any) -> Iterator[tuple[Row, bool]]:
-        """Yield the rows of a query, each with True if U+FFFD replaces invalid UTF-8 in it. Raises apsw.Error."""
+    def _mended(self, sql: str, bindings: Any) -> Fetched:
+        """Return the rows of a query that holds invalid UTF-8. Raises apsw.Error."""
+        rows, damaged = list[Row](), set[int]()
         try:
             columns = len(self._db.execute(f"SELECT * FROM ({sql})", bindings).get_description())
         except apsw.ExecutionCompleteError:  # the rows were erased meanwhile
-            return
+            return rows, damaged
         names = [f"c{number}" for number in range(columns)]
         # Two columns of each: texts as their bytes, and everything else as it is.
         each = ", ".join(
@@ -107,11 +102,13 @@ class SqliteReader(reader.SqlReader):
         for values in self._db.execute(query, bindings):
             raws, others = values[::2], values[1::2]
             texts = [None if raw is None else raw.decode(errors="replace") for raw in raws]
-            row = tuple(other if text is None else text for text, other in zip(texts, others, strict=True))
-            yield row, any(text is not None and text.encode() != raw for text, raw in zip(texts, raws, strict=True))
+            if any(text is not None and text.encode() != raw for text, raw in zip(texts, raws, strict=True)):
+                damaged.add(len(rows))
+            rows.append(tuple(other if text is None else text for text, other in zip(texts, others, strict=True)))
+        return rows, damaged
 
     def _run(self, name: str, /, **bindings: Any) -> list[Row]:
-        return self._all(self._sql[name], bindings)
+        return self._fetched(self._sql[name], bindings)[0]
 
     def _list(self, values: Iterable[Any]) -> str:
         return listed(values)
@@ -201,12 +198,12 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
 
     # Copying: no index holds an agent's events alone, so they are read in one pass over the whole log.
 
-    def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
+    def _copied_events(self, after: Mapping[int, int]) -> Iterator[Fetched]:
         last = min(after.values(), default=0)
         ((end,),) = self._run("newest_head", agents=listed(after))
-        while rows := self._rows("copied_events", after=last, end=end, limit=PAGE):
-            yield from rows
-            last = rows[-1][0][0]
+        while (page := self._rows("copied_events", after=last, end=end, limit=PAGE))[0]:
+            yield page
+            last = page[0][-1][0]
 
 
 def _expression(word: str) -> str:

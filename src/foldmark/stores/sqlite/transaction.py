@@ -137,7 +137,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
 
     def _run(self, name: str, /, **bindings: Any) -> list[Row]:
         before = self._db.total_changes()
-        rows = self._all(self._sql[name], bindings)
+        rows, _ = self._fetched(self._sql[name], bindings)
         if self._db.total_changes() != before:
             # Something else than an event was written.
             self.only_appends, self._folds, self._read_heads = False, {}, {}
