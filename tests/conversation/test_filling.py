@@ -3,7 +3,7 @@
 import pytest
 
 from foldmark.core.request import Usage
-from foldmark.cost.filling import FORM, IMAGES, OTHER, RESULT, ContextShare, merged, portions, shares
+from foldmark.cost.filling import FORM, IMAGES, OTHER, RESULT, Portion, merged, portions, shares
 from foldmark.cost.spending import Spending, spent
 from foldmark.log import Agent
 from foldmark.request.usage import usage_data
@@ -64,14 +64,14 @@ def test_every_token_of_a_request_is_counted_once(agent: Agent, model: str, coun
 
 def test_a_small_bar_names_the_largest_shares() -> None:
     found = [
-        ContextShare("user", "user", 5),
-        ContextShare(RESULT, "Bash", 90),
-        ContextShare(RESULT, "Read", 2),
-        ContextShare(FORM, FORM, 7),
+        Portion("user", "user", 5),
+        Portion(RESULT, "Bash", 90),
+        Portion(RESULT, "Read", 2),
+        Portion(FORM, FORM, 7),
     ]
     assert merged(found, 4) == found
-    assert merged(found, 3) == [found[1], found[3], ContextShare(OTHER, OTHER, 7)]
-    assert merged(found, 1) == [ContextShare(OTHER, OTHER, 104)]
+    assert merged(found, 3) == [found[1], found[3], Portion(OTHER, OTHER, 7)]
+    assert merged(found, 1) == [Portion(OTHER, OTHER, 104)]
 
 
 def test_spending_reads_only_new_events(agent: Agent) -> None:

@@ -69,12 +69,13 @@ def _record() -> None:
     from test_clients import BIN, CLIENTS, answered, reading
 
     from foldmark.live.gateway import Gateway
+    from foldmark.live.other_programs import OtherPrograms
     from foldmark.live.sessions import Answering
 
     rows: list[tuple[str, str, dict[str, str], str]] = []
 
     class Recorder:
-        others = None
+        others = OtherPrograms({}, lambda by, asked: "")
 
         def __init__(self, client: str, folder: str) -> None:
             self._client, self._folder = client, folder.encode()

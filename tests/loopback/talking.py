@@ -20,8 +20,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Kept, Piece, Request, Stopped, Thought, ToolCall, ToolSpec, Usage
 from foldmark.operations.effects import Asking
-from foldmark.providers.access import Access
-from foldmark.providers.registry import BUILT_IN
+from foldmark.providers.registry import BUILT_IN, Access
 from foldmark.runtime.loop import Shown
 from stored import stored
 

@@ -41,8 +41,8 @@ from foldmark.core.request import (
 )
 from foldmark.dialects.anthropic.messages import encode, parse
 from foldmark.dialects.anthropic.thinking import bind, mark
-from foldmark.providers.access import Access
 from foldmark.providers.anthropic_api import connect
+from foldmark.providers.registry import Access
 
 MODEL = "claude-opus-5-5"
 UNBOUND = "claude-opus-5"

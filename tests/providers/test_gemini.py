@@ -44,8 +44,8 @@ from foldmark.core.request import (
 from foldmark.dialects.gemini.contents import UNSIGNED, encode, encode_gca, parse, parse_gca
 from foldmark.dialects.gemini.stream import ResponseReader, refusal
 from foldmark.providers import gemini_api, gemini_gca_api
-from foldmark.providers.access import Access
 from foldmark.providers.gemini_api import TIMEOUTS
+from foldmark.providers.registry import Access
 from foldmark.providers.sdk import streamed
 
 KEY = "AIza-secret-9c1f"

@@ -45,8 +45,8 @@ from foldmark.dialects.openai import responses as openai_responses
 from foldmark.dialects.openai.chat import CHAT
 from foldmark.dialects.openai.stream import CompletionReader
 from foldmark.providers import openai_api, openai_responses_api
-from foldmark.providers.access import Access
 from foldmark.providers.openai_api import countable
+from foldmark.providers.registry import Access
 
 KEY = "test-key-7f3a91c2"
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})

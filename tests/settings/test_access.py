@@ -18,8 +18,7 @@ import foldmark
 from foldmark import CommandError
 from foldmark.app import provider
 from foldmark.core.errors import ProviderError
-from foldmark.providers.access import NO_KEY
-from foldmark.providers.registry import BUILT_IN, check_model, dialect_of
+from foldmark.providers.registry import BUILT_IN, NO_KEY, check_model, dialect_of
 from foldmark.settings.access import access, ollama_address
 from foldmark.settings.given import Server, Settings
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from foldmark.chat.display.meter import meter
 from foldmark.chat.display.turns import arranged, context_turns, edits, prices, span
 from foldmark.core.errors import CommandError
-from foldmark.cost.filling import RESULT, ContextShare
+from foldmark.cost.filling import RESULT, Portion
 from foldmark.log import Agent, Log
 from foldmark.terminal.meter import Bar, pieces
 from foldmark.terminal.screens import TextScreen
@@ -112,9 +112,9 @@ def test_the_cost_of_the_list_follows_the_window(log: Log) -> None:
 
 def test_a_bar_has_its_width() -> None:
     shares = [
-        ContextShare("system", "system", 300),
-        ContextShare("user", "👩‍🚀 name", 500),
-        *(ContextShare(RESULT, f"Tool{n}", n) for n in range(1, 90)),
+        Portion("system", "system", 300),
+        Portion("user", "👩‍🚀 name", 500),
+        *(Portion(RESULT, f"Tool{n}", n) for n in range(1, 90)),
     ]
     for width in (20, 78, 98, 200):
         found = pieces(shares, 4000, width)

@@ -37,21 +37,13 @@ _KINDS = {
 
 
 class Portion(NamedTuple):
-    """The tokens of one part of a request; `part` is None for tokens that belong to no part. `name` is the kind or, for
-    a result, its tool."""
+    """The tokens of one part of a request, or of several of one kind; `part` is None for tokens that do not belong to a
+    single one. `name` is the kind or, for a result, its tool."""
 
     kind: str
     name: str
     tokens: int
     part: Part | None = None
-
-
-class ContextShare(NamedTuple):
-    """The tokens of one kind of content, or of the results of one tool."""
-
-    kind: str
-    name: str
-    tokens: int
 
 
 def portions(request: Request) -> list[Portion]:
@@ -86,23 +78,23 @@ def portions(request: Request) -> list[Portion]:
     return shared
 
 
-def shares(of: Iterable[Portion]) -> list[ContextShare]:
+def shares(of: Iterable[Portion]) -> list[Portion]:
     """Return the tokens by kind in the order of `ORDER`, tool results by tool, largest first; none without tokens."""
     sums = Counter[tuple[str, str]]()
     for each in of:
         sums[each.kind, each.name] += each.tokens
-    found = [ContextShare(kind, name, tokens) for (kind, name), tokens in sums.items() if tokens]
+    found = [Portion(kind, name, tokens) for (kind, name), tokens in sums.items() if tokens]
     return sorted(found, key=lambda each: (ORDER.index(each.kind), -each.tokens, each.name))
 
 
-def merged(of: Iterable[ContextShare], count: int) -> list[ContextShare]:
+def merged(of: Iterable[Portion], count: int) -> list[Portion]:
     """Return at most `count` shares: the smallest ones become `other`."""
     found = list(of)
     if len(found) <= count:
         return found
     smallest = sorted(found, key=lambda each: each.tokens)[: len(found) - count + 1]
     rest = [each for each in found if each not in smallest]
-    return [*rest, ContextShare(OTHER, OTHER, sum(each.tokens for each in smallest))]
+    return [*rest, Portion(OTHER, OTHER, sum(each.tokens for each in smallest))]
 
 
 def _kind(part: Part) -> str:

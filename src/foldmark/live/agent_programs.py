@@ -71,15 +71,7 @@ class AgentProgram:
                     f"{name} is set: {self.program} then asks a service that `foldmark live` does not know. "
                     "Unset it, or run the agent without `foldmark live`"
                 )
-        self.check_login(environment)
-        return environment.get(self.variable) or self.usual_upstream(environment)
-
-    def check_login(self, environment: Mapping[str, str]) -> None:
-        """Raise CommandError if the agent signs in to a service that no gateway stands in front of."""
-
-    def usual_upstream(self, environment: Mapping[str, str]) -> str:
-        """Return the base URL that the agent uses unless a variable names another."""
-        return self.provider
+        return environment.get(self.variable) or self.provider
 
     def command(self, url: str, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         """Return the command line that asks at the base URL `url`."""
@@ -108,8 +100,9 @@ class Codex(AgentProgram):
     program, wire = "codex", "openai"
     variable, provider = "OPENAI_BASE_URL", "https://api.openai.com/v1"
 
-    def usual_upstream(self, environment: Mapping[str, str]) -> str:
-        return CHATGPT if codex_login(environment) == "chatgpt" else self.provider
+    def upstream(self, environment: Mapping[str, str]) -> str:
+        chatgpt = not environment.get(self.variable) and codex_login(environment) == "chatgpt"
+        return CHATGPT if chatgpt else super().upstream(environment)
 
     def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
         settings = [f'openai_base_url="{url}"', 'model_provider="openai"']
@@ -129,8 +122,9 @@ class GeminiCli(AgentProgram):
     provider = "https://generativelanguage.googleapis.com"
     elsewhere = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA")
 
-    def check_login(self, environment: Mapping[str, str]) -> None:
+    def upstream(self, environment: Mapping[str, str]) -> str:
         # With an account it asks Code Assist, whose address no variable of ours changes.
+        upstream = super().upstream(environment)
         home = Path(environment.get("GEMINI_CLI_HOME") or environment.get("HOME") or Path.home())
         system = Path(environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or "/etc/gemini-cli/settings.json")
         for path in (system, Path.cwd() / ".gemini" / "settings.json", home / ".gemini" / "settings.json"):
@@ -139,7 +133,7 @@ class GeminiCli(AgentProgram):
             except OSError:
                 continue
             if found is not None and found[1] == API_KEY:
-                return
+                return upstream
             if found is not None:
                 raise CommandError(
                     f"Gemini CLI signs in with {found[1]!r} ({path}): it then asks a service that `foldmark live` does "

@@ -89,7 +89,7 @@ class Gateway:
             several = {"": upstream} if isinstance(upstream, str) else upstream
             upstreams = {name: upstream_url(url) for name, url in several.items()}
             forwarder = Forwarder(upstreams, self.secret, self.port, sessions)
-            if sessions is not None and sessions.others is not None:
+            if sessions is not None:
                 sessions.others.base = f"http://127.0.0.1:{self.port}"
         except BaseException:
             self._socket.close()
@@ -149,13 +149,14 @@ class Forwarder:
         if passing is None:
             await PlainTextResponse("There is nothing here.\n", 404)(scope, receive, send)
             return
-        if self._sessions is not None and _is_upgrade(request) and self._sessions.reads(passing.asked):
+        read = self._sessions is not None and self._sessions.reads(passing.asked)
+        if read and request.headers.get("upgrade", "").lower() == "websocket":
             # What passes through a WebSocket could not be read. Codex then asks by HTTP.
             await PlainTextResponse("This gateway takes requests only.\n", 426)(scope, receive, send)
             return
         headers, made = forwarded(scope["headers"]), Answering(b"")
         content: bytes | AsyncIterator[bytes] | None = _body(request)
-        if self._sessions is not None and request.method == "POST" and self._sessions.reads(passing.asked):
+        if self._sessions is not None and read and request.method == "POST":
             try:
                 begun = await _read(request, LONGEST)
             except ClientDisconnect:
@@ -209,8 +210,10 @@ class Forwarder:
 
     async def _asked_by_others(self, request: Request) -> Response | None:
         """Return the answer to another program of this user that asks a session's model; None for anything else."""
-        others, path = None if self._sessions is None else self._sessions.others, request.url.path
-        if others is None or request.method != "POST" or not others.asks(path) or not self._is_here(request.scope):
+        sessions, path = self._sessions, request.url.path
+        if sessions is None or not sessions.others.asks(path):
+            return None
+        if request.method != "POST" or not self._is_here(request.scope):
             return None
         try:
             body = await _read(request, LONGEST)
@@ -218,7 +221,7 @@ class Forwarder:
             return Response(status_code=400)
         if not isinstance(body, bytes):
             return Response(status_code=413)
-        status, text = await asyncio.to_thread(others.answer, path, body)
+        status, text = await asyncio.to_thread(sessions.others.answer, path, body)
         return PlainTextResponse(text, status)
 
     def _is_here(self, scope: Scope) -> bool:
@@ -256,10 +259,6 @@ def forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     return [(name, value) for name, value in given if name not in HOP_BY_HOP and name not in named and name != b"host"]
 
 
-def _is_upgrade(request: Request) -> bool:
-    return request.headers.get("upgrade", "").lower() == "websocket"
-
-
 def _body(request: Request) -> AsyncIterator[bytes] | None:
     """Return the body as it comes; None for a request without one."""
     framed = "content-length" in request.headers or "transfer-encoding" in request.headers
@@ -269,7 +268,8 @@ def _body(request: Request) -> AsyncIterator[bytes] | None:
 async def _read(request: Request, longest: int) -> bytes | AsyncIterator[bytes]:
     """Return the whole body; one that is longer than `longest` as it comes. Raises ClientDisconnect."""
     begun, size, stream = list[bytes](), 0, request.stream()
-    if _length(request) > longest:
+    named = request.headers.get("content-length", "")
+    if named.isdecimal() and int(named) > longest:
         return stream
     async for piece in stream:
         begun.append(piece)
@@ -277,12 +277,6 @@ async def _read(request: Request, longest: int) -> bytes | AsyncIterator[bytes]:
         if size > longest:
             return _chained(begun, stream)
     return b"".join(begun)
-
-
-def _length(request: Request) -> int:
-    """Return the length that a request's header names; 0 if it names none."""
-    named = request.headers.get("content-length", "")
-    return int(named) if named.isdecimal() else 0
 
 
 async def _chained(begun: list[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -29,7 +29,7 @@ Ask = Callable[[Asked, Request], str]
 
 class OtherPrograms:
     """The files of a gateway's sessions, and the endpoint for questions, under a secret of its own. `base` is the
-    address of the gateway, without a path; no file is written before it is set."""
+    address of the gateway, without a path; no file is written before it is set, and none without an `environment`."""
 
     def __init__(self, environment: Mapping[str, str], ask: Ask) -> None:
         self.base = ""
@@ -45,7 +45,7 @@ class OtherPrograms:
     def tell(self, transcript: ClientTranscript) -> None:
         """Write the file of a session. Does nothing for a sub-agent, or if nothing has changed."""
         agent = transcript.agent
-        if agent.name is None or not self.base:
+        if agent.name is None or not self.base or not self._environment:
             return
         with agent.reading() as (moment, at):
             out, operations = edits(moment, at)

@@ -80,7 +80,8 @@ class Sessions:
     """The sessions of one client in a folder.
 
     `upstream` is a base URL, or one for each wire by its name. `run` is the same for all gateways of one run of the
-    client. `others` holds what other programs learn and may ask; `environment` says where their files are."""
+    client. `others` holds what other programs learn and may ask; `environment` says where their files are, and without
+    it there are none."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class Sessions:
         run: str = "",
     ) -> None:
         self._log, self._folder, self._upstream, self._sign = log, folder, upstream, log.given.live_sign
-        self.others = None if environment is None else OtherPrograms(environment, self._asked)
+        self.others = OtherPrograms(environment or {}, self._asked)
         log.complete = lambda asked: self._asked(_ASKING.get(), asked)
         self._reader = RequestReader()
         self._transcripts: dict[str, ClientTranscript] = {}
@@ -103,8 +104,7 @@ class Sessions:
     def close(self) -> None:
         """Wait until everything that has passed is recorded."""
         self._worker.shutdown()
-        if self.others is not None:
-            self.others.close()
+        self.others.close()
 
     def settle(self) -> None:
         """Wait until everything that has passed so far is recorded."""
@@ -152,7 +152,7 @@ class Sessions:
         that."""
         messages = request.messages
         prompt = messages.pop(command.place[0])
-        await self._soon(lambda: self._take_before(transcript, request.head.model, messages))
+        await self._soon(lambda: self._take(transcript, request.head.model, messages, asks=False))
         _ASKING.set((headers, request))
         text = await asyncio.to_thread(prompts.carried_out, transcript.agent, command.line)
         key = request.dialect.reply_key(text)
@@ -191,8 +191,7 @@ class Sessions:
             found = transcript.dialect.answer(answer, streamed=streamed)
             if found is not None:
                 transcript.take_answer(after, found, prefix)
-                if self.others is not None:
-                    self.others.tell(transcript)
+                self.others.tell(transcript)
 
         self._later(take)
 
@@ -208,9 +207,8 @@ class Sessions:
 
     def _tell(self, transcript: ClientTranscript, headers: Mapping[str, str], request: ClientRequest) -> None:
         """Tell other programs of a session, once what has passed so far is recorded."""
-        if (others := self.others) is not None:
-            others.note(transcript, headers, request)
-            self._later(lambda: others.tell(transcript))
+        self.others.note(transcript, headers, request)
+        self._later(lambda: self.others.tell(transcript))
 
     # In the worker's thread
 
@@ -225,8 +223,7 @@ class Sessions:
             transcript = self._transcripts.get(named) if head.session else self._unnamed.continued(request)
             if transcript is not None:
                 transcript.note_prevented()
-                if self.others is not None:
-                    self.others.tell(transcript)
+                self.others.tell(transcript)
 
     def _prepared(self, target: str, headers: Mapping[str, str], body: bytes) -> Prepared:
         """Read a request, find its transcript, and edit it unless it is a command."""
@@ -306,17 +303,16 @@ class Sessions:
     def _take(
         self, transcript: ClientTranscript, model: str, messages: list[ClientMessage], *, asks: bool = True
     ) -> None:
+        """Record messages. Those that ask nothing stand before a command: who types one waits for no answer any
+        more."""
         agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
             with suppress(FoldmarkError):
                 agent.context()
                 agent.configure("model", named, actor="system")
         transcript.take(messages, asks=asks)
-
-    def _take_before(self, transcript: ClientTranscript, model: str, messages: list[ClientMessage]) -> None:
-        """Record what stands before a command. Who types one waits for no answer any more."""
-        self._take(transcript, model, messages, asks=False)
-        transcript.end_turn()
+        if not asks:
+            transcript.end_turn()
 
     def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""

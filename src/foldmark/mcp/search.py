@@ -101,11 +101,11 @@ def search(wanted: SearchArguments, call: ToolUse) -> str:
             notes.append(f"found by words: {error}")
         mode = "text"
         lists = find(mode)
-    results = lists[0] if alone else [hit for hits in _in_all(lists)[: wanted.limit] for hit in hits]
+    found = [[hit] for hit in lists[0]] if alone else _in_all(lists)[: wanted.limit]
     concepts = None if alone else several
     if wanted.response_format == "json":
-        return msgspec.json.encode(_data(results, concepts, notes, mode)).decode()
-    return "\n".join([*(_concepts(results, concepts) if concepts else _hits(results)), *remarks(notes)])
+        return msgspec.json.encode(_data(found, concepts, notes, mode)).decode()
+    return "\n".join([*_lines(found, concepts), *remarks(notes)])
 
 
 def _several(query: str | list[str]) -> list[str]:
@@ -148,28 +148,21 @@ def _in_all(lists: Sequence[Sequence[SearchResult]]) -> list[list[SearchResult]]
     return [[hit for _, hit in met] for met in sorted(full, key=lambda met: sum(place for place, _ in met))]
 
 
-def _hits(results: Sequence[SearchResult]) -> Iterator[str]:
-    if not results:
-        yield "No messages match."
-        return
-    yield f"{count(len(results), 'result')}, the best first; `read` shows more of a path, by lines."
-    for number, hit in enumerate(results, 1):
-        yield f"\n{number}. {_title(hit)}"
-        yield _snippet(hit)
-        yield f"   {_place(hit)}"
-
-
-def _concepts(results: Sequence[SearchResult], concepts: Sequence[str]) -> Iterator[str]:
-    found = [results[at : at + len(concepts)] for at in range(0, len(results), len(concepts))]
+def _lines(found: Sequence[Sequence[SearchResult]], concepts: Sequence[str] | None) -> Iterator[str]:
+    """Yield the results for a reader: single ones, or those of sessions with one for each of the concepts."""
     if not found:
-        yield "No session has all of these."
+        yield "No session has all of these." if concepts else "No messages match."
         return
-    yield f"{count(len(found), 'session')} with all of these, the best first; `read` shows more of a path, by lines."
+    what = f"{count(len(found), 'session')} with all of these" if concepts else count(len(found), "result")
+    yield f"{what}, the best first; `read` shows more of a path, by lines."
     for number, hits in enumerate(found, 1):
         yield f"\n{number}. {_title(hits[0])}"
-        for concept, hit in zip(concepts, hits, strict=True):
-            yield f"   “{one_line(concept)}” in {_place(hit)}"
+        for concept, hit in zip(concepts or [""], hits, strict=True):
+            if concepts:
+                yield f"   “{one_line(concept)}” in {_place(hit)}"
             yield _snippet(hit)
+            if not concepts:
+                yield f"   {_place(hit)}"
 
 
 def _title(hit: SearchResult) -> str:
@@ -199,11 +192,11 @@ def _line(hit: SearchResult) -> int | None:
 
 
 def _data(
-    results: Sequence[SearchResult], concepts: Sequence[str] | None, notes: Sequence[str], mode: str
+    found: Sequence[Sequence[SearchResult]], concepts: Sequence[str] | None, notes: Sequence[str], mode: str
 ) -> dict[str, Any]:
     rows = [
         {
-            **({"concept": concepts[at % len(concepts)]} if concepts else {}),
+            **({"concept": concept} if concepts else {}),
             "source": hit.source,
             "session_id": hit.id,
             "project": hit.name,
@@ -215,7 +208,8 @@ def _data(
             "line": _line(hit),
             "visible": hit.visible,
         }
-        for at, hit in enumerate(results)
+        for hits in found
+        for concept, hit in zip(concepts or [""], hits, strict=True)
     ]
     return {"results": rows, "count": len(rows), "mode": mode, "concepts": concepts, "notes": list(notes)}
 

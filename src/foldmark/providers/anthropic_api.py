@@ -13,7 +13,7 @@ from foldmark.dialects.anthropic.blocks import NAME, betas
 from foldmark.dialects.anthropic.stream import MessageReader, refusal
 from foldmark.dialects.anthropic.thinking import BINDING_BETA
 from foldmark.dialects.bodies import Json
-from foldmark.providers.access import Access
+from foldmark.providers.registry import Access
 from foldmark.providers.sdk import CONNECT, READ, ModelServer, check_key, host, http, imported, streamed
 
 KEY = "ANTHROPIC_API_KEY"

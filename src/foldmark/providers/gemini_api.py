@@ -24,7 +24,7 @@ from foldmark.core.request import Piece, Request
 from foldmark.dialects.bodies import Json
 from foldmark.dialects.errors import not_understood
 from foldmark.dialects.gemini.stream import ResponseReader, refusal
-from foldmark.providers.access import Access
+from foldmark.providers.registry import Access
 from foldmark.providers.sdk import (
     certificates,
     check_key,

@@ -19,8 +19,8 @@ from foldmark.dialects.bodies import as_text, objects_in
 from foldmark.dialects.errors import brief
 from foldmark.dialects.gemini.contents import unwrapped
 from foldmark.dialects.gemini.stream import ResponseReader
-from foldmark.providers.access import Access
 from foldmark.providers.gemini_api import GoogleServer, countable
+from foldmark.providers.registry import Access
 from foldmark.providers.sdk import check_key, host, imported, streamed, token_count
 
 ADDRESS = "https://cloudcode-pa.googleapis.com"

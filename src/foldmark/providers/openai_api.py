@@ -12,7 +12,7 @@ from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request
 from foldmark.dialects.bodies import Json
 from foldmark.dialects.openai.stream import CompletionReader, failure_in, masked, refusal
-from foldmark.providers.access import Access
+from foldmark.providers.registry import Access
 from foldmark.providers.sdk import CONNECT, READ, ModelServer, host, http, imported, streamed
 
 OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request
 from foldmark.dialects.openai.stream import ResponseReader
-from foldmark.providers.access import Access
 from foldmark.providers.openai_api import OpenAIServer
+from foldmark.providers.registry import Access
 from foldmark.providers.sdk import streamed
 
 _COUNTED = ("model", "input", "instructions", "tools", "reasoning")

@@ -22,7 +22,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.dialects.bodies import Json, Reader
 from foldmark.dialects.errors import brief, not_understood
-from foldmark.providers.access import Access
+from foldmark.providers.registry import Access
 
 CONNECT, READ = 10.0, 600.0
 """Seconds to wait for a connection, and for the next bytes of an answer. Thinking models are silent for minutes."""

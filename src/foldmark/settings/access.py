@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from foldmark.core.errors import CommandError, ProviderError
-from foldmark.providers.access import Access
-from foldmark.providers.registry import BUILT_IN, installed, provider_spec
+from foldmark.providers.registry import BUILT_IN, Access, installed, provider_spec
 from foldmark.settings.given import Server, Settings
 
 SDKS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_ADMIN_KEY")

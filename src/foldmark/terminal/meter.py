@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from foldmark.chat.display.meter import ANSWERING, ENDED, IDLE, MeterReading, meter, state_of
 from foldmark.chat.display.operated import brief
-from foldmark.cost.filling import ContextShare, merged
+from foldmark.cost.filling import Portion, merged
 from foldmark.cost.spending import Spending
 from foldmark.log import Agent
 from foldmark.rendering import harmless
@@ -39,14 +39,14 @@ LONGEST = 20
 class BarPiece(NamedTuple):
     """A part of the bar: its share, and its text, which fills its columns."""
 
-    share: ContextShare
+    share: Portion
     text: str
 
 
-def pieces(shares: Sequence[ContextShare], free: int, width: int) -> list[BarPiece]:
+def pieces(shares: Sequence[Portion], free: int, width: int) -> list[BarPiece]:
     """Return the parts of a bar of `width` columns: each as wide as its share, but wide enough for its name. The
     smallest parts are merged as `other` until names take at most five sixths of the width and the shares show."""
-    rest, found, least = [ContextShare(FREE, FREE, free)] if free else [], list[ContextShare](), list[int]()
+    rest, found, least = [Portion(FREE, FREE, free)] if free else [], list[Portion](), list[int]()
     for most in range(len(shares), 0, -1):
         found = [*merged(shares, most), *rest]
         least = [cell_len(_label(each)) + 1 for each in found]
@@ -60,7 +60,7 @@ def pieces(shares: Sequence[ContextShare], free: int, width: int) -> list[BarPie
     return [BarPiece(each, set_cell_size(f"▏{_label(each)}", own)) for each, own in zip(found, widths, strict=True)]
 
 
-def _label(share: ContextShare) -> str:
+def _label(share: Portion) -> str:
     name = harmless(share.name)
     return f"{name if cell_len(name) <= LONGEST else set_cell_size(name, LONGEST - 1) + '…'} {brief(share.tokens)}"
 
@@ -81,16 +81,16 @@ class Bar(Widget, can_focus=True):
     class Chosen(Message):
         """Asks for the turns of a share."""
 
-        def __init__(self, share: ContextShare) -> None:
+        def __init__(self, share: Portion) -> None:
             super().__init__()
             self.share = share
 
     def __init__(self) -> None:
         super().__init__()
-        self._shares: tuple[ContextShare, ...] = ()
+        self._shares: tuple[Portion, ...] = ()
         self._free = self._at = 0
 
-    def fill(self, shares: Sequence[ContextShare], free: int) -> None:
+    def fill(self, shares: Sequence[Portion], free: int) -> None:
         """Show these shares and the number of `free` tokens."""
         self._shares, self._free = tuple(shares), free
         self.refresh()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from foldmark.chat.display.operated import brief
 from foldmark.chat.live import is_live
 from foldmark.core.wording import light, percent
-from foldmark.cost.filling import FORM, ContextShare, portions, shares
+from foldmark.cost.filling import FORM, Portion, portions, shares
 from foldmark.cost.spending import Spending, spent
 from foldmark.log import Agent
 from foldmark.log.family import here, running
@@ -31,7 +31,7 @@ class MeterReading(NamedTuple):
     limit: int
     limited_by: str
     light: str
-    shares: tuple[ContextShare, ...]
+    shares: tuple[Portion, ...]
     spending: Spending
 
     @property
@@ -70,7 +70,7 @@ def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
             tokens = client_tokens(agent, moment, at)
             filled = [share for share in filled if share.kind not in _FOLDMARKS]
             own = max(0, tokens - sum(share.tokens for share in filled))
-            filled.insert(0, ContextShare("system", "system", own))
+            filled.insert(0, Portion("system", "system", own))
         limit, limited_by = _limit(agent.window, at)
         state = ENDED if moment.end(agent.id) is not None else state_of(agent)
     return MeterReading(

@@ -192,11 +192,8 @@ def _signed(block: Json) -> Json | None:
     text, signature, thought = block.get("text"), block.get("thoughtSignature"), block.get("thought") is True
     if not isinstance(text, str) or not isinstance(signature, str) or not _BASE64.fullmatch(signature):
         return None
-    return {"text": text, "thought": True, "thoughtSignature": signature} if thought else _tail(signature)
-
-
-def _tail(signature: str) -> Json:
-    return {"text": "", "thoughtSignature": signature}
+    said = {"text": text, "thought": True} if thought else {"text": ""}
+    return {**said, "thoughtSignature": signature}
 
 
 def _call(call: AnsweredCall, *, third: bool, first: bool) -> Json:
