@@ -176,10 +176,7 @@ class Handlers:
 
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Notify an older client when a resource changes. Its conversation need not exist yet."""
-        try:
-            resources.about(params.uri)
-        except CommandError as error:
-            raise MCPError(types.INVALID_PARAMS, well_formed(str(error))) from None
+        await self._read(context, lambda: resources.about(params.uri))
         await context.lifespan_context.follow(context, {params.uri})
         return types.EmptyResult()
 

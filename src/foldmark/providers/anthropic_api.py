@@ -14,7 +14,7 @@ from foldmark.dialects.anthropic.stream import MessageReader, refusal
 from foldmark.dialects.anthropic.thinking import BINDING_BETA
 from foldmark.dialects.bodies import Json
 from foldmark.providers.registry import Access
-from foldmark.providers.sdk import CONNECT, READ, ModelServer, check_key, host, http, imported, streamed
+from foldmark.providers.sdk import ModelServer, check_key, host, imported, streamed
 
 KEY = "ANTHROPIC_API_KEY"
 
@@ -44,19 +44,12 @@ class Anthropic(ModelServer):
     def client(self) -> Any:
         """Return a new client of the SDK. Raises ProviderError without a key."""
         configured = self.access.given_key
-        client = self.sdk.AsyncAnthropic(
-            api_key=None if configured is None else check_key(configured, NAME, KEY),
-            base_url=self.access.base_url,
-            max_retries=0,
-            timeout=self.sdk.Timeout(READ, connect=CONNECT),
-            http_client=http(),
-        )
+        checked = None if configured is None else check_key(configured, NAME, KEY)
+        client = self.connected(self.sdk.AsyncAnthropic, api_key=checked)
         # The SDK may know a key, a token or credentials from the environment.
         key = client.api_key or client.auth_token
         self.hidden = Access(key).hidden
         check_key(key or ("…" if client.credentials else ""), NAME, KEY)
-        if self.access.foreign:
-            client._custom_headers = {}
         return client
 
     def refusal(self, status: int, body: Any, headers: Mapping[str, str]) -> ProviderError:

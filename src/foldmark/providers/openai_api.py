@@ -13,7 +13,7 @@ from foldmark.core.request import Piece, Request
 from foldmark.dialects.bodies import Json
 from foldmark.dialects.openai.stream import CompletionReader, failure_in, masked, refusal
 from foldmark.providers.registry import Access
-from foldmark.providers.sdk import CONNECT, READ, ModelServer, host, http, imported, streamed
+from foldmark.providers.sdk import ModelServer, host, imported, streamed
 
 OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")
 """Hosts of OpenAI's own service."""
@@ -60,17 +60,8 @@ class OpenAIServer(ModelServer):
 
     def client(self) -> Any:
         """Return a new client of the SDK."""
-        client = self.sdk.AsyncOpenAI(
-            api_key=self.access.key or "none",  # the SDK requires a key; without one, `_headers` does not send it
-            base_url=self.access.base_url,
-            project=self.access.project,
-            max_retries=0,
-            timeout=self.sdk.Timeout(READ, connect=CONNECT),
-            http_client=http(),
-        )
-        if self.access.foreign:
-            client._custom_headers = {}
-        return client
+        key = self.access.key or "none"  # the SDK requires a key; without one, `_headers` does not send it
+        return self.connected(self.sdk.AsyncOpenAI, api_key=key, project=self.access.project)
 
     def refusal(self, status: int, body: Any, headers: Mapping[str, str]) -> ProviderError:
         """Return the error for a refusal; `status` is 0 in the middle of a stream."""

@@ -146,6 +146,15 @@ class ModelServer:
         """Return the error for a refusal; `status` is 0 in the middle of a stream."""
         raise NotImplementedError
 
+    def connected(self, kind: Callable[..., Any], **own: Any) -> Any:
+        """Return a new client of the SDK of a `kind`, with its `own` arguments. It does not retry, and a foreign server
+        gets no header that the SDK takes from the environment."""
+        timeout = self.sdk.Timeout(READ, connect=CONNECT)
+        client = kind(base_url=self.access.base_url, max_retries=0, timeout=timeout, http_client=http(), **own)
+        if self.access.foreign:
+            client._custom_headers = {}
+        return client
+
     async def events(self, path: str, body: Json, headers: Mapping[str, Any]) -> AsyncGenerator[Json, None]:
         """Request a stream and yield its events. A server that does not stream sends its whole answer as one event.
 
