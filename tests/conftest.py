@@ -11,9 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 
 from new_databases import copied
@@ -47,6 +49,19 @@ def pytest_xdist_auto_num_workers() -> int:
     """Three workers for two processors: for 30 % of its time a test waits, most of all for a screen to come to rest."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return processors * 3 // 2 if processors > 1 else 1
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a first run each worker rewrites the assertions of its share of the tests, and finds the others' rewritten.
+    Otherwise each would rewrite all, which takes longer than to import and collect them."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker and not sys.dont_write_bytecode:
+        number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        for file in sorted(Path(__file__).parent.rglob("test_*.py"))[number::count]:
+            cached = rewrite.get_cache_dir(file) / f"{file.stem}{rewrite.PYC_TAIL}"
+            if not cached.exists() and rewrite.try_makedirs(cached.parent):
+                digest, code = rewrite._rewrite_test(file, session.config)
+                rewrite._write_pyc(session.config.stash[rewrite.assertstate_key], code, digest, cached)
 
 
 # The tests and what they import stay until the end: to look through them for garbage, again and again, takes a sixth of
