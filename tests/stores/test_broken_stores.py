@@ -350,6 +350,11 @@ def broken(wrapper: type[Wrapped]) -> type[SqliteStore]:
     return type(wrapper.__name__, (Broken,), {"wrapper": wrapper})
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _made_databases() -> None:
+    """Each test has three databases, and breaks none of what creates one."""
+
+
 RANDOM = "test_found_messages_equal_brute_force"
 KILLED = "test_a_process_killed_at_any_moment_loses_no_acknowledged_event"
 FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [

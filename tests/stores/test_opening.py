@@ -510,19 +510,25 @@ def test_every_query_is_described() -> None:
     assert re.findall(r"-- name: (.*)\n(?:-- .+\n)*-- .+\.\n", text) == list(queries("sqlite"))
 
 
+@pytest.fixture(scope="module")
+def empty() -> Iterator[apsw.Connection]:
+    """A database to plan queries for."""
+    with foldmark.open(":memory:") as log:
+        yield connection(log)
+
+
 @pytest.mark.parametrize(
     "name", [each for each in queries("sqlite") if not each.startswith("wrong_") and each != "coverage"]
 )
-def test_no_query_reads_all_events(name: str) -> None:
+def test_no_query_reads_all_events(empty: apsw.Connection, name: str) -> None:
     """L3: every query finds its rows by an index; a scan of `events` would cost the whole history.
 
     What `foldmark doctor` asks (wrong_...) and `foldmark index` (coverage) reads everything on purpose.
     """
-    with foldmark.open(":memory:") as log:
-        sql = queries("sqlite")[name]
-        unnamed = {number or str(place) for place, number in enumerate(re.findall(r"\?(\d*)", sql))}
-        bindings: Any = dict.fromkeys(re.findall(r":(\w+)", sql), 1) or (1,) * len(unnamed)
-        plan = [row[3] for row in connection(log).execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+    sql = queries("sqlite")[name]
+    unnamed = {number or str(place) for place, number in enumerate(re.findall(r"\?(\d*)", sql))}
+    bindings: Any = dict.fromkeys(re.findall(r":(\w+)", sql), 1) or (1,) * len(unnamed)
+    plan = [row[3] for row in empty.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
     aliases = {"events", *re.findall(r"\bevents (?!WHERE|ORDER|LIMIT|SET)(?:AS )?(\w+)", sql)}
     assert not [step for step in plan if re.match(rf"SCAN ({'|'.join(aliases)})\b", step)]
     assert not [step for step in plan if "TEMP B-TREE" in step]
