@@ -2,12 +2,15 @@
 
 import asyncio
 
+import pytest
 from driven import driven, sample
 from golden import check
 from textual.app import App
+from textual.css.stylesheet import Stylesheet
 
 from foldmark.log import Log
 from foldmark.terminal.application import ChatApplication
+from foldmark.terminal.theme import LIGHT
 
 
 def test_a_line_is_answered_and_a_command_is_carried_out(log: Log) -> None:
@@ -33,6 +36,24 @@ def test_the_screen_of_the_chat(log: Log) -> None:
             check(chat.app, "chat")
 
     asyncio.run(look())
+
+
+def test_a_start_styles_with_the_theme_of_the_terminal_from_the_beginning(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A theme that is set after the start has all styles parsed and applied once more."""
+    reparsed: list[Stylesheet] = []
+    monkeypatch.setattr(Stylesheet, "reparse", reparsed.append)
+    monkeypatch.setenv("COLORFGBG", "0;15")
+
+    async def look() -> None:
+        async with driven(sample(log)) as chat:
+            assert chat.app.theme == LIGHT.name
+            assert chat.app.theme_variables["background"] == "#FFFFFF"
+            assert chat.app.has_class("-light-mode")
+
+    asyncio.run(look())
+    assert reparsed == []
 
 
 def test_no_name_of_the_application_hides_one_of_textual() -> None:

@@ -15,7 +15,9 @@ from typing import ClassVar
 import click
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.reactive import Reactive
 from textual.screen import Screen
+from textual.theme import Theme
 
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
@@ -72,6 +74,9 @@ class ChatApplication(App[None]):
         Binding("f9", "change_theme", "light or dark", show=False),
     ]
 
+    theme: Reactive[str] = Reactive(lambda: fitting(os.environ).name)
+    """Known from the start: a theme that is set later has all parts styled and laid out again."""
+
     def __init__(self, agent: Agent, models: Models, opening: str = "") -> None:
         super().__init__()
         self.code, self.ended = 0, False
@@ -85,6 +90,11 @@ class ChatApplication(App[None]):
         self._leaving = False
         self._ended_by = 0
 
+    @property
+    def available_themes(self) -> dict[str, Theme]:
+        """The themes by name."""
+        return {DARK.name: DARK, LIGHT.name: LIGHT, **super().available_themes}
+
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the chat."""
         return self.chat
@@ -95,10 +105,7 @@ class ChatApplication(App[None]):
         return self._view.idle
 
     def on_mount(self) -> None:
-        """Choose the theme and handle signals."""
-        for theme in (DARK, LIGHT):
-            self.register_theme(theme)
-        self.theme = fitting(os.environ).name
+        """Handle signals."""
         if sys.platform != "win32":
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
