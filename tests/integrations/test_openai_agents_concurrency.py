@@ -13,6 +13,7 @@ from agents import Agent
 from agents.testing import ScriptedModel, assistant_message
 from sdk_sessions import KINDS, now, run, session, texts, user
 
+import forked
 from foldmark.log.doctor import examine
 from patience import LIMIT
 
@@ -66,7 +67,7 @@ def test_threads_with_loops_of_their_own(kind: str, tmp_path: Path) -> None:
 def test_processes(kind: str, tmp_path: Path) -> None:
     writer = Path(__file__).with_name("sdk_writer.py")
     with session(kind, tmp_path) as talk:
-        children = subprocess.Popen(
+        children = forked.Popen(
             [sys.executable, str(writer), kind, str(tmp_path), "15", str(LENGTH), "process0", "process1"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,6 +1,5 @@
 """Each message is recorded once, from wherever it comes back; and what others changed is theirs to change."""
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from pydantic_ai.messages import (
 from pydantic_ai_played import Played, paired, recorded, run, said
 
 import foldmark
+import forked
 from foldmark.core.errors import StoreError
 from foldmark.integrations.pydantic_ai import FoldmarkHistory
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
@@ -118,8 +118,10 @@ def test_times_that_stand_still(log: foldmark.Log) -> None:
 
 def test_another_process_goes_on(tmp_path: Path) -> None:
     program = """
-import asyncio, sys
+import asyncio, sys, warnings
 from pathlib import Path
+warnings.simplefilter("error")
+sys.path.append(sys.argv[2])
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.models.function import FunctionModel
@@ -140,17 +142,17 @@ with FoldmarkHistory("chat.db") as history:
     path = tmp_path / "chat.db"
 
     def process(prompt: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program, prompt],
+        done = forked.run(
+            [sys.executable, "-c", program, prompt, Path(__file__).parent],
             cwd=tmp_path,
-            env={"PYTHONPATH": str(Path(__file__).parent), "HOME": str(tmp_path)},
+            env={"HOME": str(tmp_path)},
             capture_output=True,
             text=True,
             check=False,
             timeout=LIMIT,
         )
         assert not done.stderr
-        return done.stdout.strip()
+        return str(done.stdout).strip()
 
     process("one")
     with foldmark.open(path, settings={}) as log:
