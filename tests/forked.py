@@ -48,10 +48,13 @@ _NUMBER = struct.Struct("!i")
 
 class Popen(subprocess.Popen[Any]):
     """`subprocess.Popen` of a command that is `foldmark` or Python with a script or `-c`; `terminal` makes its standard
-    input the terminal that controls it."""
+    input the terminal that controls it. `site` is a folder of packages that nobody has imported, which its environment
+    names in `PYTHONPATH`."""
 
-    def __init__(self, command: Sequence[str | Path], *, terminal: bool = False, **how: Any) -> None:
-        self._terminal = terminal
+    def __init__(
+        self, command: Sequence[str | Path], *, terminal: bool = False, site: Path | None = None, **how: Any
+    ) -> None:
+        self._terminal, self._site = terminal, site
         self._status: socket.socket | None = None
         super().__init__([os.fspath(word) for word in command], **how)
 
@@ -60,7 +63,7 @@ class Popen(subprocess.Popen[Any]):
         environment = dict(os.environ if told["env"] is None else told["env"])
         words: list[str] = told["args"]
         folder = _folder(told["cwd"])
-        if DEEP or folder is None or not _is_forked(words, environment):
+        if DEEP or folder is None or not _is_forked(words, environment, self._site):
             if self._terminal:
                 words = [sys.executable, "-c", _TAKES_TERMINAL, *words]
             super()._execute_child(words, *given[1:])  # type: ignore[misc]
@@ -75,6 +78,7 @@ class Popen(subprocess.Popen[Any]):
             "mask": mask,
             "session": bool(told["start_new_session"]) or self._terminal,
             "terminal": self._terminal,
+            "site": str(self._site or ""),
         }
         self._status = _server().start(request, files)
         self.pid = _NUMBER.unpack(_exactly(self._status, _NUMBER.size))[0]
@@ -141,9 +145,11 @@ def _folder(given: Path | str | None) -> str | None:
         return None
 
 
-def _is_forked(words: list[str], environment: dict[str, str]) -> bool:
+def _is_forked(words: list[str], environment: dict[str, str], site: Path | None) -> bool:
     known = words[0] == PROGRAM or (words[0] == sys.executable and (words[1] == "-c" or words[1].endswith(".py")))
-    return known and _read_at_start(environment) == _read_at_start(_environment())
+    paths = _environment().get("PYTHONPATH", "")
+    expected = {**_environment(), "PYTHONPATH": os.pathsep.join(filter(None, (str(site or ""), paths)))}
+    return known and _read_at_start(environment) == _read_at_start(expected)
 
 
 @cache
@@ -156,7 +162,7 @@ def _read_at_start(environment: dict[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name.startswith(_AT_START) and name not in _AT_ANY_TIME and value != "C.UTF-8"
+        if value and name.startswith(_AT_START) and name not in _AT_ANY_TIME and value != "C.UTF-8"
     }
 
 
@@ -263,6 +269,8 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
 
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if request["site"]:
+        sys.path.insert(1, request["site"])
     os.umask(request["mask"])
     os.chdir(request["folder"])
     os.environ.clear()

@@ -50,6 +50,23 @@ def test_a_fork_is_like_a_program(name: str, how: dict[str, Any]) -> None:
     assert forks.stderr.splitlines()[-1:] == anew.stderr.splitlines()[-1:]
 
 
+def test_packages_of_a_folder_are_found(how: dict[str, Any], tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "found_there.py").write_text("NAME = 'found'\n")
+    command: list[str | Path] = [
+        sys.executable,
+        "-c",
+        "import sys, found_there; print(found_there.NAME, sys.path.index(sys.argv[1]))",
+        site,
+    ]
+    how["env"]["PYTHONPATH"] = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
+    forks = forked.run(command, site=site, capture_output=True, **how)
+    anew = subprocess.run(command, capture_output=True, check=False, **how)
+    assert forks.stdout == anew.stdout == "found 1\n"
+    assert forked.run(command, capture_output=True, **how).stdout == "found 1\n", "without being told"
+
+
 def test_it_is_waited_for_and_killed(how: dict[str, Any]) -> None:
     with forked.Popen(
         [sys.executable, "-c", "print('here', flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE

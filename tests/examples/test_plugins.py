@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -15,12 +14,16 @@ from server import Loopback
 from wire_openai import OpenAIWire
 
 import foldmark
+import forked
 from foldmark import plugins
 from patience import LIMIT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 Run = Callable[..., tuple[str, str]]
+
+PROGRAM = "import sys, warnings; warnings.simplefilter('error'); from foldmark.cli import main; sys.exit(main())"
+"""`foldmark`, with warnings as errors."""
 
 
 def install(name: str, target: Path) -> None:
@@ -51,8 +54,9 @@ def run(tmp_path: Path, installed: Path) -> Run:
     def run(db: str, *arguments: str, text: str = "", **more: str) -> tuple[str, str]:
         home = str(tmp_path)
         environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": os.environ["PATH"], "PYTHONPATH": str(installed)}
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "foldmark", "--db", db, *arguments],
+        done = forked.run(
+            [sys.executable, "-c", PROGRAM, "--db", db, *arguments],
+            site=installed,
             cwd=tmp_path,
             env={**environment, **more},
             input=text,

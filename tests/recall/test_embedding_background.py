@@ -18,6 +18,7 @@ import pytest
 from bag_model import NAME, write_site
 
 import foldmark
+import forked
 from foldmark import app
 from foldmark.core.search import Vectors
 from foldmark.log import embedding
@@ -209,8 +210,9 @@ def test_a_chat_and_a_server_keep_vectors_up_to_date(
         "FOLDMARK_RECALL_MODEL": NAME,
         "PYTHONPATH": os.pathsep.join(filter(None, (str(tmp_path / "site"), os.environ.get("PYTHONPATH")))),
     }
-    with subprocess.Popen(
+    with forked.Popen(
         [sys.executable, "-c", script],
+        site=tmp_path / "site",
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

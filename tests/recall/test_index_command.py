@@ -76,7 +76,8 @@ def filled(path: str) -> str:
 
 
 def program(place: dict[str, str], *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return forked.run([PROGRAM, *arguments], env={**place, **more}, capture_output=True, text=True, timeout=LIMIT)
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": LIMIT}
+    return forked.run([PROGRAM, *arguments], site=Path(place["HOME"], "site"), env={**place, **more}, **how)
 
 
 def rows(path: str) -> list[Any]:

@@ -159,7 +159,7 @@ def say(agent: Agent, text: str = "Hello?") -> None:
 def chat(typed: str) -> "subprocess.CompletedProcess[str]":
     """A chat in a process of its own."""
     program: list[str | Path] = [Path(sys.executable).with_name("foldmark"), "chat", "default"]
-    return subprocess.run(program, input=typed, capture_output=True, text=True, timeout=LIMIT, check=False)
+    return forked.run(program, input=typed, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
 def events(agent: Agent) -> list[Event]:

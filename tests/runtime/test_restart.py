@@ -21,6 +21,7 @@ from crashing import CHILD, MAIL, OTHER, PARENT, prepare, slash
 from request_validators import VALIDATORS
 
 import foldmark
+import forked
 from foldmark import Log
 from foldmark.core.events import Event
 from foldmark.core.request import Piece, Request
@@ -55,7 +56,7 @@ class Player:
         self._folder, self._prepared = folder, folder / "prepared.db"
         prepare(self._prepared)
         program = [sys.executable, str(Path(__file__).with_name("crashing.py"))]
-        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = forked.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def play(self, steps: Iterable[str]) -> Iterator[tuple[str, Path, Told]]:
         """Play it, killed at each of these steps (0: at none); the next one while the last one is looked at."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from foldmark.sessions.formats import SessionFormat, built_in, format_named, format_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "session_format"
@@ -74,7 +75,8 @@ class Shoebox:
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         program = "from foldmark.cli import main; main()"
         words = [sys.executable, "-c", program, *map(str, arguments)]
-        return subprocess.run(words, env=self.environment, capture_output=True, text=True)
+        site = Path(self.environment["PYTHONPATH"]) if self.environment["PYTHONPATH"] else None
+        return forked.run(words, site=site, env=self.environment, capture_output=True, text=True)
 
     def data(self, *arguments: str | Path) -> dict[str, object]:
         done = self.run(*arguments, "--json")
