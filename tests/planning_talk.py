@@ -1,6 +1,7 @@
 """A conversation in a file about which a person and a scripted model plan what to forget, step by step (SPEC 4.2)."""
 
 import json
+import shutil
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +23,7 @@ class Talk:
 
     def __init__(self, path: Path, restarts: bool = False) -> None:
         self._path, self._restarts, self._calls, self._steps = path, restarts, 0, 0
-        self.log: Log = foldmark.open(path)
+        self.log: Log = foldmark.open(path, settings={})
         self._checked = -1
 
     def __enter__(self) -> Self:
@@ -45,7 +46,14 @@ class Talk:
     def reopen(self) -> None:
         """As after a crash: whatever is open stays so."""
         self.log.close()
-        self.log = foldmark.open(self._path)
+        self.log = foldmark.open(self._path, settings={})
+
+    def go_on_from(self, other: "Talk") -> None:
+        """Continue a copy of another talk, which is closed."""
+        self.log.close()
+        shutil.copy(other._path, self._path)
+        self.log = foldmark.open(self._path, settings={})
+        self._calls = other._calls
 
     @property
     def agent(self) -> Agent:

@@ -23,17 +23,30 @@ def talk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Talk]:
         yield talk
 
 
+@pytest.fixture(scope="module")
+def three_turns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[int]]:
+    """A closed talk of six messages in three turns, and their ids; the second turn is about tables."""
+    with Talk(tmp_path_factory.mktemp("three turns") / "log.db") as talk:
+        ids = talk.exchange("Hello", "Hello.")
+        ids += talk.exchange("Which tables?", "Two tables.")
+        ids += talk.exchange("And the weather?", "Dry.")
+    return talk, ids
+
+
 @pytest.fixture
-def history(talk: Talk) -> list[int]:
-    """Six messages in three turns; the second is about tables."""
-    ids = talk.exchange("Hello", "Hello.")
-    ids += talk.exchange("Which tables?", "Two tables.")
-    return ids + talk.exchange("And the weather?", "Dry.")
+def history(talk: Talk, three_turns: tuple[Talk, list[int]]) -> list[int]:
+    """The ids of the messages with which the talk begins."""
+    talk.go_on_from(three_turns[0])
+    return list(three_turns[1])
 
 
 @pytest.fixture
 def tables(history: list[int]) -> str:
     """Criteria that mean the second turn."""
+    return criteria_of(history)
+
+
+def criteria_of(history: list[int]) -> str:
     return f"messages {history[2]}-{history[3]}"
 
 
@@ -267,14 +280,24 @@ def test_a_child_plans_for_itself(talk: Talk, history: list[int], tables: str) -
 # What ends it
 
 
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory, three_turns: tuple[Talk, list[int]]) -> Talk:
+    """A closed talk with an open planning conversation of two turns, a mark in front of it and one inside."""
+    closed, ids = three_turns
+    with Talk(tmp_path_factory.mktemp("planned") / "log.db", restarts=True) as talk:
+        talk.go_on_from(closed)
+        talk.agent.do("/mark BEFORE")
+        talk.forget(criteria_of(ids))
+        talk.agent.do("/mark INSIDE")
+        refined(talk, criteria_of(ids))
+        assert talk.planning is not None
+    return talk
+
+
 @pytest.fixture
-def open_one(talk: Talk, history: list[int], tables: str) -> Talk:
-    """A planning conversation of two turns, with a mark in front of it and one inside."""
-    talk.agent.do("/mark BEFORE")
-    talk.forget(tables)
-    talk.agent.do("/mark INSIDE")
-    refined(talk, tables)
-    assert talk.planning is not None
+def open_one(talk: Talk, planned: Talk) -> Talk:
+    """The talk with a planning conversation of two turns, with a mark in front of it and one inside."""
+    talk.go_on_from(planned)
     return talk
 
 
