@@ -16,6 +16,7 @@ from random_logs import PDF, TARGETS, violations
 from session_records import assistant, call, jsonl, result, user
 
 import foldmark
+from cases import case
 from foldmark.core.assembly.media import PAGE
 
 Load = Callable[..., Any]
@@ -117,22 +118,20 @@ def test_documents_reach_claude_where_they_stood(load: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", [CLAUDE, CODEX])
-@pytest.mark.parametrize(("provider", "model"), TARGETS)
-def test_documents_reach_every_model_or_a_note_does(
-    provider: Any, model: Any, content: Any, load: Any, tmp_path: Path
-) -> None:
+def test_documents_reach_every_model_or_a_note_does(content: Any, load: Any, tmp_path: Path) -> None:
     agent = imported(content, load, tmp_path)
     # Calls are of one dialect; here it is asked what the other one would get of them, too.
     agent.do("/config set isolation=off")
-    messages = sent(agent, provider, model)
     number = content.count(b'"document"') or content.count(b'"input_file"')
-    text = json.dumps(messages)
     note = "(1 page) is not shown: this model does not take it.]"
-    if "gpt" in model or model == "o3" or provider in ("anthropic", "gemini", "gemini_gca"):
-        taken = number
-    else:
-        taken = number if model.startswith("anthropic/") else 0
-    assert (text.count(PDF), text.count(note)) == (taken, number - taken)
+    for provider, model in TARGETS:
+        with case(provider, model):
+            text = json.dumps(sent(agent, provider, model))
+            if "gpt" in model or model == "o3" or provider in ("anthropic", "gemini", "gemini_gca"):
+                taken = number
+            else:
+                taken = number if model.startswith("anthropic/") else 0
+            assert (text.count(PDF), text.count(note)) == (taken, number - taken)
 
 
 def test_openai_gets_documents_with_their_names(load: Any, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import case
 from foldmark import CommandError
 from foldmark.operations.effects import Asking
 from planning_talk import Talk
@@ -19,9 +20,22 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
         yield talk
 
 
+@pytest.fixture(scope="module")
+def two_turns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, dict[str, int]]:
+    """A closed talk of a system message, a turn with a tool call and a turn without; name -> id of each message."""
+    with Talk(tmp_path_factory.mktemp("two turns") / "log.db") as talk:
+        found = _two_turns(talk)
+    return talk, found
+
+
 @pytest.fixture
-def ids(talk: Talk) -> dict[str, int]:
-    """A system message, a turn with a tool call and a turn without."""
+def ids(talk: Talk, two_turns: tuple[Talk, dict[str, int]]) -> dict[str, int]:
+    """The messages with which the talk begins: name -> id."""
+    talk.go_on_from(two_turns[0])
+    return dict(two_turns[1])
+
+
+def _two_turns(talk: Talk) -> dict[str, int]:
     agent = talk.agent
     found = {
         "system": agent.append("system", "You are brief."),
@@ -447,11 +461,12 @@ HOSTILE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("args", HOSTILE, ids=[str(number) for number in range(len(HOSTILE))])
-def test_hostile_arguments(talk: Talk, ids: dict[str, int], args: Any) -> None:
+def test_hostile_arguments(talk: Talk, ids: dict[str, int]) -> None:
     asked(talk, ids)
     talk.says("yes")
-    refused(talk, args, "filter_context takes an object with action, mode, criteria")
+    for args in HOSTILE:
+        with case(args):
+            refused(talk, args, "filter_context takes an object with action, mode, criteria")
 
 
 def test_arguments_without_end(talk: Talk, ids: dict[str, int]) -> None:
