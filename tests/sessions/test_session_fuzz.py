@@ -1,6 +1,6 @@
 """Mutated session lines through everything that reads sessions: no crash, no lost line, the hook always ends well.
 
-Each part is a set of damaged files, the same ones at every run: 5,000 lines, and 100,000 with FOLDMARK_DEEP=1.
+Each part is a set of damaged files, the same ones at every run: 3,750 lines, and 100,000 with FOLDMARK_DEEP=1.
 """
 
 from __future__ import annotations
