@@ -3,28 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec.structs import replace
 
 from foldmark.core.codec import timestamp
 from foldmark.core.search import Hit, IndexedMessage, SearchScope, TermQuery, is_unfound
 from foldmark.core.segments import END
 from foldmark.recall.searching import joined
-
-Row = tuple[Any, ...]
+from foldmark.stores.reader import Row
 
 _MORE = 4
 """Factor for the rows read at first: some are left out, such as those of planning conversations."""
-
-
-class _MessageRow(NamedTuple):
-    """A message that was read, without its text."""
-
-    at: str
-    agent: str
-    name: str | None
-    kind: str
-    turn: int | None
-    tool: str | None
 
 
 class MessageStatements(Protocol):
@@ -39,7 +29,7 @@ class MessageStatements(Protocol):
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
         """Return, for each of some messages, itself and its neighbours: its number, the message, its text, perhaps cut,
-        and the fields of a `_MessageRow`."""
+        its time, its agent and the name of that, its kind, its turn, and its tool."""
 
 
 class StoredIndex(MessageStatements):
@@ -56,7 +46,7 @@ class StoredIndex(MessageStatements):
             "before": None if filters.before is None else timestamp(filters.before),
             "tool": None if filters.tool is None else filters.tool.lower(),
         }
-        self._read: dict[int, _MessageRow] = {}
+        self._read: dict[int, Hit] = {}
 
     def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         most = _MORE * limit
@@ -81,21 +71,17 @@ class StoredIndex(MessageStatements):
         rows = sorted(self._around(ids, reach), key=itemgetter(0, 1))
         self._meet(row[4] for row in rows)
         found: dict[str, dict[int, list[IndexedMessage]]] = defaultdict(lambda: defaultdict(list))
-        for place, id, text, *columns in rows:
-            message = _MessageRow(*columns)
-            if self._is_findable(message.agent, id, message.tool):
-                self._read[id] = message
+        for place, id, text, at, agent, name, kind, turn, tool in rows:
+            if self._is_findable(agent, id, tool):
+                self._read[id] = hit = Hit(id, agent, name, kind, turn, at, 0.0, "", tool=tool)
                 # Damage can change the types of columns.
-                found[message.agent][place].append(IndexedMessage(id, str(text), message.at, self._fits(id, message)))
+                found[agent][place].append(IndexedMessage(id, str(text), at, self._fits(hit)))
         return [run for lists in found.values() for run in joined(list(lists.values()))]
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
         judge = self._scope.judge
-        return [
-            Hit(id, agent, name, kind, turn, at, 0.0, "", judge is not None and judge.shows(agent, id), tool)
-            for id in event_ids
-            for at, agent, name, kind, turn, tool in [self._read[id]]
-        ]
+        read = [self._read[id] for id in event_ids]
+        return [replace(hit, visible=judge is not None and judge.shows(hit.agent_id, hit.event_id)) for hit in read]
 
     def _meet(self, agents: Iterable[str]) -> None:
         if self._scope.judge is not None:
@@ -110,19 +96,19 @@ class StoredIndex(MessageStatements):
         judge = self._scope.judge
         return not is_unfound(tool) and (judge is None or not judge.plans(agent, id))
 
-    def _fits(self, id: int, message: _MessageRow) -> bool:
+    def _fits(self, message: Hit) -> bool:
         """Return True if a message passes the filters, like `passing`."""
         if not self._narrowed:
             return True
         filters = self._filters
         since, before, tool = filters["since"], filters["before"], filters["tool"]
         return (
-            (self._agents is None or message.agent in self._agents)
+            (self._agents is None or message.agent_id in self._agents)
             and filters["role"] in (None, message.kind)
-            and (since is None or message.at >= since)
-            and (before is None or message.at < before)
+            and (since is None or message.created_at >= since)
+            and (before is None or message.created_at < before)
             and (tool is None or (message.tool is not None and _lower(message.tool) == tool))
-            and self._shows(message.agent, id)
+            and self._shows(message.agent_id, message.event_id)
         )
 
 

@@ -12,7 +12,8 @@ from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.searching import COUNTED, extrapolated
 from foldmark.stores.postgres.appender import LONG, lexemes, needle, searchable, sought
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Statement, statement
-from foldmark.stores.search import Row, StoredIndex
+from foldmark.stores.reader import Row
+from foldmark.stores.search import StoredIndex
 
 Run = Callable[[Statement, Mapping[str, Any]], list[Row]]
 """Runs a statement with its bindings."""

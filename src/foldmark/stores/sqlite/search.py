@@ -9,8 +9,8 @@ from foldmark.core.search import SearchScope, Term, TermQuery
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.searching import COUNTED, expression, extrapolated, holding
 from foldmark.stores.queries import listed
-from foldmark.stores.reader import SqlReader
-from foldmark.stores.search import Row, StoredIndex
+from foldmark.stores.reader import Row, SqlReader
+from foldmark.stores.search import StoredIndex
 
 
 class SqliteIndex(StoredIndex):
