@@ -20,7 +20,7 @@ from server import Loopback
 from wire_anthropic import AnthropicWire, error
 
 from foldmark.core.assembly.media import Document, Image, Medium
-from foldmark.core.assembly.prompt import Layer, Prompt, assemble
+from foldmark.core.assembly.prompt import Prompt, assemble
 from foldmark.core.assembly.view import AnsweredCall, Calls, Step, View, ViewMessage
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import (
@@ -428,7 +428,7 @@ def views(draw: st.DrawFn) -> View:
     tools=st.sampled_from([(), TOOLS]),
 )
 def test_every_prompt_is_accepted(view: View, name: str, level: str, system: str, tools: Sequence[ToolSpec]) -> None:
-    made = assemble([Layer("system", "system", system)], view)
+    made = assemble([Part("system", None, None, "system", text=system)], view)
     body = encode(name, made, tools, Options(thinking=level))
     assert violations(body) + manual_thinking(body) == []
     assert len(points(body)) <= 4

@@ -21,7 +21,7 @@ from server import Loopback
 from wire_openai import OpenAIWire, ResponsesWire
 
 from foldmark.core.assembly.media import Document, Image, Medium
-from foldmark.core.assembly.prompt import Layer, Prompt, assemble
+from foldmark.core.assembly.prompt import Prompt, assemble
 from foldmark.core.assembly.view import AnsweredCall, Calls, Step, ViewMessage, view
 from foldmark.core.config import Config
 from foldmark.core.errors import ContextOverflowError, ProviderError
@@ -32,6 +32,7 @@ from foldmark.core.request import (
     Kept,
     Manifest,
     Options,
+    Part,
     Piece,
     Request,
     Stopped,
@@ -426,7 +427,10 @@ def unmarked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @given(logs(), st.booleans(), st.sampled_from(["", "Be kind."]))
 def test_breakpoints_change_nothing_that_a_model_reads(events: list[Event], anchors_last: bool, system: str) -> None:
-    layers = [Layer("system", "system", system), Layer("state", "state", "### STATE\nGoal: none")]
+    layers = [
+        Part("system", None, None, "system", text=system),
+        Part("state", None, None, "state", text="### STATE\nGoal: none"),
+    ]
     prompt = assemble(layers, view(events, CHAT, Config()), anchors_last=anchors_last)
     chat, plain = cached(prompt)
     older = openai.encode("gpt-5.5", prompt, (LOOK,)), openai_responses.encode("gpt-5.5", prompt, (LOOK,))

@@ -30,13 +30,13 @@ from random_logs import (
     violations,
 )
 
-from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Layer, Prompt, assemble
+from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Prompt, assemble
 from foldmark.core.assembly.view import INTERRUPTED, NO_RESULT, TOOL_MESSAGE, view
 from foldmark.core.assembly.wire import HINT
 from foldmark.core.config import THINKING as THINKING_LEVELS
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.request import PLAIN, Options, ToolSpec
+from foldmark.core.request import PLAIN, Options, Part, ToolSpec
 from foldmark.dialects.gemini import contents as gemini
 from foldmark.providers.registry import BUILT_IN, dialect_of
 
@@ -51,12 +51,12 @@ USUAL = {
 MESSAGES = ("pinned", "window")
 LIST = ToolSpec("mcp.server/list", " ", {"type": "object"})
 LAYERS = (
-    Layer("system", "system", "System: be kind."),
-    Layer("system", "system", " \n", 900),
-    Layer("guidelines", "guidelines", "Guidelines: read."),
-    Layer("state", "state", "State: begun.", 901),
-    Layer("scratchpad", "scratchpad", "Scratchpad: notes."),
-    Layer("memos", "memos", "Memos: none."),
+    Part("system", None, None, "system", text="System: be kind."),
+    Part("system", 900, None, "system", text=" \n"),
+    Part("guidelines", None, None, "guidelines", text="Guidelines: read."),
+    Part("state", 901, None, "state", text="State: begun."),
+    Part("scratchpad", None, None, "scratchpad", text="Scratchpad: notes."),
+    Part("memos", None, None, "memos", text="Memos: none."),
 )
 SMALL: dict[str, Any] = {
     "truncate_recent": 50,
@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
     events: list[Event]
     config: Config = Config()
     window: int = 0
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[Part, ...] = ()
     anchors_last: bool = False
     instruction: str | None = None
     tools: tuple[ToolSpec, ...] = ()
@@ -115,7 +115,7 @@ def wanted(draw: st.DrawFn, provider: str) -> Wanted:
 def body(
     events: Sequence[Event], provider: str, tools: Sequence[ToolSpec] = (), model: str | None = None, system: str = ""
 ) -> dict[str, Any]:
-    layers = (Layer("system", "system", system),)
+    layers = (Part("system", None, None, "system", text=system),)
     return Wanted(model or USUAL[provider], list(events), layers=layers, tools=tuple(tools)).body(provider)
 
 

@@ -11,11 +11,11 @@ from random_logs import call, message, result, violations
 
 import foldmark
 from foldmark.core.assembly.layers import GUIDELINES, guidelines
-from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Layer, Prompt, assemble, layers
+from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Prompt, assemble, layers
 from foldmark.core.assembly.view import Calls, ViewMessage, view
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.request import Request, ToolSpec
+from foldmark.core.request import Part, Request, ToolSpec
 from foldmark.core.segments import Segment
 from foldmark.dialects.openai.chat import CHAT
 from foldmark.log import Agent
@@ -188,13 +188,13 @@ def test_an_instruction_is_the_last_message_and_nothing_else_is_added() -> None:
 
 # Anchors in front of the active turn
 
-STATE, PAD = Layer("state", "state", "STATE"), Layer("scratchpad", "scratchpad", "PAD")
+STATE, PAD = Part("state", None, None, "state", text="STATE"), Part("scratchpad", None, None, "scratchpad", text="PAD")
 NOTES = "STATE\n\nPAD"
 
 
-def framed(*events: Event, instruction: str | None = None, anchors: Sequence[Layer] = (STATE, PAD)) -> Prompt:
+def framed(*events: Event, instruction: str | None = None, anchors: Sequence[Part] = (STATE, PAD)) -> Prompt:
     """The prompt of messages whose anchors stand in the newest turn."""
-    found = [Layer("system", "system", "SYSTEM"), *anchors]
+    found = [Part("system", None, None, "system", text="SYSTEM"), *anchors]
     return assemble(found, view(events, CHAT, Config()), instruction, anchors_last=True)
 
 
@@ -238,7 +238,7 @@ def test_anchors_precede_the_active_turn(events: list[Event], steps: list[str], 
     assert (prompt.settled, prompt.earlier) == (settled, earlier)
     assert (prompt.system, prompt.stable, prompt.anchors) == ("SYSTEM", "SYSTEM", "")
     assert [part.layer for part in prompt.parts][:3] == ["system", "state", "scratchpad"]
-    in_front = assemble([Layer("system", "system", "SYSTEM"), STATE], view(events, CHAT, Config()))
+    in_front = assemble([Part("system", None, None, "system", text="SYSTEM"), STATE], view(events, CHAT, Config()))
     assert "STATE" not in told(in_front)
     assert in_front.system == "SYSTEM\n\nSTATE"
 
@@ -256,8 +256,8 @@ def test_anchors_precede_an_instruction(events: list[Event], steps: list[str]) -
     assert told(framed(*events, instruction="Sum up.")) == steps
 
 
-@pytest.mark.parametrize("anchors", [[], [STATE._replace(text=" \n")]])
-def test_without_anchors_nothing_precedes_the_active_turn(anchors: list[Layer]) -> None:
+@pytest.mark.parametrize("anchors", [[], [Part("state", None, None, "state", text=" \n")]])
+def test_without_anchors_nothing_precedes_the_active_turn(anchors: list[Part]) -> None:
     assert told(framed(QUESTION, ANSWER, NEXT, anchors=anchors)) == ["question", "answer", "next"]
     assert told(framed(anchors=anchors)) == [EMPTY]
 

@@ -78,7 +78,8 @@ PLAIN = Options()
 
 
 class Part(Struct, frozen=True):
-    """One piece of the request. `event` is the event that it came from, None for Foldmark's own text.
+    """One piece of the request: a message, or the text of a layer. `event` is the event that it came from, None for
+    Foldmark's own text.
 
     `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
     `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` says more for a person.

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.caching import Block
 from foldmark.core.assembly.eviction import begins, in_place
-from foldmark.core.assembly.prompt import Layer, Prompt
+from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, CallGroup, Calls, Step, ViewMessage, pair, view
 from foldmark.core.assembly.window import Unit, Units
 from foldmark.core.assembly.wire import weigh
@@ -20,6 +20,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
+from foldmark.core.request import Part
 from foldmark.core.segments import END, Segment, Segments, since, subtract
 from foldmark.log.log import Agent
 from foldmark.request.exchanges import read_as, read_by
@@ -218,7 +219,7 @@ class Pieces:
         found = ruler(self.target.provider, self.target.model, structs.replace(self.config, calibration=calibration))
         return found if isinstance(found, BytesRuler) else self.plain
 
-    def head(self, layers: Sequence[Layer], *, anchors: bool, alone: bool = False) -> CostItem:
+    def head(self, layers: Sequence[Part], *, anchors: bool, alone: bool = False) -> CostItem:
         """Return the part in front of the messages: tools and the system field, with or without its `anchors`. With
         `alone`, include the message that a request without messages contains."""
         prompt = prompts.assemble(layers, view((), self.target.dialect, self.config))

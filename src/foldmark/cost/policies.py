@@ -14,11 +14,11 @@ from msgspec import Struct
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.eviction import begins
 from foldmark.core.assembly.growth import Reach, Sizes, advanced, entering_weight, layers_weight, lowered, room_for
-from foldmark.core.assembly.prompt import Layer
 from foldmark.core.assembly.view import active_from
 from foldmark.core.assembly.window import Unit, Units
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
+from foldmark.core.request import Part
 from foldmark.core.segments import END, Segment, since, until
 from foldmark.cost.history import CostItem, Group, Pieces, ReplayedContext
 from foldmark.request.sources import Pinned, Sources
@@ -280,7 +280,7 @@ class SteadySender(Sender):
         them."""
         return layers_weight(self._news(now, opener, self._weighed))
 
-    def _news(self, now: ReplayedContext, opener: Event, reported: "_Reported") -> list[Layer]:
+    def _news(self, now: ReplayedContext, opener: Event, reported: "_Reported") -> list[Part]:
         """Return the layers of a state, a scratchpad and memos that are new since the last turn was opened."""
         if not self.notes:
             return []

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from foldmark.core.agents import AgentRecord, Fate
 from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, family_line
-from foldmark.core.assembly.prompt import CHILDREN, Layer
+from foldmark.core.assembly.prompt import CHILDREN
 from foldmark.core.assembly.window import Unit
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
@@ -84,14 +84,12 @@ def report_bytes(children: int) -> int:
     return 300 + 120 * min(children, SHOWN)
 
 
-def children_layer(
-    family: Family, content: Callable[[int], str], tools: Collection[str], config: Config
-) -> list[Layer]:
+def children_layer(family: Family, content: Callable[[int], str], tools: Collection[str], config: Config) -> list[Part]:
     """Return the layer about a family, if there is anything to report; `content` returns the text of an event."""
     reads = "slash" in tools and (config.model_commands == "all" or "check-mail" in config.model_commands.split(", "))
     goals = {child.goal: title(content(child.goal)) for child in family.children if child.goal}
     line = family_line(family, goals, reads_mail=reads)
-    return [Layer(CHILDREN, CHILDREN, line)] if line else []
+    return [Part(CHILDREN, None, None, CHILDREN, text=line)] if line else []
 
 
 def fork_text(moment: Snapshot, fork: Event) -> Event | None:
@@ -200,7 +198,7 @@ class Picked(NamedTuple):
     words: Sequence[str] = ()
     memos: Sequence[Memo] = ()
 
-    def layers(self, without: Collection[int | None] = ()) -> list[Layer]:
+    def layers(self, without: Collection[int | None] = ()) -> list[Part]:
         """Return the layers of the memos, except those with an id in `without`."""
         left = [memo for memo in self.memos if memo.id not in without]
         if not left:
@@ -234,7 +232,7 @@ def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
     return {memo_text_name(memo_id): entry_in_layer(text) for memo_id, text in ids if moment.memo(memo_id) is not None}
 
 
-def sent_memo_layers(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
+def sent_memo_layers(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Part]:
     """Return the layers of memos that were sent, id and entry, with the keywords that picked them where these still
     exist."""
     from foldmark.text.keywords import keywords, memo_layers, opening_words

@@ -8,12 +8,11 @@ from typing import Generic, NamedTuple, TypeVar
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.layers import describe_commands, identity
 from foldmark.core.assembly.layers import guidelines as guidelines_for
-from foldmark.core.assembly.prompt import Layer
 from foldmark.core.assembly.window import Units, opened_by
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import Family
+from foldmark.core.request import Family, Part
 from foldmark.core.segments import Segment, Segments, intersect, until
 from foldmark.request.layers import Picked, children_layer, family_of, picked, summary_in_force
 from foldmark.request.planning import planning, result_of
@@ -155,7 +154,7 @@ class Sources:
         return [Pinned(turn, tuple(shown[turn])) for turn in pinned if shown[turn]]
 
     @once
-    def now(self) -> list[Layer]:
+    def now(self) -> list[Part]:
         """Return the layers in front of the messages."""
         return self._layers(self._at)
 
@@ -166,7 +165,7 @@ class Sources:
         return self._at.newest if self._config.steady else self.units[0].settled
 
     @once
-    def then(self) -> list[Layer]:
+    def then(self) -> list[Part]:
         """Return the layers as they were at event `settled`."""
         if self._config.steady:
             return self.now
@@ -181,7 +180,7 @@ class Sources:
 
     def news(
         self, picks: Picked, state: Event | None, scratchpad: Event | None, known: Collection[int | None]
-    ) -> list[Layer]:
+    ) -> list[Part]:
         """Return the new layers in front of a message that opened a turn: a state, a scratchpad, and the memos that the
         message picks, except those whose ids are `known`."""
         memos = picks.layers(known)
@@ -191,16 +190,16 @@ class Sources:
         return found[1:]  # without the system prompt
 
     @property
-    def stable(self) -> list[Layer]:
+    def stable(self) -> list[Part]:
         """The layers of `then`, or only the stable ones if `then` is now, so that memos are not looked up."""
         return self.without_anchors if self._config.steady else self.then
 
     @property
-    def without_anchors(self) -> list[Layer]:
+    def without_anchors(self) -> list[Part]:
         """The stable layers."""
         return self._layers(self._at, anchors=False)
 
-    def summary(self, before: int, recorded: int | None = None, since: int = 0) -> Layer | None:
+    def summary(self, before: int, recorded: int | None = None, since: int = 0) -> Part | None:
         """Return the summary of the messages before event `before`; None unless the setting asks for summaries.
 
         The summary is the one in force at event `recorded` (by default `settled`), if it was recorded after event
@@ -221,7 +220,7 @@ class Sources:
         earlier = until(self.visible, event_id - 1)
         return self._moment.size(earlier).messages - len(of_kind(self._moment, self._at, "system", earlier))
 
-    def _layers(self, at: Standing, *, anchors: bool = True) -> list[Layer]:
+    def _layers(self, at: Standing, *, anchors: bool = True) -> list[Part]:
         system = of_kind(self._moment, at, "system", at.visible)
         events = self._moment.events(system)
         state = state_of(self._moment, at) if anchors else None
@@ -243,7 +242,7 @@ class Sources:
         return {0: self.family}
 
     @once
-    def _children(self) -> list[Layer]:
+    def _children(self) -> list[Part]:
         return children_layer(self.family, self.text([self.family]), self._tools, self._config)
 
     def text(self, families: Iterable[Family]) -> Callable[[int], str]:
@@ -253,7 +252,7 @@ class Sources:
         return lambda event_id: found.get(event_id, "")
 
     @once
-    def _memos(self) -> list[Layer]:
+    def _memos(self) -> list[Part]:
         if not self._has_memos or not self.units.reach(1):  # without memos the turn need not be read
             return []
         (picks,) = picked(self._moment, [self.units[0]], self._config.memos_injected)

@@ -17,14 +17,14 @@ from foldmark.core.agents import AgentRecord
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.eviction import blocks_of, evicted_as_sent
 from foldmark.core.assembly.growth import Reach, Sizes, advanced, layers_weight, lowered, room_for
-from foldmark.core.assembly.prompt import Layer, Prompt
+from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import active_from, view
 from foldmark.core.assembly.window import Units
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import BESIDE_KINDS, RECORD_KINDS, Event, Pin, Summary
 from foldmark.core.ports import Since, Snapshot
-from foldmark.core.request import Edge, Family
+from foldmark.core.request import Edge, Family, Part
 from foldmark.core.segments import END, Segment, Segments, contains
 from foldmark.request.exchanges import standing_without
 from foldmark.request.layers import children_layer, children_of, families_at, report_bytes
@@ -130,7 +130,7 @@ class SteadyPrompt:
         self._then = self._sources(then)
         self.windowing = Windowing(self._then, self._config, target, None)
         self.families: dict[int, Family] = {}
-        self._found: tuple[object, dict[int, list[Layer]]] = (None, {})
+        self._found: tuple[object, dict[int, list[Part]]] = (None, {})
 
     @property
     def units(self) -> Units:
@@ -297,9 +297,7 @@ class SteadyPrompt:
                 found[opener.id] += report_bytes(children)
         return found
 
-    def _news(
-        self, layers: Sequence[Layer], events: Sequence[Event], settled: int, first: int
-    ) -> dict[int, list[Layer]]:
+    def _news(self, layers: Sequence[Part], events: Sequence[Event], settled: int, first: int) -> dict[int, list[Part]]:
         """Return the layers that changed since the boundary, by the message that opened the first turn after the
         change: a state, a scratchpad, memos that were not picked before, a summary of the messages before the window's
         `first` message. It is called twice, to weigh the layers and to insert them."""
@@ -324,7 +322,7 @@ class SteadyPrompt:
         known = {event.id: event for event in self._recorded.events}
         unknown = [id for _, *ids in newest for id in ids if id and id not in known]
         changed = {**known, **{event.id: event for event in self._moment.events(unknown)}}
-        found = dict[int, list[Layer]]()
+        found = dict[int, list[Part]]()
         for opener, picked, (before, state, note) in zip(openers, self._then.picked(openers), newest, strict=True):
             memos = set() if opener.id == again else memos
             news = self._then.news(picked, changed.get(state), changed.get(note), memos)
@@ -334,7 +332,7 @@ class SteadyPrompt:
         self._found = key, found
         return found
 
-    def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
+    def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Part]]:
         """Return the reports about children and mail since the boundary, by the message in front of which each
         stands."""
         openers = _openers(events, settled)

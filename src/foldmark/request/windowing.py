@@ -8,13 +8,13 @@ import msgspec
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly import window
 from foldmark.core.assembly.eviction import begins
-from foldmark.core.assembly.prompt import Layer, Prompt
+from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage, active_from, view
 from foldmark.core.assembly.window import Cut, Steps, Unit
 from foldmark.core.assembly.wire import weigh
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.request import Edge, LeftOut, Options, ToolSpec
+from foldmark.core.request import Edge, LeftOut, Options, Part, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.dialects.dialect import Dialect
 from foldmark.request.sources import Pinned, Sources
@@ -58,7 +58,7 @@ class Windowing:
         target: Target,
         instruction: str | None,
         *,
-        summary: Layer | None = None,
+        summary: Part | None = None,
     ) -> None:
         self._sources, self._config, self._target = sources, config, target
         self._instruction, self._summary = instruction, summary
@@ -225,9 +225,7 @@ class Windowing:
     def _turns(self, count: int) -> set[int | None]:
         return {turn for index in range(count) for turn in self._sources.units[index].turns}
 
-    def _prompt(
-        self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
-    ) -> Prompt:
+    def _prompt(self, layers: Sequence[Part], events: Sequence[Event], first: int, active: int | None = None) -> Prompt:
         to, sources, kept = self._target.dialect, self._sources, self.thoughts
         uncut, evicted = sources.preview, sources.evicted
         shown = view(events, to, self._config, first, active, uncut, evicted, thoughts=kept)

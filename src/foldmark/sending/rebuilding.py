@@ -24,9 +24,9 @@ from foldmark.request.standing import Standing
 from foldmark.sending.sent import digests, quoting, truncated
 
 if TYPE_CHECKING:
-    from foldmark.core.assembly.prompt import Layer
     from foldmark.core.assembly.window import Unit
     from foldmark.core.config import Config
+    from foldmark.core.request import Part
     from foldmark.log.log import Agent
 
 REDACTED = "[redacted]"
@@ -216,7 +216,7 @@ class _Remake:
         unit: "Unit | None",
         system: "Iterable[Event]" = (),
         guidelines: str | None = None,
-    ) -> "list[Layer]":
+    ) -> "list[Part]":
         """Return the layers of these events and memos. Later layers are without the system prompt."""
         from foldmark.core.assembly import prompt as prompts
 

@@ -13,9 +13,9 @@ from itertools import chain, takewhile
 from math import log
 
 from foldmark.core.agents import mail_head
-from foldmark.core.assembly.prompt import Layer
 from foldmark.core.events import Event
 from foldmark.core.records import Memo
+from foldmark.core.request import Part
 from foldmark.core.wording import listing, quoted
 from foldmark.text.tokens import stems
 from foldmark.text.vocabulary import FUNCTION, TALK, TALK_ELSEWHERE
@@ -154,13 +154,14 @@ def memo_entry(memo: Memo) -> str:
     return f"Memo {memo.id}, {memo.created_at[:10]}{memo.labels}\n{quoted(memo.content, len(memo.content))}"
 
 
-def memo_layers(entries: Iterable[tuple[int, str]], words: Sequence[str]) -> list[Layer]:
+def memo_layers(entries: Iterable[tuple[int, str]], words: Sequence[str]) -> list[Part]:
     """Return the layers of memos, id and entry, that these keywords picked."""
-    found: list[Layer] = []
+    found: list[Part] = []
     for memo_id, text in entries:
         by = occurring(words, _searched(text))
         detail = f"memo {memo_id}, picked by {listing(by, 8)}" if by else f"memo {memo_id}"
-        found.append(Layer("memos", "memo", text if found else f"{HEADING}\n{text}", detail=detail, memo=memo_id))
+        shown = text if found else f"{HEADING}\n{text}"
+        found.append(Part("memos", None, None, "memo", detail=detail, text=shown, memo=memo_id))
     return found
 
 

@@ -14,13 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from foldmark.core.assembly.media import media_of
-from foldmark.core.assembly.prompt import Layer
 from foldmark.core.assembly.view import active_from, tiers
 from foldmark.core.assembly.window import Units
 from foldmark.core.assembly.wire import shown_bytes, weight
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
-from foldmark.core.request import BOUND
+from foldmark.core.request import BOUND, Part
 
 SAFE = 0.95
 """The share of the model's window that weights may fill. Weights are estimates, and a provider refuses a request that
@@ -147,7 +146,7 @@ def room_for(budget: int, limit: int | None, ratio: float, newest: float) -> flo
     return min(filter(None, (budget * ratio, (limit or 0) * newest * SAFE)))
 
 
-def layers_weight(layers: Iterable[Layer]) -> int:
+def layers_weight(layers: Iterable[Part]) -> int:
     """Return the weight in bytes of layers in front of a message."""
     return sum(weight("user", layer.text, None, False, 0) for layer in layers)
 

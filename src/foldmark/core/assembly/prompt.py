@@ -32,19 +32,6 @@ ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
 """The layers that may change with every turn."""
 
 
-class Layer(NamedTuple):
-    """One text of the system field: its layer, its kind, and the event or the memo it came from if there is one;
-    `detail` says more for a person."""
-
-    layer: str
-    kind: str
-    text: str
-    event: int | None = None
-    turn: int | None = None
-    detail: str = ""
-    memo: int | None = None
-
-
 class Prompt(NamedTuple):
     """The input of an encoder, and its description for the manifest.
 
@@ -85,44 +72,44 @@ def layers(
     guidelines: str | None,
     state: Event | None,
     scratchpad: Event | str | None,
-    memos: Sequence[Layer] = (),
+    memos: Sequence[Part] = (),
     later: bool = False,
-) -> list[Layer]:
+) -> list[Part]:
     """Return the layers in front of the messages, in order; `system` are the visible `system` messages.
 
     `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of the picked ones. With
     `later`, an earlier scratchpad may stand in the request, so an emptied one says so.
     """
-    found = [Layer("system", "system", config.system)]
-    found += [Layer("system", "system", event.content, event.id, event.turn_id) for event in system]
+    found = [Part("system", None, None, "system", text=config.system)]
+    found += [Part("system", event.id, event.turn_id, "system", text=event.content) for event in system]
     if guidelines is not None:
-        found.append(Layer("guidelines", "guidelines", guidelines))
+        found.append(Part("guidelines", None, None, "guidelines", text=guidelines))
     if state is not None and state.content.strip():
-        found.append(Layer("state", "state", _headed(_STATE, state.content), state.id, state.turn_id))
+        found.append(Part("state", state.id, state.turn_id, "state", text=_headed(_STATE, state.content)))
     if isinstance(scratchpad, Event) and (later or scratchpad.content.strip()):
         text = _headed(_SCRATCHPAD, scratchpad.content if scratchpad.content.strip() else "(empty)")
-        found.append(Layer("scratchpad", "scratchpad", text, scratchpad.id, scratchpad.turn_id))
+        found.append(Part("scratchpad", scratchpad.id, scratchpad.turn_id, "scratchpad", text=text))
     elif isinstance(scratchpad, str) and scratchpad.strip():
-        found.append(Layer("scratchpad", "scratchpad", _headed(_SCRATCHPAD, scratchpad)))
+        found.append(Part("scratchpad", None, None, "scratchpad", text=_headed(_SCRATCHPAD, scratchpad)))
     return [*found, *memos]
 
 
-def summed_up(event: Event) -> Layer:
+def summed_up(event: Event) -> Part:
     """Return the last layer: the summary of what the window cut."""
     turns = (event.data or {}).get("turns")
     which = f" of turns {turns[0]} to {turns[1]}" if isinstance(turns, list) and len(turns) == 2 else ""
     intro = f"A model's summary{which}, which stand in front of the messages here and are not among them:"
     text = f"{_EARLIER}\n{intro}\n{event.content}"
-    return Layer("window_summary", "window_summary", text, event.id, event.turn_id)
+    return Part("window_summary", event.id, event.turn_id, "window_summary", text=text)
 
 
 def assemble(
-    layers: Sequence[Layer],
+    layers: Sequence[Part],
     view: View,
     instruction: str | None = None,
     *,
     anchors_last: bool = False,
-    later: Mapping[int, Sequence[Layer]] = MappingProxyType({}),
+    later: Mapping[int, Sequence[Part]] = MappingProxyType({}),
 ) -> Prompt:
     """Return the prompt of these layers and messages; `instruction` is a request of Foldmark's own, not of a person.
 
@@ -167,11 +154,11 @@ def assemble(
         anchored += 1
         steps.insert(0, ViewMessage("user", OMITTED))
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
-    news = [structs.replace(_part(layer), before=event) for event in sorted(later) for layer in later[event]]
+    news = [structs.replace(layer, before=event) for event in sorted(later) for layer in later[event]]
     return Prompt(
         joined(stable),
         tuple(steps),
-        (*map(_part, (*stable, *anchors, *reports)), *news, *parts),
+        (*stable, *anchors, *reports, *news, *parts),
         # A layer is no message of a turn, although its event may have been recorded in one.
         (*(LeftOut(e.event, None, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else joined(anchors),
@@ -247,19 +234,14 @@ def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:
     return prompt.anchored < 0 or begin <= prompt.anchored < end
 
 
-def _texts(anchors: Iterable[Layer]) -> list[str]:
+def _texts(anchors: Iterable[Part]) -> list[str]:
     """Return the texts of layers among the messages; the layer about children is a message of its own."""
     anchors = list(anchors)
     notes = joined(layer for layer in anchors if layer.layer != CHILDREN)
     return [*filter(None, [notes]), *(layer.text for layer in anchors if layer.layer == CHILDREN)]
 
 
-def _part(layer: Layer) -> Part:
-    of = layer.event, layer.turn, layer.kind
-    return Part(layer.layer, *of, detail=layer.detail, text=layer.text, memo=layer.memo)
-
-
-def joined(layers: Iterable[Layer]) -> str:
+def joined(layers: Iterable[Part]) -> str:
     """Return the texts of layers as one."""
     return "\n\n".join(layer.text for layer in layers)
 
