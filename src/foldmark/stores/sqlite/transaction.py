@@ -74,8 +74,8 @@ class SqliteEvents:
         self._run(self._sql["bury"], (by, id))
 
     def newest_message(self, agent: int, until: int) -> Row | None:
-        found = self._run(self._sql["message_before"], {"agent": agent, "id": until}).fetchone()
-        return None if found is None else (found[2], found[3])
+        found = self._run(self._sql["message_before"], {"agent": agent, "id": until}).fetchall()
+        return found[0][2:4] if found else None
 
     def wait(self, agent: int, call: int) -> None:
         self._run(self._sql["wait"], (agent, call))
