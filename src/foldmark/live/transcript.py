@@ -7,22 +7,22 @@ gateway goes on where this one ended.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from foldmark.core.assembly.eviction import begins, in_place, placeholder
 from foldmark.core.errors import ConflictError
-from foldmark.core.events import Event, Filter, Fork
+from foldmark.core.events import Event, Fork
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import contains, subtract
+from foldmark.core.segments import contains
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in
 from foldmark.live.prompts import command_in
 from foldmark.live.status import LEFT
 from foldmark.log import Agent
 from foldmark.log.live_session import gateway_record
-from foldmark.request.exchanges import ranges_of
+from foldmark.operations.decide import exactly
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_data
@@ -140,13 +140,8 @@ class ClientTranscript:
         own = {local} | ({local - 1} if local and self.dialect.announces(prompt.blocks[local - 1]) else set())
 
         def noted() -> None:
-            ids = [
-                LOCAL if block in own else 0 if part is None else self._append_part(part)
-                for block, part in enumerate(self.dialect.parts(prompt))
-            ]
-            self._note(
-                range(at), [KnownMessage(prompt.key, tuple(ids)), *self.known[at:], KnownMessage(reply, (LOCAL,))]
-            )
+            asked = KnownMessage(prompt.key, self._append_parts(self.dialect.parts(prompt), own))
+            self._note(range(at), [asked, *self.known[at:], KnownMessage(reply, (LOCAL,))])
 
         self._retried(noted)
 
@@ -224,14 +219,8 @@ class ClientTranscript:
 
     def _leave(self, gone: list[int]) -> None:
         """Take events out of the context, exactly these: whole exchanges would take what the client still sends."""
-
-        def left(moment: Snapshot, at: Standing) -> Filter:
-            ranges = ranges_of(moment, at, list(moment.lookup(gone)))
-            after = moment.size(subtract(at.visible, ranges)).messages
-            return Filter("forget", ranges, before=at.size.messages, after=after)
-
         self.agent.end_turn(interrupted=True)
-        self.agent.operate(left, actor="system", reason=LEFT)
+        self.agent.operate(lambda moment, at: exactly(moment, at, gone), actor="system", reason=LEFT)
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         """Record a message but for the blocks `local`, and return the event of each block."""
@@ -241,13 +230,17 @@ class ClientTranscript:
         interrupted = any(map(self.dialect.is_interruption, typed))
         if any(map(self.dialect.opens, typed)) and not message.results and not interrupted:
             agent.end_turn(interrupted=True)  # no answer ended it
-        ids = tuple(
-            LOCAL if block in local else 0 if part is None else self._append_part(part)
-            for block, part in enumerate(parts)
-        )
+        ids = self._append_parts(parts, local)
         if interrupted:
             agent.end_turn(interrupted=True)
         return ids
+
+    def _append_parts(self, parts: Iterable[Part | None], local: Container[int] = ()) -> tuple[int, ...]:
+        """Record what the blocks of a message say but for the blocks `local`, and return the event of each block."""
+        return tuple(
+            LOCAL if block in local else 0 if part is None else self._append_part(part)
+            for block, part in enumerate(parts)
+        )
 
     def _append_part(self, part: Part) -> int:
         agent, dialect = self.agent, self.dialect.name
@@ -263,7 +256,7 @@ class ClientTranscript:
     def _take_answer(self, answer: ClientAnswer, prefix: str | None, joined: str | None) -> None:
         """Record an answer; `joined` is the key of the message that it makes together with the newest one."""
         agent = self.agent
-        ids = tuple(0 if part is None else self._append_part(part) for part in answer.parts)
+        ids = self._append_parts(answer.parts)
         if answer.usage is not None:
             agent.record("usage", data=usage_data(self.dialect.provider, answer.model, answer.usage, answer.stopped))
         if not any(isinstance(part, CallMessage) for part in answer.parts):

@@ -4,11 +4,11 @@ import json
 import sys
 from collections.abc import Callable
 from threading import Condition
-from types import TracebackType
-from typing import Any, BinaryIO, Self, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 import anyio
 from anyio import from_thread
+from anyio.abc import ObjectSendStream
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -134,24 +134,16 @@ async def serve(server: Server[Any]) -> None:
             sys.stdout.flush()  # text that other code has printed
 
 
-class _Answers:
+class _Answers(ObjectSendStream[SessionMessage]):
     """The server's output. It records which requests were answered."""
 
     def __init__(self, to: Any, pending: Pending) -> None:
         self._to, self._pending = to, pending
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def send(self, item: SessionMessage) -> None:
         await self._to.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
             self._pending.ended(item.message.id)
 
     async def aclose(self) -> None:
         await self._to.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

@@ -178,6 +178,14 @@ def filter(
     return Filter(mode, ranges, criteria, planning, _visible_ids(at, added), before, after)
 
 
+def exactly(moment: Snapshot, at: Standing, ids: Iterable[int], criteria: str | None = None) -> Filter:
+    """Return a filter of these events and no others, for another program's history: it may separate a call from its
+    result."""
+    ranges = ranges_of(moment, at, list(moment.lookup(ids)))
+    after = moment.size(subtract(at.visible, ranges)).messages
+    return Filter("forget", ranges, criteria, before=at.size.messages, after=after)
+
+
 def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) -> Filter:
     """Return the filter that ends the planning conversation that began with event `first`, before a message, and
     forgets nothing."""

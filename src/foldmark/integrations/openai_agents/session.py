@@ -12,15 +12,14 @@ import foldmark
 from foldmark.app import Setup
 from foldmark.core.agents import check_name, is_uuid
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
-from foldmark.core.events import Clear, Filter
+from foldmark.core.events import Clear
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import subtract
 from foldmark.integrations.openai_agents import recording
 from foldmark.integrations.openai_agents.giving import Given, newest_first, newest_items
 from foldmark.integrations.openai_agents.items import link
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
 from foldmark.log import Agent, Log, Result
-from foldmark.request.exchanges import ranges_of
+from foldmark.operations.decide import exactly
 from foldmark.request.standing import Standing
 
 if TYPE_CHECKING:
@@ -176,7 +175,8 @@ class FoldmarkSession:
         if newest.event.kind == "summary" and thoughts:
             recording.without_last(agent, newest.event, thoughts)
             return item
-        agent.operate(lambda moment, at: _without(moment, at, newest.events), actor="system")
+        # Even if that separates a call from its result: the SDK pops items one by one.
+        agent.operate(lambda moment, at: exactly(moment, at, newest.events, POPPED), actor="system")
         if thoughts and not self._read(partial(_left, event_id=newest.event.id)):
             # They stay until they are popped themselves.
             open_turn = agent.open_turn
@@ -214,14 +214,6 @@ def _left(moment: Snapshot, at: Standing, event_id: int) -> bool:
     """Return True if the thoughts of an event are at the end already: the event was popped before and came back."""
     newest = _newest(moment, at)
     return newest is not None and link(newest.event, "left") == event_id
-
-
-def _without(moment: Snapshot, at: Standing, events: tuple[int, ...]) -> Filter:
-    """Return a filter of exactly these events, even if it separates a call from its result: the SDK pops items one by
-    one."""
-    ranges = ranges_of(moment, at, moment.lookup(events))
-    left = moment.size(subtract(at.visible, ranges)).messages
-    return Filter("forget", ranges, POPPED, before=at.size.messages, after=left)
 
 
 async def _settled(action: Callable[[], _T]) -> _T:
