@@ -42,14 +42,14 @@ def test_the_place_of_a_session_in_the_archive() -> None:
     assert place(Path("/0a.jsonl")) == Path("claude/-/0a.jsonl")
 
 
-def test_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_archive_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if sys.platform == "linux":
         assert archive_folder({"XDG_DATA_HOME": str(tmp_path)}) == tmp_path / "foldmark" / "archive"
     assert archive_folder({"FOLDMARK_ARCHIVE": "mine"}) == tmp_path / "mine"
 
 
-def test_only_what_is_new_is_added(home: Home) -> None:
+def test_only_new_bytes_are_appended(home: Home) -> None:
     path = home.session("a", user("one"))
     first = put(path, home.archive)
     assert first == (home.archive / "claude/-home-me-app/a.jsonl", path.stat().st_size, "new")
@@ -67,7 +67,7 @@ def test_folders_and_files_are_the_persons_own(home: Home) -> None:
     assert all(each.stat().st_mode & 0o777 == 0o700 for each in list(found.path.parents)[:4])
 
 
-def test_what_was_rewritten_or_cut_lies_beside_it(home: Home) -> None:
+def test_a_rewritten_or_cut_session_gets_a_second_copy(home: Home) -> None:
     path = home.session("a", user("one"), user("two"))
     first = put(path, home.archive)
     before = first.path.read_bytes()
@@ -84,7 +84,7 @@ def test_what_was_rewritten_or_cut_lies_beside_it(home: Home) -> None:
     assert first.path.read_bytes() == before
 
 
-def test_a_long_session_of_which_something_was_cut_lies_beside_it(home: Home) -> None:
+def test_a_long_cut_session_gets_a_second_copy(home: Home) -> None:
     lines = [user(f"line {number} " + "x" * 900) for number in range(1000)]
     path = home.session("a", *lines)
     first = put(path, home.archive)
@@ -94,7 +94,7 @@ def test_a_long_session_of_which_something_was_cut_lies_beside_it(home: Home) ->
     assert first.added == first.path.stat().st_size
 
 
-def test_a_long_session_in_which_something_was_overwritten_lies_beside_it(home: Home) -> None:
+def test_a_long_overwritten_session_gets_a_second_copy(home: Home) -> None:
     lines = [user(f"line {number:04} " + "x" * 900) for number in range(1000)]
     path = home.session("a", *lines)
     put(path, home.archive)
@@ -136,7 +136,7 @@ def test_nothing_that_was_archived_is_ever_lost(steps: list[tuple[str, Any]]) ->
                     held = {each: each.read_bytes() for each in archive.rglob("*.jsonl")}
 
 
-def test_two_processes_at_once(home: Home) -> None:
+def test_two_processes_archive_at_once(home: Home) -> None:
     """Four at once, while the session grows; none of them takes it for another one."""
     path = home.session("a", *[user(f"line {number} " + "x" * 5000) for number in range(400)])
     run = (
@@ -154,7 +154,7 @@ def test_two_processes_at_once(home: Home) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
-def test_killed_in_the_middle_it_goes_on(home: Home) -> None:
+def test_a_killed_run_is_continued(home: Home) -> None:
     path = home.session("a", *[user("x" * 100_000) for _ in range(300)])
     run = (
         "import sys, os; from pathlib import Path; from foldmark.sessions.archive import storing\n"
@@ -214,7 +214,7 @@ def test_nothing_is_written_through_a_link_in_the_archive(home: Home, tmp_path: 
     assert other.read_text() == "{"
 
 
-def test_an_archive_that_cannot_be_written(home: Home, tmp_path: Path) -> None:
+def test_an_unwritable_archive_is_an_error(home: Home, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ArchiveError, match="cannot archive"):
         put(home.session("a", user("one")), tmp_path / "file" / "archive")
@@ -267,7 +267,7 @@ def test_a_marker_that_comes_later_removes_what_the_session_still_holds(home: Ho
     assert home.archived() == {}
 
 
-def test_what_the_session_no_longer_holds_is_set_aside(home: Home) -> None:
+def test_lines_removed_from_a_session_are_set_aside(home: Home) -> None:
     path = home.session("a", user("one"))
     put(path, home.archive)
     path.write_bytes(jsonl(user("rewritten"), user(OURS)))
@@ -275,7 +275,7 @@ def test_what_the_session_no_longer_holds_is_set_aside(home: Home) -> None:
     assert home.archived() == {"marked/claude/-home-me-app/a.jsonl": jsonl(user("one"))}
 
 
-def test_another_process_is_not_waited_for_for_ever(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_another_process_has_a_limit(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home.session("a", user("one"))
     first = put(path, home.archive).path
     with path.open("ab") as file:

@@ -83,7 +83,7 @@ def some_sessions(home: Home) -> None:
     home.sync()
 
 
-def test_by_words(home: Home) -> None:
+def test_sessions_are_found_by_words(home: Home) -> None:
     some_sessions(home)
     assert found(home, "database") == [("aa11", 1)]
     assert found(home, "migrations") == [("aa11", 1)], "words of one family"
@@ -101,13 +101,13 @@ def test_by_words(home: Home) -> None:
 @pytest.mark.parametrize(
     "query", ["schema AND", '"schema', "schema NOT (", "(schema)", "^schema", "schema*:", "-schema"]
 )
-def test_nothing_typed_is_syntax(home: Home, query: str) -> None:
+def test_no_query_is_read_as_syntax(home: Home, query: str) -> None:
     some_sessions(home)
     assert len(found(home, query)) == 3
     assert found(home, f"text:{query}") is not None
 
 
-def test_no_word_at_all(home: Home) -> None:
+def test_a_query_without_a_word_is_refused(home: Home) -> None:
     some_sessions(home)
     with pytest.raises(CommandError, match="no word"):
         found(home, '"("')
@@ -148,7 +148,7 @@ def test_a_limit(home: Home) -> None:
     assert len(found(home, "schema", 1000)) == 50
 
 
-def test_a_message_is_met_once(home: Home) -> None:
+def test_a_message_is_found_once(home: Home) -> None:
     """In a trimmed copy, in a session that was rewritten, in the other archive; the whole one is shown."""
     long = "schema " + "and other words " * 400
     original = [user("go", "u1"), assistant([call("c1")], "a1"), user([result("c1", long)], "u2")]
@@ -229,7 +229,7 @@ def test_conversations_and_sessions_together(home: Home) -> None:
         assert len(search("schema", 2, archive=home.archive, log=log)) == 2
 
 
-def test_highlights_and_what_would_steer_a_terminal() -> None:
+def test_hits_are_highlighted_and_control_characters_removed() -> None:
     hit = SearchResult(
         "claude", "a", "/p", "user", None, None, True, 1, "the schemas \x1b[31m of it", ((4, 11),), "/p/a.jsonl", 3
     )
@@ -260,7 +260,7 @@ def test_reading_around_a_line(home: Home) -> None:
         read(home.archive, "aa11:99")
 
 
-def test_reading_what_is_not_there(home: Home) -> None:
+def test_reading_a_missing_line_is_an_error(home: Home) -> None:
     with pytest.raises(IndexFileError, match="foldmark sync"):
         read(home.archive, "aa11:1")
     home.session("aa11", user("one"))
@@ -315,7 +315,7 @@ def test_a_log_without_an_archive(home: Home, program: Callable[..., Outcome]) -
     assert "`foldmark sync`" in shown.err
 
 
-def test_problems_are_told(home: Home, program: Callable[..., Outcome]) -> None:
+def test_problems_are_reported(home: Home, program: Callable[..., Outcome]) -> None:
     home.session("aa11", user("one"))
     (home.archive / "claude/-home-me-app/aa11.jsonl").mkdir(parents=True)
     told = program("sync", "--quiet")
@@ -359,7 +359,7 @@ def test_sessions_archived_by_a_hook_are_found_without_a_sync(home: Home, progra
     assert {each["session_id"] for each in json.loads(program("sessions", "--json").out)["others"]} == {"aa11", "bb22"}
 
 
-def test_what_leaves_the_index_during_a_search_is_passed_over(home: Home) -> None:
+def test_sessions_removed_during_a_search_are_skipped(home: Home) -> None:
     some_sessions(home)
     with opened(home.archive) as archive:
         assert archive is not None
@@ -372,7 +372,7 @@ def test_what_leaves_the_index_during_a_search_is_passed_over(home: Home) -> Non
         assert (archive.around(ids, 2), archive.results(places)) == ([], [None] * 3)
 
 
-def test_nobody_waits_for_another_process_that_indexes(home: Home, program: Callable[..., Outcome]) -> None:
+def test_a_search_does_not_wait_for_another_indexing_process(home: Home, program: Callable[..., Outcome]) -> None:
     put(home.session("aa11", user("The schema", "u1")), home.archive)
     home.sync()
     put(home.session("bb22", user("Another schema", "u2")), home.archive)
@@ -383,7 +383,7 @@ def test_nobody_waits_for_another_process_that_indexes(home: Home, program: Call
     assert len(json.loads(program("search", "schema", "--json").out)["hits"]) == 2
 
 
-def test_of_a_long_session_only_the_lines_that_are_needed_are_read(home: Home) -> None:
+def test_only_the_needed_lines_of_a_long_session_are_read(home: Home) -> None:
     filler = [user(f"filler {number} {'and more of it ' * 60}", f"f{number}") for number in range(3000)]
     home.session("aa11", *filler[:1500], user("Look at the quartz.", "q"), *filler[1500:])
     home.sync()

@@ -56,7 +56,7 @@ def talk(**fields: Any) -> list[dict[str, Any]]:
     ]
 
 
-def test_what_was_said_has_vectors_and_nothing_else(home: Home) -> None:
+def test_only_messages_have_vectors(home: Home) -> None:
     home.session("aa11", *talk())
     home.sync()
     assert embed(home) == 3
@@ -67,7 +67,7 @@ def test_what_was_said_has_vectors_and_nothing_else(home: Home) -> None:
         assert store.coverage(kept(DEFAULT).fingerprint)[:2] == (3, 3)
 
 
-def test_codex_has_them_too(home: Home) -> None:
+def test_messages_of_codex_have_vectors(home: Home) -> None:
     path = (
         home.folder
         / ".codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-019982b8-3422-79e0-8b3b-05abaf4f3c3e.jsonl"
@@ -80,7 +80,7 @@ def test_codex_has_them_too(home: Home) -> None:
     assert found(home, "a young cat")[0].source == "codex"
 
 
-def test_a_copy_shares_them(home: Home) -> None:
+def test_a_copy_shares_the_vectors(home: Home) -> None:
     home.session("aa11", *talk(cwd="/home/me/one"))
     home.sync()
     embed(home)
@@ -100,7 +100,7 @@ def test_a_copy_shares_them(home: Home) -> None:
     assert found(home, "a young cat that rests")[0].id == "bb22"
 
 
-def test_they_go_with_their_messages(home: Home) -> None:
+def test_vectors_are_removed_with_their_messages(home: Home) -> None:
     home.session("aa11", *talk(cwd="/home/me/one"))
     home.session("bb22", user("Another thing.", "u9", cwd="/home/me/two"), project="-two")
     home.session("cc33", user("A third one.", "u10", cwd="/home/me/three"), project="-three")
@@ -119,7 +119,7 @@ def test_they_go_with_their_messages(home: Home) -> None:
     db.close()
 
 
-def test_the_newest_line_is_made_again_where_it_was_not_whole(home: Home) -> None:
+def test_an_incomplete_last_line_is_embedded_again(home: Home) -> None:
     """A last line without a line end is indexed, and indexed again when the file has grown."""
     path = home.session("aa11", user("The first.", "u1"))
     path.write_bytes(jsonl(user("The first.", "u1")) + jsonl(user("A kitten sleeps.", "u2")).rstrip())
@@ -133,7 +133,7 @@ def test_the_newest_line_is_made_again_where_it_was_not_whole(home: Home) -> Non
     assert found(home, "a young cat")[0].line == 2
 
 
-def test_an_id_is_never_given_again(home: Home) -> None:
+def test_an_id_is_never_reused(home: Home) -> None:
     """Another process may be making vectors of a message that goes meanwhile."""
     home.session("aa11", user("A kitten sleeps.", "u1"))
     home.sync()
@@ -152,7 +152,7 @@ def test_an_id_is_never_given_again(home: Home) -> None:
     assert held(home) == {("bb22", 1)}
 
 
-def test_a_file_that_is_gone_or_damaged_stops_nobody(home: Home) -> None:
+def test_a_missing_or_damaged_file_does_not_stop_the_run(home: Home) -> None:
     home.session("aa11", user("A kitten sleeps.", "u1"))
     home.session("bb22", user("A dog barks.", "u2"), user("A bird sings.", "u3"))
     home.session("cc33", user("A fish swims.", "u4"))
@@ -165,7 +165,7 @@ def test_a_file_that_is_gone_or_damaged_stops_nobody(home: Home) -> None:
     assert held(home) == {("bb22", 2), ("cc33", 1)}
 
 
-def test_an_index_that_is_none(home: Home) -> None:
+def test_a_missing_or_foreign_index_is_refused(home: Home) -> None:
     with pytest.raises(IndexFileError), vectors.opened(home.archive):
         pass
     assert not home.archive.exists()

@@ -112,9 +112,7 @@ def test_an_answer_without_the_headings_warns(place: Place, asked: list[Loopback
         (Fail("request"), b""),
     ],
 )
-def test_without_a_whole_answer_nothing_is_written(
-    reply: Answer, said: bytes, place: Place, asked: list[Loopback]
-) -> None:
+def test_an_incomplete_answer_writes_nothing(reply: Answer, said: bytes, place: Place, asked: list[Loopback]) -> None:
     serve(asked, place, reply)
     before = files(place.folder)
     done = place.ran(*MODEL)
@@ -124,7 +122,7 @@ def test_without_a_whole_answer_nothing_is_written(
     assert files(place.folder) == before
 
 
-def test_interrupting_leaves_nothing(place: Place, asked: list[Loopback]) -> None:
+def test_an_interruption_leaves_no_file(place: Place, asked: list[Loopback]) -> None:
     server = serve(asked, place, Stalled((Say(("### Current",)),)))
     before = files(place.folder)
     words = [PROGRAM, "rollover", *MODEL]
@@ -141,7 +139,7 @@ def test_interrupting_leaves_nothing(place: Place, asked: list[Loopback]) -> Non
     assert files(place.folder) == before
 
 
-def test_what_the_model_cannot_take_is_shown_in_part(place: Place, asked: list[Loopback]) -> None:
+def test_a_session_too_long_for_the_model_is_shown_in_part(place: Place, asked: list[Loopback]) -> None:
     place.write(*(user(f"message {number} {'word ' * 1000}") for number in range(200)))
     server = serve(asked, place, Fail("overflow", tokens=300_000, limit=150_000), says(GOOD))
     assert place.ran(*MODEL).returncode == 0
@@ -152,7 +150,7 @@ def test_what_the_model_cannot_take_is_shown_in_part(place: Place, asked: list[L
         assert "message 0 " not in each
 
 
-def test_a_session_that_says_nothing(place: Place, asked: list[Loopback]) -> None:
+def test_a_session_without_messages_writes_nothing(place: Place, asked: list[Loopback]) -> None:
     serve(asked, place)
     place.write({"type": "summary", "summary": "x", "leafUuid": "u1"})
     done = place.ran(*MODEL)

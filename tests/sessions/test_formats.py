@@ -96,7 +96,7 @@ def test_the_session_of_an_installed_format_is_imported_and_imported_again(tmp_p
     assert again["messages"] == {"user": 1}
 
 
-def test_it_is_archived_and_searched(tmp_path: Path, installed: Path) -> None:
+def test_the_session_of_an_installed_format_is_archived_and_searched(tmp_path: Path, installed: Path) -> None:
     shoebox = Shoebox(tmp_path, installed)
     assert shoebox.data("sync")["new"] == 1
     archived = tmp_path / "archive" / "shoebox" / f"{ID}.jsonl"
@@ -111,7 +111,7 @@ def test_it_is_archived_and_searched(tmp_path: Path, installed: Path) -> None:
     assert shoebox.data("import", archived, "--as", "copy")["turns"] == 2
 
 
-def test_what_a_format_does_not_offer_is_refused_in_one_line(tmp_path: Path, installed: Path) -> None:
+def test_an_unsupported_command_is_refused_in_one_line(tmp_path: Path, installed: Path) -> None:
     shoebox = Shoebox(tmp_path, installed)
     (tmp_path / "summary.md").write_text("On the upper shelf.")
     rollover = ["rollover", ID, "--summary-file", str(tmp_path / "summary.md")]
@@ -156,7 +156,7 @@ def imported(environment: Mapping[str, str], code: str) -> set[str]:
     )
 
 
-def test_packages_are_looked_up_only_when_no_own_format_fits(tmp_path: Path) -> None:
+def test_packages_are_looked_up_only_when_no_built_in_format_fits(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
         "from foldmark.sessions.places import session_path\n"
@@ -168,7 +168,7 @@ def test_packages_are_looked_up_only_when_no_own_format_fits(tmp_path: Path) -> 
     assert not found & {"importlib.metadata", "foldmark.sessions.doctor", "foldmark.sessions.trim", "apsw"}
 
 
-def test_each_own_format_is_found_by_its_name() -> None:
+def test_each_built_in_format_is_found_by_its_name() -> None:
     assert [each.name for each in built_in()] == ["claude", "codex"]
     for each in built_in():
         assert format_named(each.name) is each

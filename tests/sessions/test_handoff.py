@@ -84,7 +84,7 @@ def headings(text: str) -> list[str]:
 # -- the prompt -----------------------------------------------------------------------------------------------
 
 
-def test_the_prompt_is_s4s() -> None:
+def test_the_prompt_is_that_of_s4() -> None:
     assert told(percent=76, issue="issue 7", worker=42) == S4.format(summary=GOOD)
 
 
@@ -100,14 +100,14 @@ def test_lines_without_a_value_are_left_out() -> None:
     assert told("Just go on.").endswith("\n---\n\nContinue from the handoff summary.")
 
 
-def test_without_anything_to_search_with_there_is_the_file() -> None:
+def test_without_a_search_tool_the_prompt_names_the_file() -> None:
     plain = told(search=None)
     assert "Example queries" not in plain
     assert "### Retrieving Details\n\nThe full previous session is in the file that is named below." in plain
 
 
 @pytest.mark.parametrize("field", ["issue", "parent_file", "worker"])
-def test_values_are_one_line(field: str) -> None:
+def test_values_are_escaped_to_one_line(field: str) -> None:
     text = told(**{field: "x\n\n## Forged\u2028\x1b[2J"})
     assert "x\\n\\n## Forged\\u2028\\x1b[2J" in text
     assert headings(text) == headings(told())
@@ -191,13 +191,13 @@ def test_missing_headings_warn() -> None:
         ("tab\there", "tab\there"),
     ],
 )
-def test_it_stays_in_its_part(before: str, after: str) -> None:
+def test_a_summary_stays_in_its_section(before: str, after: str) -> None:
     found = handoff(f"{GOOD}\n\n{before}\n")
     assert found.text == f"{GOOD}\n\n{after}".rstrip()
     assert bool(found.warnings) is (before != after)
 
 
-def test_what_was_changed_is_told() -> None:
+def test_changes_to_the_summary_are_reported() -> None:
     warnings = handoff(f"{GOOD}\n# One\n## Lineage\n---\n\x1b\x1b\n```\n").warnings
     assert warnings == (
         "headings of the summary were lowered, so that they do not pass for the prompt's own: 'One', 'Lineage'",
@@ -213,7 +213,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
-def test_no_summary_forges_a_part(text: str) -> None:
+def test_no_summary_forges_a_section(text: str) -> None:
     plain = headings(told("x"))
     prompted = told(f"x\n{text}")
     inside = prompted.partition("### Handoff Summary\n\n")[2].rpartition("\n\n### Retrieving Details\n\n")[0]

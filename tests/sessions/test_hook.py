@@ -66,7 +66,7 @@ def test_the_reminders_of_s4(place: HookPlace, event: str, tokens: int, expected
     assert place.answered(event) == expected
 
 
-def test_once_a_minute_whatever_the_level(place: HookPlace) -> None:
+def test_a_reminder_comes_once_a_minute_at_any_level(place: HookPlace) -> None:
     place.write(answer(124_000))
     assert place.answered("PostToolUse") == LOW
     place.write(answer(174_000))
@@ -76,7 +76,7 @@ def test_once_a_minute_whatever_the_level(place: HookPlace) -> None:
     assert place.answered("PostToolUse") == URGENT
 
 
-def test_a_minute_is_over(place: HookPlace) -> None:
+def test_a_reminder_comes_again_after_a_minute(place: HookPlace) -> None:
     place.write(answer(124_000))
     assert place.answered("PostToolUse") == LOW
     (file,) = place.state.glob("session-*")
@@ -94,7 +94,7 @@ def test_each_session_has_its_own_minute(place: HookPlace) -> None:
     assert len(list(place.state.iterdir())) == 9
 
 
-def test_no_reminder_where_nothing_is_known(place: HookPlace) -> None:
+def test_without_a_known_share_there_is_no_reminder(place: HookPlace) -> None:
     assert place.answered("PostToolUse") is None, "the first prompt comes before the transcript"
     place.write(answer(174_000), boundary(preTokens=174_000))
     assert place.answered("PostToolUse") is None
@@ -128,7 +128,7 @@ def test_real_sessions(place: HookPlace, path: Path) -> None:
 # -- settings -------------------------------------------------------------------------------------------------
 
 
-def test_settings_as_everybody_reads_them(place: HookPlace) -> None:
+def test_the_hook_reads_the_settings_as_every_program_does(place: HookPlace) -> None:
     """The same as `settings.loading` says, wherever a value stands."""
     home, deep = place.folder / "home", place.folder / "home" / "project" / "src"
     deep.mkdir(parents=True)
@@ -447,7 +447,7 @@ def test_hooks_at_the_same_moment_remind_once(place: HookPlace) -> None:
     assert sum(map(bool, told)) == 1
 
 
-def test_one_of_many_may_remind(place: HookPlace) -> None:
+def test_one_of_many_simultaneous_hooks_reminds(place: HookPlace) -> None:
     with ThreadPoolExecutor(8) as pool:
         for number in range(50):
             start, state = Barrier(8), place.remembered(f"a{number}")
@@ -471,7 +471,7 @@ def test_garbage(place: HookPlace, data: bytes | None) -> None:
     assert place.logged[0].startswith("hook: ")
 
 
-def test_more_than_anybody_says(place: HookPlace) -> None:
+def test_input_over_16_mb_is_refused_silently(place: HookPlace) -> None:
     done = place.ran(b'{"hook_event_name":"PostToolUse","tool_response":"' + b"x" * (17 << 20) + b'"}')
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert place.logged == ["hook: ValueError: standard input has more than 16 MB"]
@@ -488,7 +488,7 @@ def test_closed_streams(place: HookPlace) -> None:
     assert len(place.logged) == 4
 
 
-def test_nobody_reads_the_answer(place: HookPlace) -> None:
+def test_a_closed_standard_output_is_ignored(place: HookPlace) -> None:
     place.write(answer(124_000))
     reading, writing = os.pipe()
     os.close(reading)
@@ -504,7 +504,7 @@ def test_nobody_reads_the_answer(place: HookPlace) -> None:
     assert "BrokenPipeError" in place.logged[0]
 
 
-def test_nothing_can_be_remembered(place: HookPlace) -> None:
+def test_without_a_writable_state_there_is_no_reminder(place: HookPlace) -> None:
     """Without a memory there is no once a minute: nothing is said at all, and nothing fails."""
     place.write(answer(124_000))
     done = place.ran(place.event("PostToolUse"), XDG_STATE_HOME=os.devnull)
@@ -516,7 +516,7 @@ def test_nothing_can_be_remembered(place: HookPlace) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_options_that_nobody_knows(place: HookPlace) -> None:
+def test_unknown_options_are_ignored(place: HookPlace) -> None:
     place.write(answer(124_000))
     event = place.event("PostToolUse")
     assert "62%" in place.ran(event, "--new-option", "word").stdout
@@ -580,7 +580,7 @@ def test_the_log_is_bounded(place: HookPlace) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "x", "nan", f"{'x':>17} {'y':>12}\n", "9" * 31, "\0" * 31, "é" * 15 + "\n"])
-def test_a_state_file_of_somebody_else(place: HookPlace, line: str) -> None:
+def test_an_invalid_state_file_is_ignored(place: HookPlace, line: str) -> None:
     place.write(answer(124_000))
     place.remembered().note_window(1)
     (place.state / f"session-{ID}").write_text(line)

@@ -115,9 +115,7 @@ def given(path: Any, content: Any, uuid: Any, parent: Any) -> Any:
     return {"type": "attachment", "attachment": attached, "uuid": uuid, "parentUuid": parent, "timestamp": TIME}
 
 
-def test_what_was_typed_while_the_model_was_busy_and_given_files_are_messages(
-    session: Any, load: Any, tmp_path: Path
-) -> None:
+def test_queued_prompts_and_attached_files_are_messages(session: Any, load: Any, tmp_path: Path) -> None:
     image = {"type": "image", "source": {"type": "url", "url": "https://x.test/a.png"}}
     imported = session(
         user("look at @a.py", "u1"),
@@ -346,7 +344,7 @@ def test_times_are_kept_even_backwards_and_the_previous_one_stands_in(session: A
     ]
 
 
-def test_without_any_time_it_is_now(session: Any) -> None:
+def test_a_session_without_times_gets_the_present_time(session: Any) -> None:
     (event,) = session({"type": "user", "message": {"content": "x"}}).messages
     assert event.created_at > "2025-10-01"
 
@@ -372,13 +370,13 @@ def test_a_call_that_never_gets_its_result_does_not_hold_the_turn_open(session: 
     assert [event.interrupted for event in imported.of("turn_ended")] == [True, True]
 
 
-def test_text_beside_results_joins(session: Any) -> None:
+def test_text_beside_results_joins_the_turn(session: Any) -> None:
     text = {"type": "text", "text": "by the way"}
     imported = session(user("a"), assistant([call("c1")]), user([result("c1"), text]), assistant("b"))
     assert imported.turns == [["a", "c1", "c1", "by the way", "b"]]
 
 
-def test_what_claude_code_writes_itself_in_the_midst_of_the_work_joins(session: Any) -> None:
+def test_records_that_claude_code_writes_during_the_work_join_the_turn(session: Any) -> None:
     imported = session(
         user("a"),
         assistant([call("c1", "Skill")]),
@@ -454,7 +452,7 @@ def test_sidechains_side_by_side_are_told_apart(named: Any, session: Any) -> Non
     assert imported.shown == imported.turns[0]
 
 
-def test_a_file_of_nothing_but_a_sidechain_is_shown(session: Any) -> None:
+def test_a_file_with_only_a_sidechain_is_shown(session: Any) -> None:
     imported = session(user("sub prompt", "s1", None, **SIDE), assistant("sub answer", "s2", "s1", **SIDE))
     assert imported.shown == ["sub prompt", "sub answer"]
     assert imported.report.dropped == 0
@@ -474,7 +472,7 @@ def test_parallel_calls_fork_the_chain_and_lose_nothing(session: Any) -> None:
     assert imported.report.dropped == 0
 
 
-def test_parallel_calls_beside_the_way(session: Any) -> None:
+def test_parallel_calls_off_the_main_chain_are_shown(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         assistant([call("c1")], "a1", "u1", "m1"),
@@ -486,7 +484,7 @@ def test_parallel_calls_beside_the_way(session: Any) -> None:
     assert imported.shown == ["a", "c1", "c2", "c1", "c2", "b"]
 
 
-def test_the_way_leads_through_records_that_are_not_messages(session: Any) -> None:
+def test_the_main_chain_passes_through_records_that_are_not_messages(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         {"type": "attachment", "uuid": "x1", "parentUuid": "u1"},
@@ -499,7 +497,7 @@ def test_the_way_leads_through_records_that_are_not_messages(session: Any) -> No
 
 
 @pytest.mark.parametrize("parent", [None, "nowhere", "later", "u2"])
-def test_a_parent_that_does_not_stand_before_its_child_means_the_previous_record(parent: Any, session: Any) -> None:
+def test_a_child_before_its_parent_continues_the_previous_record(parent: Any, session: Any) -> None:
     imported = session(
         user("a", "u1"), assistant("b", "a1", "u1"), user("c", "u2", parent), assistant("d", "later", "u2")
     )
@@ -525,7 +523,7 @@ def test_a_record_written_twice_is_shown_once(session: Any) -> None:
     assert len(imported.kept) == 2
 
 
-def test_results_of_calls_in_another_branch_stay_out_of_the_way(session: Any) -> None:
+def test_results_in_another_branch_stay_off_the_main_chain(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         assistant([call("c1")], "a1", "u1"),

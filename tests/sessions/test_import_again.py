@@ -106,7 +106,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-def test_an_unchanged_session_brings_nothing(place: Place) -> None:
+def test_an_unchanged_session_imports_nothing(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     head = place.agent.context().at
     report = place.bring()
@@ -137,7 +137,7 @@ def test_only_new_lines_are_read(place: Place, read: Any) -> None:
     assert place.shown[-2:] == ["new", "answer"]
 
 
-def test_a_persons_own_changes_stay(place: Place) -> None:
+def test_changes_made_by_a_person_stay(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     agent = place.agent
     agent.do("/mark HERE")
@@ -161,7 +161,7 @@ def test_another_name_makes_a_second_conversation(place: Place) -> None:
     assert shown(place.log.agent("second")) == ["a", "b", "c"]
 
 
-def test_a_session_goes_on_in_the_conversation_that_was_named(place: Place) -> None:
+def test_a_session_continues_in_the_named_conversation(place: Place) -> None:
     place.path.write_bytes(jsonl(*said("a", "b")))
     place.bring(name="mine")
     report = place.grow(*after("b", "c"))
@@ -185,7 +185,7 @@ def test_going_back_in_the_client_leaves_the_old_branch(place: Place) -> None:
     assert place.shown == ["a", "b", "my own", "anew", "answer", "again"]
 
 
-def test_what_was_forgotten_stays_so_when_the_session_goes_back_behind_it(place: Place) -> None:
+def test_forgotten_messages_stay_forgotten_when_the_session_is_rewound(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     events = {event.content: event.id for event in place.agent.context().messages}
     place.agent.apply_filter("forget", [events["c"], events["d"]])
@@ -196,7 +196,7 @@ def test_what_was_forgotten_stays_so_when_the_session_goes_back_behind_it(place:
     assert place.shown == ["a", "b", "on"]
 
 
-def test_a_torn_last_line_is_read_when_it_is_whole(place: Place) -> None:
+def test_a_torn_last_line_is_read_once_it_is_complete(place: Place) -> None:
     *records, last = said("a", "b", "c")
     whole = jsonl(last)
     report = place.write(*records, whole[:40])
@@ -215,7 +215,7 @@ def test_a_last_line_without_its_end_is_read_once(end: Any, place: Place) -> Non
     assert place.shown == ["a", "b", "c", "d"]
 
 
-def test_an_import_in_the_middle_of_the_work(place: Place) -> None:
+def test_an_import_during_a_turn_is_continued(place: Place) -> None:
     """Two calls of one answer, of which the second is still without result."""
     calls = [assistant([call(f"c{n}")], u(f"a{n}"), u(p), "m1") for n, p in ((1, "u"), (2, "a1"))]
     results = [user([result(f"c{n}")], u(f"r{n}"), u(f"a{n}")) for n in (1, 2)]
@@ -258,7 +258,7 @@ def test_a_uuid_that_was_imported_before_is_not_shown_again(place: Place) -> Non
     assert (report.messages, report.kept) == ({"user": 1}, 4)
 
 
-def test_a_compaction_stands_for_what_was_imported_only(place: Place) -> None:
+def test_a_compaction_replaces_only_imported_messages(place: Place) -> None:
     place.write(*said("a", "b"))
     agent = place.agent
     agent.append("user", "my own")
@@ -271,7 +271,7 @@ def test_a_compaction_stands_for_what_was_imported_only(place: Place) -> None:
     assert place.shown == ["a", "b", "my own", "c"]
 
 
-def test_going_back_behind_a_compaction_takes_it_back(place: Place) -> None:
+def test_a_rewind_before_a_compaction_undoes_it(place: Place) -> None:
     boundary = {"type": "system", "subtype": "compact_boundary", "uuid": u("k"), "parentUuid": None}
     summary = user("summary", u("s"), u("k"), isCompactSummary=True)
     place.write(*said("a", "b", "c"), {**boundary, "logicalParentUuid": u("c")}, summary, *after("s", "d"))
@@ -283,7 +283,7 @@ def test_going_back_behind_a_compaction_takes_it_back(place: Place) -> None:
 # -- other files of the same session ---------------------------------------------------------------------------
 
 
-def test_the_file_of_a_resumed_copy_goes_on_in_the_conversation(place: Place, tmp_path: Path) -> None:
+def test_the_file_of_a_resumed_copy_continues_the_conversation(place: Place, tmp_path: Path) -> None:
     place.write(*said("a", "b", "gone", "too"), {"type": "ai-title", "sessionId": SESSION}, *after("b", "c", "d"))
     copy = tmp_path / f"{OTHER}.jsonl"
     records = [*said("a", "b"), {"type": "ai-title", "sessionId": OTHER}, *after("b", "c", "d"), *after("d", "e", "f")]
@@ -295,7 +295,7 @@ def test_the_file_of_a_resumed_copy_goes_on_in_the_conversation(place: Place, tm
     assert place.bring(copy).messages == {}
 
 
-def test_a_copy_that_went_its_own_way_is_a_conversation_of_its_own(place: Place, tmp_path: Path) -> None:
+def test_a_diverged_copy_is_a_separate_conversation(place: Place, tmp_path: Path) -> None:
     place.write(*said("a", "b"))
     copy = tmp_path / f"{OTHER}.jsonl"
     copy.write_bytes(jsonl(*said("a", "b"), *after("b", "other")))
@@ -306,7 +306,7 @@ def test_a_copy_that_went_its_own_way_is_a_conversation_of_its_own(place: Place,
     assert shown(place.log.agent(report.name)) == ["a", "b", "other"]
 
 
-def test_a_session_of_which_something_was_cut_goes_on(place: Place) -> None:
+def test_a_cut_session_continues_its_conversation(place: Place) -> None:
     records = [
         user("do", u("u")),
         assistant([call("c")], u("a"), u("u"), "m"),
@@ -321,7 +321,7 @@ def test_a_session_of_which_something_was_cut_goes_on(place: Place) -> None:
     assert place.grow(*after("e", "next")).messages == {"user": 1}
 
 
-def test_a_file_that_lacks_what_was_imported_is_refused(place: Place) -> None:
+def test_a_file_without_the_imported_records_is_refused(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     head = place.agent.context().at
     place.path.write_bytes(jsonl(*said("a", "b", "x")))
@@ -353,7 +353,7 @@ def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(
     assert place.shown == ["a", "b", "c", "d"]
 
 
-def test_two_imports_at_once_bring_it_once(tmp_path: Path) -> None:
+def test_two_simultaneous_imports_import_each_record_once(tmp_path: Path) -> None:
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(jsonl(*said(*map(str, range(200)))))
     reports: list[ImportReport] = []
@@ -450,7 +450,7 @@ def test_usage_is_not_counted_twice_across_imports(rollout: Any, place: Place) -
 
 @real_files
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
-def test_a_real_session_imported_in_parts_is_what_it_is_at_once(path: Path, log: foldmark.Log, tmp_path: Path) -> None:
+def test_a_real_session_imported_in_parts_equals_one_import(path: Path, log: foldmark.Log, tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     copy = tmp_path / f"{SESSION}.jsonl"
     import_session(log, path, "whole")
@@ -501,7 +501,7 @@ def test_a_single_long_line_is_decoded_once(place: Place, monkeypatch: pytest.Mo
     assert place.bring().messages == {}
 
 
-def test_parts_of_names_are_made_once_for_each_message(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_names_are_computed_once_for_each_message(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     made = list[str]()
     original = tokens.parts_of
 

@@ -182,7 +182,7 @@ def test_a_compaction_keeps_what_it_repeats(session: Any) -> None:
     assert session(META, line("compacted", message="S"), says("user", "one")).said == [("user", "S"), ("user", "one")]
 
 
-def test_turns_that_were_rolled_back_are_out_of_the_context(session: Any) -> None:
+def test_rolled_back_turns_are_out_of_the_context(session: Any) -> None:
     imported = session(
         META,
         says("user", "<environment_context>"),
@@ -202,7 +202,7 @@ def test_turns_that_were_rolled_back_are_out_of_the_context(session: Any) -> Non
     assert gone.said == [("user", "one")]
 
 
-def test_usage_once_for_each_answer(session: Any) -> None:
+def test_usage_is_recorded_once_for_each_answer(session: Any) -> None:
     spent = {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 3, "total_tokens": 13}
     told = line("event_msg", type="token_count", info={"total_token_usage": spent, "last_token_usage": spent})
     imported = session(
@@ -213,7 +213,7 @@ def test_usage_once_for_each_answer(session: Any) -> None:
     ]
 
 
-def test_whose_session_it_is_tells_the_first_object(session: Any) -> None:
+def test_the_first_object_decides_the_format(session: Any) -> None:
     codex = session(7, "x", META, says("user", "hello"), user("of another program"))
     assert codex.said == [("user", "hello")]
     claude = session(user("hello"), META, says("user", "of another program"))

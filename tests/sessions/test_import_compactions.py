@@ -47,7 +47,7 @@ def test_a_compaction_is_a_summary_that_can_be_taken_back(newer: Any, parent: An
     assert imported.shown == [*SHOWN, "e", "f"]
 
 
-def test_compactions_one_after_the_other_are_taken_back_one_by_one(session: Any) -> None:
+def test_consecutive_compactions_are_undone_one_by_one(session: Any) -> None:
     imported = session(
         *BEFORE,
         boundary(),
@@ -66,7 +66,7 @@ def test_compactions_one_after_the_other_are_taken_back_one_by_one(session: Any)
     assert imported.shown == [*SHOWN, "e", "f", "g"]
 
 
-def test_at_the_beginning_there_is_nothing_to_stand_for(session: Any) -> None:
+def test_a_compaction_at_the_beginning_is_a_plain_message(session: Any) -> None:
     for first in ([summary(parent=None)], [boundary(logical="elsewhere"), summary()]):
         imported = session({"type": "mode"}, *first, user("a", "u1", "s1"), assistant("b", "a1", "u1"))
         assert imported.said == [("user", "S"), ("user", "a"), ("assistant", "b")]
@@ -131,7 +131,7 @@ def test_a_boundary_continues_what_it_names(session: Any) -> None:
     assert imported.shown == [*SHOWN, "e"]
 
 
-def test_in_the_midst_of_the_work(session: Any) -> None:
+def test_a_result_after_a_compaction_goes_with_its_call(session: Any) -> None:
     """A result that was written behind the compaction goes with its call."""
     imported = session(
         user("a", "u1"),
@@ -174,7 +174,7 @@ def test_records_preserved_by_a_compaction_stay(kept: Any, shown: Any, session: 
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_what_follows_continues_what_stays_behind_the_summary(listed: Any, session: Any) -> None:
+def test_later_records_continue_the_preserved_ones(listed: Any, session: Any) -> None:
     """As Claude Code 2.1 writes it: the parent of the next record stands in front of the boundary."""
     ends = {"anchorUuid": "s1", "headUuid": "a2", "tailUuid": "a2"}
     kept = {"preservedMessages": {"anchorUuid": "s1", "uuids": ["a2"]}} if listed else {"preservedSegment": ends}
@@ -195,7 +195,7 @@ def test_what_follows_continues_what_stays_behind_the_summary(listed: Any, sessi
     assert imported.shown == [*SHOWN, "other", "g"]
 
 
-def test_a_compaction_that_leaves_everything_stands_for_nothing(session: Any) -> None:
+def test_a_compaction_that_preserves_everything_replaces_nothing(session: Any) -> None:
     kept = {"anchorUuid": "x1", "uuids": ["u1", "a1", "u2", "a2"]}
     imported = session(*BEFORE, boundary(preservedMessages=kept), summary(), user("e", "u3", "s1"))
     assert imported.shown == [*SHOWN, "S", "e"]
@@ -224,13 +224,13 @@ def test_a_summary_of_several_texts_and_an_image(session: Any) -> None:
     assert imported.kept[-1] == record
 
 
-def test_in_a_sidechain_it_is_a_message(session: Any) -> None:
+def test_a_compaction_summary_in_a_sidechain_is_a_message(session: Any) -> None:
     imported = session(*BEFORE, summary(isSidechain=True), user("e", "u3", "a2"))
     assert imported.shown == [*SHOWN, "e"]
     assert not imported.of("summary")
 
 
-def test_many_compactions_that_all_keep_everything_end(session: Any) -> None:
+def test_many_compactions_that_preserve_everything_terminate(session: Any) -> None:
     records: list[Any] = [*BEFORE]
     for number in range(200):
         kept = {"preservedSegment": {"anchorUuid": f"s{number}-", "headUuid": "u1", "tailUuid": "a2"}}

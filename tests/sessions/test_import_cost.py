@@ -102,7 +102,7 @@ def test_an_import_equals_appends_one_by_one(tmp_path: Path, turns: int) -> None
     assert imported[1:] == single[1:]
 
 
-def test_a_batch_that_is_searched_and_erased_in_finds_what_it_holds() -> None:
+def test_a_search_and_an_erasure_inside_a_batch_see_its_messages() -> None:
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         with agent.batch():

@@ -17,7 +17,7 @@ from stored import stored
 OLD, NEW, NEWEST = (SessionPath(Path(f"/s/{name}.jsonl"), "claude", name) for name in ("old", "new", "newest"))
 
 
-def test_of_an_unknown_session_its_path_is_known(log: foldmark.Log) -> None:
+def test_an_unknown_session_has_only_its_path(log: foldmark.Log) -> None:
     assert lineage.coding_session(log, OLD) == CodingSession("claude", "old", "/s/old.jsonl")
     assert stored(log).coding_sessions() == []
 
@@ -37,14 +37,14 @@ def test_a_rollover(log: foldmark.Log) -> None:
     assert list(log.store.damage()) == []
 
 
-def test_worker_and_issue_go_on_with_the_line(log: foldmark.Log) -> None:
+def test_a_lineage_passes_on_worker_and_issue(log: foldmark.Log) -> None:
     second = lineage.record_start(log, lineage.coding_session(log, OLD), NEW, Work("w-1", "#7"))
     third = lineage.record_start(log, second, NEWEST)
     assert (third.session_number, third.worker_id, third.issue) == (3, "w-1", "#7")
     assert lineage.record_start(log, second, NEWEST, Work(0, "")).worker_id == 0
 
 
-def test_a_new_end_counts(log: foldmark.Log) -> None:
+def test_a_later_end_replaces_an_earlier_one(log: foldmark.Log) -> None:
     lineage.record_end(log, OLD, "trim", 61)
     again = lineage.record_end(log, OLD, "rollover", 80, "summary")
     assert (again.end_reason, again.context_at_end, again.summary) == ("rollover", 80, "summary")
@@ -54,13 +54,13 @@ def test_a_new_end_counts(log: foldmark.Log) -> None:
 
 
 @pytest.mark.parametrize("reason", ["trim", "rollover"])
-def test_the_end_of_the_process_says_nothing_against_a_trim_or_rollover(reason: EndReason, log: foldmark.Log) -> None:
+def test_the_end_of_the_process_does_not_replace_a_trim_or_rollover(reason: EndReason, log: foldmark.Log) -> None:
     before = lineage.record_end(log, OLD, reason, 61)
     assert lineage.record_end(log, OLD, "completed", 62) == before
     assert stored(log).coding_sessions() == [before]
 
 
-def test_completed_and_completed_again(log: foldmark.Log) -> None:
+def test_a_session_may_complete_twice(log: foldmark.Log) -> None:
     lineage.record_end(log, OLD, "completed", 12)
     assert lineage.record_end(log, OLD, "completed", 30).context_at_end == 30
 
@@ -73,7 +73,7 @@ def test_claude_and_codex_may_use_the_same_id(log: foldmark.Log) -> None:
     assert lineage.coding_session(log, OLD).end_reason == "trim"
 
 
-def test_a_file_whose_name_is_no_text(log: foldmark.Log) -> None:
+def test_a_file_name_that_is_not_utf_8_is_recorded(log: foldmark.Log) -> None:
     path = Path(os.fsdecode(b"/s/\xff.jsonl"))
     session = SessionPath(path, "claude", path.stem)
     ended = lineage.record_end(log, session, "trim", 61)

@@ -26,7 +26,7 @@ def there(folder: Path) -> dict[str, bytes]:
 
 
 @BOTH
-def test_it_is_there_once_the_block_has_ended(writing: Writing, tmp_path: Path) -> None:
+def test_the_file_appears_when_the_block_ends(writing: Writing, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     with writing(path) as file:
         file.write(b"x" * 3_000_000)
@@ -67,7 +67,7 @@ def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_without_links_it_replaces_nothing_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_a_new_file_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def link(*_: object) -> None:
         raise OSError(errno.EPERM, "no links here")
 
@@ -96,7 +96,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_what_the_system_says_is_one_line(writing: Writing, tmp_path: Path) -> None:
+def test_system_errors_are_one_line(writing: Writing, tmp_path: Path) -> None:
     for path, said in ((tmp_path / "no" / "a", "No such file"), (tmp_path / ("n" * 300), "")):
         with pytest.raises(WriteError, match=f"cannot write .*{said}") as caught, writing(path) as file:
             file.write(b"1")
@@ -167,7 +167,7 @@ def test_without_locks_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.Mo
     assert there(tmp_path) == {"a": b"1", left.name: b"x"}
 
 
-def test_one_that_is_taken_before_it_is_locked_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_removed_before_its_lock_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tempfile.mkstemp
     names = list[str]()
 

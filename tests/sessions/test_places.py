@@ -131,7 +131,7 @@ def test_sessions_of_subagents_are_listed_apart(home: Home) -> None:
     assert list(ClaudeFormat().sessions({"HOME": "/nowhere"})) == []
 
 
-def test_whose_a_file_is() -> None:
+def test_the_file_name_decides_the_program() -> None:
     codex = session_path(Path(f"/x/rollout-2026-01-02T03-04-05-{ONE}.jsonl"))
     assert (codex.kind, codex.id) == ("codex", ONE)
     claude = session_path(Path(f"/x/{ONE}.jsonl"))
@@ -143,7 +143,7 @@ def test_whose_a_file_is() -> None:
 # -- which one is meant ---------------------------------------------------------------------------------------
 
 
-def test_by_its_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_is_found_by_its_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home.claude(ONE)
     assert find(str(path), "/", {}).path == path
     monkeypatch.chdir(path.parent)
@@ -158,33 +158,33 @@ def test_by_its_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find("gone/it", "/", {}).path == path.parent / "gone" / "it"
 
 
-def test_by_its_id_or_the_beginning_of_it(home: Home) -> None:
+def test_a_session_is_found_by_its_id_or_a_prefix(home: Home) -> None:
     one, other, codex = home.claude(ONE), home.claude(OTHER, Path("/elsewhere")), home.codex(TWO)
     for named, path in ((ONE, one), (ONE[:10], one), (OTHER[:1], other), (TWO, codex), (TWO[:12], codex)):
         assert find(named, home.work, home.environment).path == path
     assert find(TWO, home.work, home.environment).kind == "codex"
 
 
-def test_a_whole_id_goes_before_a_beginning(home: Home) -> None:
+def test_a_whole_id_precedes_a_prefix(home: Home) -> None:
     short = home.claude("aaaa")
     home.claude(ONE)
     assert find("aaaa", home.work, home.environment).path == short
 
 
-def test_of_two_files_of_one_session_the_newer(home: Home) -> None:
+def test_the_newer_of_two_files_of_a_session_is_found(home: Home) -> None:
     home.claude(ONE, written=2000)
     newer = home.claude(ONE, Path("/elsewhere"), written=3000)
     assert find(ONE, home.work, home.environment).path == newer
 
 
-def test_the_one_that_the_program_runs_in(home: Home) -> None:
+def test_the_session_of_the_environment_is_found(home: Home) -> None:
     one, codex = home.claude(ONE, Path("/elsewhere")), home.codex(OTHER)
     home.claude(TWO, written=9000)
     assert find(None, home.work, {**home.environment, "CLAUDE_CODE_SESSION_ID": ONE}).path == one
     assert find(None, home.work, {**home.environment, "CODEX_THREAD_ID": OTHER}).path == codex
 
 
-def test_otherwise_the_newest_of_the_folder(home: Home) -> None:
+def test_without_a_name_the_newest_session_of_the_folder_is_found(home: Home) -> None:
     home.claude(OTHER, Path("/elsewhere"), written=9000)
     home.claude(ONE, written=3000)
     newest = home.claude(TWO, written=4000)
@@ -193,7 +193,7 @@ def test_otherwise_the_newest_of_the_folder(home: Home) -> None:
     assert (elsewhere.id, elsewhere.kind) == (OTHER, "claude")
 
 
-def test_none_of_them(home: Home) -> None:
+def test_an_unknown_session_is_refused(home: Home) -> None:
     assert "there is no Claude Code session of " in home.fails(None)
     home.claude(ONE)
     assert "no session 'cccc'" in home.fails("cccc")
@@ -204,7 +204,7 @@ def test_none_of_them(home: Home) -> None:
     assert len(home.fails("y" * 9000)) < 600
 
 
-def test_several_of_them(home: Home) -> None:
+def test_an_ambiguous_prefix_is_refused(home: Home) -> None:
     home.claude(ONE)
     home.codex(TWO)
     told = home.fails("aaaaaaaa")

@@ -109,7 +109,7 @@ def test_a_read_only_archive_is_searched(home: Home, places: tuple[str, ...], fi
         assert err.count("\n") == (1 if cannot_catch_up else 0), err
 
 
-def test_what_was_not_indexed_is_told_to_be_missing(home: Home) -> None:
+def test_sessions_that_are_not_indexed_are_reported(home: Home) -> None:
     """The one line on standard error is not in vain."""
     printed(COMMANDS[0])
     for beside in home.archive.glob("*.db-*"):
@@ -125,7 +125,7 @@ def test_what_was_not_indexed_is_told_to_be_missing(home: Home) -> None:
     assert "newest" in printed(COMMANDS[0])[1]
 
 
-def test_somebody_who_writes_meanwhile(home: Home) -> None:
+def test_a_read_only_search_sees_concurrent_writes(home: Home) -> None:
     """While another process has the database open, what it wrote last is read, too."""
     printed(COMMANDS[1])
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:

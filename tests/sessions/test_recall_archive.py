@@ -52,7 +52,7 @@ def sessions(home: Home) -> None:
     put(home.session(B, user("Colours", "v0"), user("A zebra of colours", "v1", cwd="/home/me/paint")), home.archive)
 
 
-def test_they_are_found_beside_messages(home: Home, agent: foldmark.Agent) -> None:
+def test_archived_sessions_are_found_beside_messages(home: Home, agent: foldmark.Agent) -> None:
     sessions(home)
     agent.append("user", "A zebra crossing")
     agent.end_turn()
@@ -71,7 +71,7 @@ def test_they_are_found_beside_messages(home: Home, agent: foldmark.Agent) -> No
     assert " (also lines " in best
 
 
-def test_filters_reach_them(home: Home, agent: foldmark.Agent) -> None:
+def test_filters_apply_to_archived_sessions(home: Home, agent: foldmark.Agent) -> None:
     sessions(home)
 
     def ids(options: str) -> list[str]:
@@ -113,7 +113,7 @@ def test_a_conversation_of_the_same_name(home: Home, log: foldmark.Log, agent: f
     assert "\nnothing" in agent.call_tool("recall", {"around": "agent-7:1"})
 
 
-def test_an_archive_that_cannot_be_used_is_told(home: Home, agent: foldmark.Agent) -> None:
+def test_an_unusable_archive_is_reported(home: Home, agent: foldmark.Agent) -> None:
     sessions(home)
     agent.append("user", "A zebra crossing")
     agent.end_turn()
@@ -128,7 +128,9 @@ def test_an_archive_that_cannot_be_used_is_told(home: Home, agent: foldmark.Agen
         agent.do("/recall ?!")
 
 
-def test_what_is_not_indexed_yet_is_told(home: Home, agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_that_are_not_indexed_yet_are_reported(
+    home: Home, agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sessions(home)
     put(home.session("0c", *[user(f"zebra {n}", f"w{n}") for n in range(5)]), home.archive)
     monkeypatch.setattr(searching, "RECALL_SECONDS", -1.0)
@@ -164,7 +166,7 @@ def test_excluded_folders_stay_out(home: Home, monkeypatch: pytest.MonkeyPatch) 
 # The model's tool
 
 
-def test_the_tool_names_what_reads_on(home: Home, agent: foldmark.Agent) -> None:
+def test_the_tool_names_the_place_to_read_on(home: Home, agent: foldmark.Agent) -> None:
     sessions(home)
     found = agent.call_tool("recall", {"query": "zebra colours"})
     assert f"\n    around: {B}:2" in found
@@ -244,7 +246,7 @@ def test_calls_that_plan_forgetting_are_not_found(home: Home, agent: foldmark.Ag
     assert [hit["line"] for hit in session["hits"]] == [1]
 
 
-def test_a_question_finds_what_stands_beside_a_hit(home: Home, agent: foldmark.Agent) -> None:
+def test_a_question_finds_the_neighbours_of_a_hit(home: Home, agent: foldmark.Agent) -> None:
     """Once, though it stands in a copy of the session as well; and only what the filters let through."""
     records = (user("Where is the zebra?", "u1"), assistant([{"type": "text", "text": "In the cellar."}], "a1"))
     home.session(A, *records)

@@ -24,7 +24,7 @@ def kind(path: Path, *records: Any, most: int | None = None) -> str | None:
         return kind_in(file, most)
 
 
-def test_the_first_record_tells(tmp_path: Path) -> None:
+def test_the_first_recognizable_record_decides_the_format(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     assert kind(path, TALK, None, 5, codex.meta(), user("x")) == "codex"
     assert kind(path, TALK, user("x"), codex.meta()) == "claude"

@@ -52,12 +52,12 @@ def test_claude_resumes_by_path_outside_of_its_folder(name: str, place: Place) -
 
 
 @pytest.mark.parametrize("cwd", ["/nowhere/at/all", "relative", "", 5, None, "/" + "x" * 5000, "/a\0b", "/\ud800"])
-def test_a_folder_that_is_not_there(cwd: Any, place: Place) -> None:
+def test_a_session_in_a_missing_folder_is_resumed_by_its_path(cwd: Any, place: Place) -> None:
     path = place.home / f"{ID}.jsonl"
     assert place.shell(path, user("x", cwd=cwd)) == f"claude --resume {path}"
 
 
-def test_the_folder_that_it_was_started_in(place: Place) -> None:
+def test_a_session_is_resumed_in_the_folder_it_was_started_in(place: Place) -> None:
     there = place.work / "sub"
     there.mkdir()
     records = [user("x", cwd=str(each)) for each in (there, place.work, there)]

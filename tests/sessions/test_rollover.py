@@ -147,7 +147,7 @@ def test_a_rollover(place: Place) -> None:
     assert [path.read_bytes() for path in archived] == [before]
 
 
-def test_a_line_of_sessions(place: Place) -> None:
+def test_consecutive_rollovers_form_a_lineage(place: Place) -> None:
     first = place.rolled("--issue", "#7", "--worker", "w 1")
     second = place.rolled(place.gone_on(first))
     assert (second["session_number"], second["context_at_end"]) == (3, None)
@@ -176,7 +176,7 @@ def test_without_a_worker(place: Place) -> None:
 
 
 @pytest.mark.parametrize("worker", ["9" * 30, "٣", "0x1", "-1"])
-def test_a_worker_that_is_no_small_number_is_a_text(worker: str, place: Place) -> None:
+def test_a_worker_that_is_not_a_small_number_is_a_string(worker: str, place: Place) -> None:
     assert (
         json.loads(Path(place.rolled("--worker", worker)["file"]).read_bytes())["continue_metadata"]["worker_id"]
         == worker
@@ -184,7 +184,7 @@ def test_a_worker_that_is_no_small_number_is_a_text(worker: str, place: Place) -
     assert place.known()[-1].worker_id == worker
 
 
-def test_the_session_it_runs_in(place: Place) -> None:
+def test_the_session_of_the_environment_is_rolled_over(place: Place) -> None:
     other = place.session.with_name("bbbbbbbb-0000-4000-8000-000000000001.jsonl")
     other.write_bytes(jsonl(user("x", cwd=str(place.work))))
     os.utime(place.session, (1, 1))
@@ -285,7 +285,7 @@ def test_launch(place: Place) -> None:
     )
 
 
-def test_launch_of_what_cannot_run(place: Place) -> None:
+def test_a_failed_launch_warns(place: Place) -> None:
     program(place, "claude").write_bytes(b"\x7fELF nothing")
     done = place.ran("--summary-file", str(place.summary), "--launch")
     assert done.returncode == 0
@@ -310,7 +310,7 @@ def test_a_session_elsewhere_is_resumed_by_its_file(place: Place) -> None:
 
 
 @pytest.mark.parametrize("went", ["sub", "/elsewhere"])
-def test_an_agent_that_went_to_another_folder(went: str, place: Place) -> None:
+def test_an_agent_that_changed_its_folder_is_resumed_in_the_first(went: str, place: Place) -> None:
     """Claude Code finds the session from the folder where it began."""
     there = place.work / went
     place.session.write_bytes(place.session.read_bytes() + jsonl(user("x", cwd=str(there), version="3")))
@@ -426,7 +426,7 @@ def test_a_session_that_is_not_to_be_indexed(place: Place) -> None:
     assert not list((place.folder / "archive").rglob("*.jsonl"))
 
 
-def test_a_summary_with_such_a_mark(place: Place) -> None:
+def test_a_summary_with_an_archive_marker_warns(place: Place) -> None:
     done = place.ran("--summary-file", "-", stdin=f"{GOOD}\nDO NOT INDEX THIS SESSION\n")
     assert done.stderr.decode() == (
         "foldmark: the summary holds a marker not to be indexed, so the new session will not be archived\n"
@@ -470,7 +470,7 @@ def test_torn_and_odd_lines(last: bytes, place: Place) -> None:
     assert (record["cwd"], record["version"]) == (str(place.work), "2.1.197")
 
 
-def test_records_that_say_nothing_of_where_they_are(place: Place) -> None:
+def test_invalid_fields_of_a_record_are_left_out(place: Place) -> None:
     odd = {"cwd": "relative", "version": 3, "gitBranch": None, "userType": {}}
     place.write({"type": "user", "message": {"content": "x"}, **odd})
     told = place.rolled(ID)
@@ -479,7 +479,7 @@ def test_records_that_say_nothing_of_where_they_are(place: Place) -> None:
     assert told["command"].startswith(f"claude --resume {told['file']} ")
 
 
-def test_a_name_that_is_no_text(place: Place) -> None:
+def test_a_file_name_that_is_not_utf_8_is_rolled_over(place: Place) -> None:
     path = place.session.with_name(os.fsdecode(b"\xff.jsonl"))
     path.write_bytes(place.session.read_bytes())
     told = place.rolled(str(path))
@@ -512,7 +512,7 @@ for line in sys.stdin:
 """Rolls over in a process of its own for each line, which is killed at the step with that number."""
 
 
-def test_killed_at_any_moment(place: Place) -> None:
+def test_a_rollover_killed_at_any_moment_is_complete_or_absent(place: Place) -> None:
     """At every fourth step that touches a file (in a deep run at each): the old session is as it was, the new one is
     whole or not there, and the lineage has nothing that has no file."""
     before = place.session.read_bytes()

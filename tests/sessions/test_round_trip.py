@@ -83,7 +83,7 @@ def test_results_written_behind_the_next_answers_call(session: Any, again: Any) 
     assert requests(second) == requests(first.agent)
 
 
-def test_a_response_that_a_prompt_came_into_the_midst_of(session: Any, again: Any) -> None:
+def test_a_response_interrupted_by_a_prompt_comes_back(session: Any, again: Any) -> None:
     first = session(
         user("a"),
         assistant("b", response="m1"),

@@ -84,7 +84,7 @@ def test_a_message_as_json(program: Program) -> None:
     assert [each["content"] for each in told["messages"]] == ["day 3", "day 5, a giraffe", ""]
 
 
-def test_what_a_hit_prints_is_what_read_takes(program: Program) -> None:
+def test_read_accepts_the_place_that_a_hit_prints(program: Program) -> None:
     for word, said in (("giraffe", ["day 5, a giraffe", "a giraffe elsewhere"]), ("zebra", ["Where is the zebra?"])):
         out = program(word)[1]
         places = [line.strip().split("  ")[0] for line in out.splitlines() if line.startswith("    ")]
@@ -107,7 +107,7 @@ def test_what_a_hit_prints_is_what_read_takes(program: Program) -> None:
         ("a\0b:1", "there is no file and no archived session"),
     ],
 )
-def test_places_that_are_none(program: Program, place: str, told: str) -> None:
+def test_invalid_places_are_refused(program: Program, place: str, told: str) -> None:
     code, out, err = program("--read", place)
     assert (code, out) == (2, "")
     assert told in err
@@ -123,7 +123,7 @@ def test_a_number_may_begin_a_sessions_id(program: Program, tmp_path: Path) -> N
     assert "giraffe" in program("--read", "5")[1]
 
 
-def test_a_session_is_read_where_the_database_cannot_be(program: Program, tmp_path: Path) -> None:
+def test_a_session_is_read_without_a_usable_database(program: Program, tmp_path: Path) -> None:
     (tmp_path / "home/log.db").write_bytes(b"no database" * 1000)
     code, out, err = program("--read", "aa11:2", "--around", "0")
     assert code == 0

@@ -99,7 +99,7 @@ def test_the_plugin(where: str, place: Place) -> None:
     assert place.how() == SHELL.how
 
 
-def test_our_own_goes_before_theirs(place: Place) -> None:
+def test_foldmarks_tool_precedes_episodic_memory(place: Place) -> None:
     place.write(place.home / ".claude.json", servers("episodic-memory", "foldmark"))
     assert place.how() == OURS
 

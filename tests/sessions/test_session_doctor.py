@@ -271,7 +271,7 @@ def test_a_call_without_a_result_gets_one(write: Callable[..., Path]) -> None:
     assert INTERRUPTED not in texts(new.session.path)
 
 
-def test_records_after_one_of_two_with_the_same_uuid_go_with_it(write: Callable[..., Path]) -> None:
+def test_children_of_a_duplicate_uuid_follow_the_nearer_record(write: Callable[..., Path]) -> None:
     new = repaired(write(*damaged("a uuid twice")))
     assert new is not None
     after = lines(new.session.path)
@@ -280,7 +280,7 @@ def test_records_after_one_of_two_with_the_same_uuid_go_with_it(write: Callable[
     assert after[7]["parentUuid"] == "u7"
 
 
-def test_a_line_that_stands_there_twice_is_left_out_once(write: Callable[..., Path]) -> None:
+def test_a_repeated_line_is_left_out_once(write: Callable[..., Path]) -> None:
     records = talk()
     new = repaired(write(*records[:5], records[4], *records[5:]))
     assert new is not None
@@ -323,7 +323,7 @@ def test_another_branch_is_no_damage(write: Callable[..., Path]) -> None:
     assert repaired(path) is None
 
 
-def test_what_lies_before_a_compaction_is_no_damage(write: Callable[..., Path]) -> None:
+def test_records_before_a_compaction_are_no_damage(write: Callable[..., Path]) -> None:
     records = talk()
     del records[5]
     preserved = {"preservedMessages": {"anchorUuid": "k2", "uuids": ["u9"]}}
@@ -363,7 +363,7 @@ def test_a_compaction_that_names_a_parent(write: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize(("leaf", "sent"), [("b1", 8), ("u7", 9), ("nowhere", 9)])
-def test_the_branch_that_was_prompted_last(leaf: str, sent: int, write: Callable[..., Path]) -> None:
+def test_the_newest_prompt_decides_the_branch(leaf: str, sent: int, write: Callable[..., Path]) -> None:
     records = talk()
     branch = user("other", "b1", "u7", sessionId=ID)
     path = write(*records[:7], branch, *records[7:], {"type": "last-prompt", "leafUuid": leaf})
@@ -379,7 +379,7 @@ def test_children_of_a_line_that_is_left_out_go_to_its_parent(write: Callable[..
     assert lines(new.session.path)[-1]["parentUuid"] == "u7"
 
 
-def test_of_two_with_one_uuid_the_one_that_stays_keeps_what_hangs_on_it(write: Callable[..., Path]) -> None:
+def test_children_of_a_removed_duplicate_go_to_the_record_that_stays(write: Callable[..., Path]) -> None:
     records = talk()
     spoilt = {**user("x", "u7", "u1"), "message": None}
     new = repaired(write(*records[:7], spoilt, *records[7:]))
@@ -387,7 +387,7 @@ def test_of_two_with_one_uuid_the_one_that_stays_keeps_what_hangs_on_it(write: C
     assert lines(new.session.path)[7]["parentUuid"] == "u7"
 
 
-def test_a_block_leaves_a_line_that_is_no_utf_8(write: Callable[..., Path]) -> None:
+def test_a_block_is_removed_from_a_line_that_is_not_utf_8(write: Callable[..., Path]) -> None:
     records = talk()
     records[7]["message"]["content"] = [None, *text("si\u00e9x")]
     line = jsonl(records[7]).replace(b"\\u00e9", b"\xe9")
@@ -420,7 +420,7 @@ def test_a_file_without_messages_cannot_be_repaired(content: bytes, words: str, 
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_file_that_is_there_is_never_replaced(write: Callable[..., Path]) -> None:
+def test_an_existing_file_is_never_replaced(write: Callable[..., Path]) -> None:
     path = write(*damaged("a null line"))
     out = path.with_name(f"{NEW}.jsonl")
     out.write_bytes(b"mine")

@@ -53,7 +53,7 @@ def shape(roots: list[Node]) -> list[tuple[int, str]]:
     return [(depth, node.session_id) for depth, node in walk(roots)]
 
 
-def test_nothing_known(listed: Callable[..., str]) -> None:
+def test_without_sessions_the_list_says_so(listed: Callable[..., str]) -> None:
     assert "`foldmark sync`" in listed()
     assert json.loads(listed("--json")) == {"lineages": [], "others": [], "more": 0}
 
@@ -95,7 +95,7 @@ def test_a_lineage(home: Home, listed: Callable[..., str]) -> None:
     assert [each["session_id"] for each in told["others"]] == ["alone"]
 
 
-def test_the_first_line_tells_a_parent_that_no_row_does(home: Home, listed: Callable[..., str]) -> None:
+def test_the_first_line_names_a_parent_without_a_row(home: Home, listed: Callable[..., str]) -> None:
     home.session("one", user("Begin", "u1"))
     trim = {"parent_file": "/home/me/.claude/projects/-p/one.jsonl", "trimmed_at": "2026-01-18T12:00:00Z"}
     home.session("two", {**user("Begin", "u1"), "trim_metadata": trim})
@@ -179,11 +179,11 @@ def test_a_limit(home: Home, listed: Callable[..., str]) -> None:
     assert json.loads(listed("-n", "2", "--json"))["more"] == 3
 
 
-def test_the_row_goes_before_the_first_line() -> None:
+def test_the_parent_in_a_row_precedes_that_of_the_first_line() -> None:
     assert shape(forest([known("b", "a")], [archived("b", "x", "trim")])) == [(0, "a"), (1, "b")]
 
 
-def test_loops_and_long_lines() -> None:
+def test_loops_end_and_long_lineages_are_listed() -> None:
     loop = forest([known("a", "b"), known("b", "a"), known("c", "c"), known("d", "a")], [])
     assert sorted(shape(loop)) == [(0, "a"), (0, "b"), (0, "c"), (1, "d")]
     long = forest([known(str(number), str(number - 1) if number else None) for number in range(3000)], [])
@@ -192,7 +192,7 @@ def test_loops_and_long_lines() -> None:
     assert len(forest_data(long, [], 0)["lineages"]) == 3000
 
 
-def test_the_tree_in_which_something_happened_last_is_first() -> None:
+def test_the_tree_with_the_newest_event_is_first() -> None:
     roots = forest(
         [],
         [

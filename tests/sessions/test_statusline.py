@@ -51,11 +51,11 @@ def test_the_status_of_claude_code_gives_the_meter(place: HookPlace, tokens: int
     assert told.endswith(light)
 
 
-def test_as_it_reads(place: HookPlace) -> None:
+def test_the_status_line_shows_the_share(place: HookPlace) -> None:
     assert line(place, status(place, used=usage(124_000), model=None)) == "Context: 124K/200K tokens (62%) ⚪"
 
 
-def test_the_hook_says_the_same(place: HookPlace) -> None:
+def test_hook_and_status_line_agree(place: HookPlace) -> None:
     place.write(answer(174_321))
     found = tail.share(place.session)
     assert found is not None
@@ -63,7 +63,7 @@ def test_the_hook_says_the_same(place: HookPlace) -> None:
     assert told == f"Opus 4.8 · {meter(found.tokens, found.window)}"
 
 
-def test_otherwise_the_transcript_tells(place: HookPlace) -> None:
+def test_without_usage_in_the_status_the_transcript_is_read(place: HookPlace) -> None:
     place.write(user("hello"), answer(124_000))
     for used in (None, {}, dict.fromkeys(usage(5_000), 0), "many"):
         assert line(place, status(place, 500_000, used)) == "Opus 4.8 · Context: 124K/500K tokens (24%) ⚪"
@@ -78,7 +78,7 @@ def test_a_share_without_tokens(place: HookPlace) -> None:
     assert line(place, told) == "Opus 4.8 · Context: 66K/200K tokens (33%) ⚪"
 
 
-def test_nothing_is_known_yet(place: HookPlace) -> None:
+def test_without_usage_the_line_names_only_the_model(place: HookPlace) -> None:
     assert line(place, status(place)) == "Opus 4.8"
     assert line(place, {}) == ""
 

@@ -112,7 +112,7 @@ def test_a_trim_that_is_ended_once_the_file_is_there(place: Place, number: signa
 
 
 @EACH
-def test_a_rollover(place: Place, number: signal.Signals, told: str) -> None:
+def test_a_stopped_rollover_leaves_a_whole_file_or_none(place: Place, number: signal.Signals, told: str) -> None:
     words = ("rollover", str(place.path), "--summary-file", str(place.summary))
     code, said = place.stopped(number, "before", *words)
     assert (code, said) == (128 + number, f"foldmark: {told}; no new session was written\n")
@@ -125,7 +125,7 @@ def test_a_rollover(place: Place, number: signal.Signals, told: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["TERM", "HUP"])
-def test_what_is_ignored_stays_so(place: Place, number: signal.Signals) -> None:
+def test_an_ignored_signal_stays_ignored(place: Place, number: signal.Signals) -> None:
     assert place.stopped(number, "ignored", "trim", str(place.path)) == (0, "")
     assert len(place.others) == 1
 

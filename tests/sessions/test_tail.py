@@ -94,7 +94,7 @@ def test_records_outside_of_the_main_chain_do_not_count(place: HookPlace, later:
     assert tokens(place.write(answer(124_000), later)) == 124_000
 
 
-def test_a_reset_answer_is_not_known(place: HookPlace) -> None:
+def test_a_reset_answer_has_no_known_usage(place: HookPlace) -> None:
     """As in a trimmed copy before its first answer: what stands before it says nothing either."""
     reset = answer(1_107)
     reset["message"]["usage"] = dict.fromkeys(usage(5_000), 0)
@@ -102,7 +102,7 @@ def test_a_reset_answer_is_not_known(place: HookPlace) -> None:
     assert tokens(place.write(answer(150_000), reset, user("go on"), answer(60_000))) == 60_000
 
 
-def test_numbers_that_are_none(place: HookPlace) -> None:
+def test_invalid_numbers_count_as_0(place: HookPlace) -> None:
     wrong = answer(5_000)
     for value in ("many", -1, 1.5, True, None, 10**30, [1]):
         wrong["message"]["usage"] = usage(5_000, cache_read_input_tokens=value)  # type: ignore[arg-type]
@@ -242,7 +242,7 @@ def test_only_the_end_is_read(place: HookPlace) -> None:
     assert abs(found[0] - found[1]) < 1_000
 
 
-def test_it_gives_up_where_nothing_is_found(place: HookPlace) -> None:
+def test_the_search_for_an_answer_has_a_limit(place: HookPlace) -> None:
     with place.session.open("wb") as file:
         file.write(jsonl(answer(124_000)))
         file.truncate(1 << 32)

@@ -139,7 +139,7 @@ class TestShapes:
             '{"output":"a","output":5} ' + LONG,
         ],
     )
-    def test_what_only_looks_like_json_inside_is_a_text(self, rollout: Any, whole: str) -> None:
+    def test_an_invalid_json_text_is_cut_as_text(self, rollout: Any, whole: str) -> None:
         done = rollout(call("c1", "shell"), output("c1", whole))
         cut_text(done.payload(2)["output"], whole, 3)
 
@@ -187,7 +187,7 @@ class TestShapes:
         done = rollout(call("c1"), output("c1", whole))
         cut_text(done.payload(2)["output"], whole, 3)
 
-    def test_what_others_cut_keeps_its_pointer(self, rollout: Any) -> None:
+    def test_an_output_cut_by_another_program_keeps_its_pointer(self, rollout: Any) -> None:
         theirs = (
             f"{LONG[:500]}\n\n[...truncated - original content was 9,000 characters, showing first 500. "
             "See line 7 of /a/rollout.jsonl for full content]"
@@ -291,7 +291,7 @@ class TestDisplayCopies:
             event("patch_apply_end", call_id="c3", stdout=LONG, stderr="", success=True),
         ]
 
-    def test_they_are_cut_with_their_tool(self, rollout: Any) -> None:
+    def test_copies_are_cut_with_the_output_of_their_tool(self, rollout: Any) -> None:
         done = rollout(call("c1"), *self.copies())
         assert done.changed() == [0, 2, 3, 4]
         cut_text(done.payload(2)["item"]["aggregated_output"], LONG, 3)
@@ -302,7 +302,7 @@ class TestDisplayCopies:
         assert done.lines.in_context == 0
         assert not done.lines.tools
 
-    def test_in_any_order(self, rollout: Any) -> None:
+    def test_members_of_a_copy_may_come_in_any_order(self, rollout: Any) -> None:
         ran = completed("CommandExecution", "c1", stderr=LONG, x=[LONG], formatted_output="few", aggregated_output=LONG)
         done = rollout(ran)
         kept = done.payload(1)["item"]
@@ -319,11 +319,11 @@ class TestDisplayCopies:
         cut_text(kept["stderr"], LONG, 2)
         assert kept["env"] == ({"stderr": inner} if inner else {})
 
-    def test_one_before_its_call(self, rollout: Any) -> None:
+    def test_a_copy_may_come_before_its_call(self, rollout: Any) -> None:
         ran = completed("CommandExecution", "c1", aggregated_output=LONG)
         assert rollout(ran, output("c1", LONG), call("c1", "made_up"), tools=("made_up",)).changed() == [0, 1, 2]
 
-    def test_those_of_other_tools(self, rollout: Any) -> None:
+    def test_copies_of_other_tools_are_cut_as_well(self, rollout: Any) -> None:
         done = rollout(*self.copies(), tools=("mcp__*", "apply_patch"))
         assert done.changed() == [0, 4, 5, 6, 7]
         cut_text(done.payload(4)["item"]["result"]["content"][0]["text"], LONG, 5)
@@ -336,7 +336,7 @@ class TestDisplayCopies:
     def test_the_name_of_the_call_goes_before_that_of_the_record(self, rollout: Any) -> None:
         assert rollout(call("c1", "shell"), *self.copies()[:1], tools=("exec_command",)).changed() == [0]
 
-    def test_they_are_kept_on_request(self, rollout: Any) -> None:
+    def test_copies_are_kept_on_request(self, rollout: Any) -> None:
         done = rollout(call("c1"), output("c1", LONG), *self.copies(), tools=("*",), keep_display_copy=True)
         assert done.changed() == [0, 2]
         spaced = json.dumps(self.copies()[0]).encode() + b"\n"
@@ -384,7 +384,7 @@ class TestTokens:
         assert new["info"].pop("last_token_usage").keys() == old["info"].pop("last_token_usage").keys()
         assert new == old
 
-    def test_in_another_form(self, rollout: Any) -> None:
+    def test_usage_in_another_layout_is_reset(self, rollout: Any) -> None:
         line = jsonl(tokens(250_000)).replace(
             b'"last_token_usage":{', b'"last_token_usage" : { "more" : {"a":5}, "b": -3.5e7,'
         )
@@ -393,7 +393,7 @@ class TestTokens:
         assert done.payload(1)["info"]["last_token_usage"]["b"] == 0
         assert b'"more" : {"a":5}' in done.after[1]
 
-    def test_the_share_is_unknown_then(self, rollout: Any, tmp_path: Path) -> None:
+    def test_the_share_is_unknown_after_a_trim(self, rollout: Any, tmp_path: Path) -> None:
         done = rollout(said("x"), tokens(129_200))
         before = tail.share(tmp_path / name())
         assert before
@@ -457,12 +457,12 @@ def test_a_long_line_and_a_long_number(rollout: Any) -> None:
 
 
 class TestFirstLine:
-    def test_both_ids_are_new(self, rollout: Any) -> None:
+    def test_both_ids_of_the_first_line_are_new(self, rollout: Any) -> None:
         done = rollout(said("x"), record("turn_context", {"id": ID}), meta())
         assert done.changed() == [0]
         assert done.before[0].replace(ID.encode(), NEW.encode()) == done.after[0]
 
-    def test_an_older_one_has_one_id(self, tmp_path: Path) -> None:
+    def test_an_older_first_line_has_one_id(self, tmp_path: Path) -> None:
         path = tmp_path / name()
         path.write_bytes(b"\n" + jsonl(record("session_meta", {"id": ID, "instructions": {"id": "no", "text": ID}})))
         done = Trimmed(path)
@@ -480,13 +480,13 @@ class TestFirstLine:
             b"\n\n",
         ],
     )
-    def test_without_one_it_is_refused(self, tmp_path: Path, first: bytes) -> None:
+    def test_a_rollout_without_a_first_line_is_refused(self, tmp_path: Path, first: bytes) -> None:
         path = tmp_path / name()
         path.write_bytes(first)
         with pytest.raises(SessionFileError, match="session_meta"):
             Trimmed(path)
 
-    def test_a_compressed_one_is_refused(self, tmp_path: Path) -> None:
+    def test_a_compressed_rollout_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / f"{name()}.zst"
         path.write_bytes(b"\x28\xb5\x2f\xfd")
         with pytest.raises(SessionFileError, match="zstd -d"):
@@ -657,7 +657,7 @@ class TestForks:
 
 
 class TestNewFile:
-    def test_it_stands_beside_the_old_one(self, tmp_path: Path) -> None:
+    def test_a_trimmed_rollout_is_written_beside_the_original(self, tmp_path: Path) -> None:
         path = tmp_path / "2026" / name()
         path.parent.mkdir()
         path.write_bytes(jsonl(meta(), call("c1"), output("c1", LONG), tokens(250_000)))
@@ -674,7 +674,7 @@ class TestNewFile:
         assert metadata == {"parent_file": str(path), "threshold": 500, "trimmed_count": 1, "tokens_saved": saved}
         assert saved == round(done.tally["exec_command"].bytes / 3.2) > 2000
 
-    def test_that_of_a_fork_has_it_all(self, tmp_path: Path) -> None:
+    def test_a_trimmed_fork_has_the_whole_history(self, tmp_path: Path) -> None:
         files = TestForks().fork(tmp_path)
         done = trimming.trim(session_path(files[2]), TrimOptions(500, TOOLS), NEW, datetime.now(UTC))
         records = [json.loads(line) for line in done.session.path.read_bytes().splitlines()]

@@ -70,7 +70,7 @@ def test_a_text_that_would_get_longer_stays() -> None:
     ],
 )
 @pytest.mark.parametrize("ascii", [True, False], ids=["escaped", "as it is"])
-def test_no_cut_goes_through_what_belongs_together(joined: str, length: int, ascii: bool) -> None:
+def test_no_cut_divides_a_character(joined: str, length: int, ascii: bool) -> None:
     assert len(joined) == length
     for inside in range(1, length):
         text = "x" * (500 - inside) + joined + "y" * 1000
@@ -82,7 +82,7 @@ def test_a_lone_surrogate_is_no_reason_to_leave_a_result() -> None:
     assert after(text) == f"{text[:500]}\n{pointer(500, 1002)}"
 
 
-def test_what_is_no_utf_8_stays() -> None:
+def test_text_that_is_not_utf_8_stays() -> None:
     assert content(b'"' + b"\xff" * 2000 + b'"', 500, PLACE) is None
     assert content(b'"' + b"\xed\xa0\x80" * 2000 + b'"', 500, PLACE) is None
 
@@ -107,7 +107,7 @@ THEIRS = (
         f"{'x' * 500}{THEIRS}",
     ],
 )
-def test_what_was_cut_before_stays(text: str, threshold: int) -> None:
+def test_a_text_that_was_cut_before_stays(text: str, threshold: int) -> None:
     assert after(text, threshold) == text
     assert after([{"type": "text", "text": text}], threshold) == [{"type": "text", "text": text}]
     assert shown({"stdout": text}, threshold) == {"stdout": text}
@@ -129,7 +129,7 @@ def test_what_was_cut_before_stays(text: str, threshold: int) -> None:
     ],
     ids=range(10),
 )
-def test_what_only_looks_as_if_it_had_been_cut_is_cut(text: str) -> None:
+def test_a_text_that_only_resembles_a_cut_one_is_cut(text: str) -> None:
     kept = 500 if text.startswith("x" * 500) else 0
     assert after(text) == f"{text[:kept]}\n{pointer(kept, len(text))}"
 
@@ -231,7 +231,7 @@ def test_the_display_copy_keeps_its_shape() -> None:
     assert shown([*files, pointer(7, 9, "entries")])[-1] == pointer(kept, 101, "entries")
 
 
-def test_what_is_usual_in_the_display_copy_with_something_unusual_in_it() -> None:
+def test_unknown_members_of_a_display_copy_stay() -> None:
     left = f"{LONG[:500]}\n{pointer(500, len(LONG))}"
     for more in ({}, {"other": LONG}, {"other": {"content": LONG}}, {"content": "x", "other": LONG}):
         whole = {"type": "text", "file": {"filePath": "/p", "content": LONG, **more}}

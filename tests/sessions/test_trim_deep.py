@@ -73,7 +73,7 @@ class TestPlan:
         lists = [self.made(id, "TodoWrite") for id in "12"]
         assert self.of(*lists, self.made("3", "TodoWrite", failed=True)) == ({}, {"1": TODOS})
 
-    def test_a_failed_attempt_goes_once_it_was_repeated(self) -> None:
+    def test_a_failed_attempt_is_cut_once_a_repetition_succeeded(self) -> None:
         failed = self.made("1", "Edit", "/a", failed=True)
         assert self.of(failed, self.made("2", "Edit", "/b")) == ({}, {})
         assert self.of(failed, self.made("2", "Edit", "/a", failed=True)) == ({}, {})
@@ -247,7 +247,7 @@ def test_the_newest_results_in_the_default_profile(tmp_path: Path) -> None:
     assert [id for id in calls if "TRIMMED" in back[id]] == calls[:2]
 
 
-def test_a_later_trim_takes_what_was_spared(tmp_path: Path) -> None:
+def test_a_later_trim_cuts_the_spared_results(tmp_path: Path) -> None:
     session = Session()
     for number in range(6):
         session.call("Bash", f"{number} {LONG_TEXT}", {})
@@ -289,7 +289,7 @@ class TestReminders:
         assert done.trimmed_count == 1
         return [each["attachment"]["content"] for each in new[3:]]
 
-    def test_those_of_the_hook_are_taken_out(self, tmp_path: Path) -> None:
+    def test_reminders_of_the_hook_are_removed(self, tmp_path: Path) -> None:
         others = "Another hook: Context at 62%.", f"{LOW} And more.", f" {LOW}", "é"
         asked = attachment(LOW, event="UserPromptSubmit")
         records = attachment(LOW), asked, attachment(others[0], URGENT, *others[1:], LOW)
@@ -301,7 +301,7 @@ class TestReminders:
         assert len(texts) == 3
         assert self.left(tmp_path, attachment(*texts)) == [[]]
 
-    def test_what_only_looks_like_one_stays(self, tmp_path: Path) -> None:
+    def test_a_text_that_only_resembles_a_reminder_stays(self, tmp_path: Path) -> None:
         records = attachment(LOW, kind="hook_success"), attachment(LOW, event="Stop"), attachment(5, None, [LOW])
         told = attachment(LOW)
         told["attachment"]["content"] = LOW
@@ -311,7 +311,7 @@ class TestReminders:
         id = session.call("Read", URGENT, {"file_path": "/a"})
         assert session.trimmed(tmp_path)[2][id] == URGENT
 
-    def test_alone_they_are_no_reason_to_trim(self, tmp_path: Path) -> None:
+    def test_reminders_alone_are_no_reason_to_trim(self, tmp_path: Path) -> None:
         path = at(tmp_path, OLD, jsonl(user("x", "u1"), {**attachment(URGENT), "uuid": "u2", "parentUuid": "u1"}))
         done = trim(session_path(path), DEEP, ID, NOW)
         assert (done.trimmed_count, done.reminders, done.session.path) == (0, 1, path)
@@ -398,7 +398,7 @@ class TestReal:
                 if found[3] == "characters":
                     assert any(each.startswith(kept) for each in whole if len(each) == length) or "[{" in line.decode()
 
-    def test_it_is_resumed_as_before(self, source: Path, tmp_path: Path) -> None:
+    def test_a_deeply_trimmed_session_can_be_resumed(self, source: Path, tmp_path: Path) -> None:
         """The doctor finds in the new session what it found in the old one."""
         done = self.trimmed(source, tmp_path)
         old, new = diagnose(session_path(tmp_path / source.name)), diagnose(done.session)

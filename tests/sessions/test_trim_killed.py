@@ -79,5 +79,5 @@ def test_the_new_file_is_whole_or_not_there(tmp_path: Path) -> None:
     assert seen == {True, False}
 
 
-def test_a_trim_has_steps_to_die_at(tmp_path: Path) -> None:
+def test_a_trim_has_several_steps(tmp_path: Path) -> None:
     assert steps(at(tmp_path, NAME, SESSION)) >= 10

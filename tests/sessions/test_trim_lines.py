@@ -85,7 +85,7 @@ HEAD = compact({"type": "summary", "summary": "s"})
         b'{"sessionId":"x","a":NaN}',
     ],
 )
-def test_what_is_no_record_is_passed_on_as_it_is(run: Run, line: bytes) -> None:
+def test_lines_that_are_not_records_stay_unchanged(run: Run, line: bytes) -> None:
     new = run(HEAD + line + b"\n" + exchange())
     assert new.split(b"\n")[1] == line
     assert done(run).trimmed_count == 1
@@ -189,7 +189,7 @@ def test_line_ends_and_marks_stay(run: Run, ending: bytes, mark: bytes, last: bo
     assert done(run).trimmed_count == 1
 
 
-def test_bytes_that_are_no_utf_8(run: Run) -> None:
+def test_bytes_that_are_not_utf_8_stay(run: Run) -> None:
     lines = exchange().replace(b'"role":"user"', b'"role":"\xff\xfe"') + b'{"sessionId":"x","a":"\xff"}\n'
     new = run(HEAD + lines)
     assert done(run).trimmed_count == 1
@@ -309,7 +309,7 @@ def test_other_errors_stay(run: Run, changes: dict[str, Any]) -> None:
     assert run(HEAD + line).split(b"\n")[1] == line.strip()
 
 
-def test_what_lies_before_a_compaction_or_aside_is_not_in_the_context(run: Run) -> None:
+def test_records_before_a_compaction_or_on_a_side_branch_do_not_count(run: Run) -> None:
     boundary = compact({"type": "system", "subtype": "compact_boundary"})
     summary = compact(user("summary", isCompactSummary=True))
     for between in (boundary, summary, boundary + summary):

@@ -136,7 +136,7 @@ def test_broken_settings_are_one_line(home: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexit 2\n", "#!/no/such/python\n", None])
-def test_a_script_that_is_gone_or_old_blocks_nothing(home: Path, tmp_path: Path, script: str | None) -> None:
+def test_a_missing_or_old_script_blocks_nothing(home: Path, tmp_path: Path, script: str | None) -> None:
     """Exit code 2 would block the person's prompt: that is what an older Foldmark without `hook` ends with."""
     other = tmp_path / "with space" / "foldmark"
     other.parent.mkdir()
@@ -152,7 +152,7 @@ def test_a_script_that_is_gone_or_old_blocks_nothing(home: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", ["trim", "rollover"])
-def test_what_the_skills_name_is_there(name: str, home: Path) -> None:
+def test_every_name_in_the_skills_exists(name: str, home: Path) -> None:
     """What was typed behind a skill is passed on to the model, with the options that take it."""
     text = template(name)
     named = set(re.findall(r"--[a-z-]+", text.partition("---\n\n")[2])) - {"--resume"}
@@ -162,7 +162,7 @@ def test_what_the_skills_name_is_there(name: str, home: Path) -> None:
     assert text.count("$ARGUMENTS") == 1
 
 
-def test_the_skills_are_shell_that_runs(home: Path, tmp_path: Path) -> None:
+def test_the_commands_in_the_skills_run_in_a_shell(home: Path, tmp_path: Path) -> None:
     """The rollover skill's command hands the summary over in a private file, and leaves none behind."""
     said = tmp_path / "said"
     program = tmp_path / "foldmark"

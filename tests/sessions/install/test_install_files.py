@@ -190,7 +190,7 @@ def test_older_entries_are_replaced_not_doubled(tmp_path: Path) -> None:
     assert json.loads(file.read_text()) == {}
 
 
-def test_a_status_line_is_kept_unless_told(home: Path) -> None:
+def test_a_status_line_is_kept_unless_requested(home: Path) -> None:
     assert "has a status line of its own, which is kept" in notes(put_in(home))
     file = home / ".claude/settings.json"
     before = json.loads(file.read_bytes())["statusLine"]
@@ -228,7 +228,7 @@ def test_a_command_of_that_name_is_kept(home: Path) -> None:
     assert tree(home) == before
 
 
-def test_other_people_s_skills_commands_and_servers_are_kept(home: Path) -> None:
+def test_skills_commands_and_servers_of_others_are_kept(home: Path) -> None:
     (home / ".claude/skills/trim").mkdir(parents=True)
     (home / ".claude/skills/trim/SKILL.md").write_text("my own")
     (home / ".claude/commands").mkdir()
@@ -244,7 +244,7 @@ def test_other_people_s_skills_commands_and_servers_are_kept(home: Path) -> None
     assert tree(home) == before
 
 
-def test_without_its_record_ours_is_taken_out(home: Path, tmp_path: Path) -> None:
+def test_foldmarks_entries_are_removed_without_a_record(home: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     bare.mkdir()
     for each in (home, bare):

@@ -88,7 +88,7 @@ def loaded(text: str) -> Any:
 
 
 @given(texts().filter(lambda text: "Infinity" not in text))
-def test_only_ours_is_put_in(text: str) -> None:
+def test_only_foldmarks_entries_are_inserted(text: str) -> None:
     kind = SettingsFile(PROGRAM)
     once = kind.put_in(text, False).text
     assert once is not None
@@ -190,5 +190,5 @@ def test_hooks_of_another_shape_are_refused(text: str, why: str) -> None:
         (["foldmark", "hook"], False),
     ],
 )
-def test_ours_is_known_by_its_command(command: object, ours: bool) -> None:
+def test_foldmarks_hook_is_recognized_by_its_command(command: object, ours: bool) -> None:
     assert runs(command, "hook") is ours
