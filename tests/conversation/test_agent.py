@@ -1,4 +1,4 @@
-"""`Log` and `Agent` (SPEC 2, 3, 4, 9): what is appended, what is refused and with which words, what comes out."""
+"""`Log` and `Agent`: appends, operations and the messages of refusals (SPEC 2, 3, 4, 9)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ def count(log: Log) -> int:
 
 
 def refused(log: Log, act: Callable[[], object], *words: str, error: type[Exception] = CommandError) -> None:
-    """It fails with one line that holds these words, and nothing is written."""
+    """Assert that a call fails with one line that has these words, and that it writes nothing."""
     before = count(log), len(log.agents())
     with pytest.raises(error) as caught:
         act()
@@ -398,7 +398,7 @@ def interrupted(log: Log) -> tuple[Agent, int, Agent, Agent]:
 
 
 def test_l6_each_agent_of_a_family_answers_for_itself(log: Log) -> None:
-    """Parent and children each have the call, and an answer to one does not affect the others."""
+    """The parent and its children each answer the inherited call without effect on the others."""
     family = interrupted(log)
     for member in (family[0], *family[2:]):
         member.append_tool_result("c1", "mine")

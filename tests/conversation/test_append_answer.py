@@ -1,4 +1,4 @@
-"""What a provider's API answered, recorded as it is [S2]: read by its dialect, never guessed at."""
+"""A provider's answer is recorded as its dialect reads it, without guesses [S2]."""
 
 from typing import Any
 

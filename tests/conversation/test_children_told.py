@@ -1,4 +1,4 @@
-"""What an agent's model is told of its commands, its children and its mail (SPEC 6)."""
+"""The reports to an agent's model about its commands, its children and its mail (SPEC 6)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

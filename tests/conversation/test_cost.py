@@ -1,4 +1,4 @@
-"""A recorded conversation once more under other policies [SPEC 5.3]: which requests there were, and their bills."""
+"""A recorded conversation replayed under other policies: its requests and their costs [SPEC 5.3]."""
 
 from __future__ import annotations
 

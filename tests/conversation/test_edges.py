@@ -1,4 +1,4 @@
-"""Edges of the library where something once went wrong, each through the public names."""
+"""Edge cases that once failed, tested through the public names of the library."""
 
 from pathlib import Path
 

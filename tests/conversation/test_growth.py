@@ -1,4 +1,4 @@
-"""What an operation costs does not follow the history (SPEC 3, L3), in steps and calls and never in time."""
+"""The cost of an operation does not grow with the history (SPEC 3, L3), counted in steps and calls, not in time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ YES = Asking(lambda question: True)
 
 
 def conversation(log: foldmark.Log, turns: int) -> list[int]:
-    """A conversation of that many turns, which are returned."""
+    """Make a conversation of so many turns and return the ids of the turns."""
     agent = log.agent("default")
     found = []
     with agent.batch():

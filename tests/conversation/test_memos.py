@@ -1,4 +1,4 @@
-"""Memos in requests (SPEC 5.1, 5.6, 7): which are picked, how they stand there, and that they are rebuilt."""
+"""Memos in requests: their choice, their form, and the requests rebuilt with them (SPEC 5.1, 5.6, 7)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def criteria_of(history: list[int]) -> str:
 
 
 def refused(talk: Talk, line: str, *words: str) -> None:
-    """The command fails, says so in these words, and writes nothing."""
+    """Assert that a command fails with a message that has these words, and that it writes nothing."""
     before = talk.agent.standing().record.head
     with pytest.raises(CommandError) as caught:
         talk.agent.do(line)

@@ -1,4 +1,4 @@
-"""What providers do themselves: their own tools, citations and compactions, recorded, sent back, and taken back."""
+"""The providers' own tools, citations and compactions: recorded, sent back and undone."""
 
 from typing import Any
 

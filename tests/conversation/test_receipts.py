@@ -1,4 +1,4 @@
-"""Receipts (SPEC 4): what an operation says that it did is what the contexts show; and what a prompt cache keeps."""
+"""Receipts agree with the contexts before and after an operation and name the cached prefix (SPEC 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erasing a turn (SPEC 3, `redact`; docs/decisions/0006): nothing of it is found anywhere, all else is as it was."""
+"""Erasing a turn leaves no trace of it and changes nothing else (SPEC 3, `redact`; docs/decisions/0006)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def in_contexts(log: Log, secrets: Secrets) -> list[str]:
 
 
 def nothing_left(log: Log, path: Path | None, secrets: Secrets) -> None:
-    """No word is found anywhere, and the database is sound."""
+    """Assert that none of the words is found anywhere, and that the database is sound."""
     assert secrets.words
     if path is not None:
         assert in_files(path, secrets) == {}
@@ -434,7 +434,7 @@ def eraser(path: Path, how: str, *turns: int) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str], already: Sequence[str] = ()) -> list[int]:
-    """The turns that it said were erased, `already` read or not."""
+    """Return the turns that a process reported as erased; `already` holds the lines read before."""
     assert process.stdout is not None
     assert process.stdin is not None
     process.stdin.close()

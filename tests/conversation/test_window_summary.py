@@ -1,4 +1,4 @@
-"""The summary of what the window cut: when it is made, when it is sent, when it is no longer true (SPEC 5.1, S3)."""
+"""Window summaries: when they are made, sent and stale (SPEC 5.1, S3)."""
 
 from __future__ import annotations
 

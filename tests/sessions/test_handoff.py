@@ -1,4 +1,4 @@
-"""The summary that is handed over, and the prompt that it stands in (SPEC 8, S4)."""
+"""The handoff: the summary and the prompt that contains it (SPEC 8, S4)."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_real_sessions(place: HookPlace, path: Path) -> None:
 
 
 def test_the_hook_reads_the_settings_as_every_program_does(place: HookPlace) -> None:
-    """The same as `settings.loading` says, wherever a value stands."""
+    """The hook and `settings.loading` agree for a value in any place."""
     home, deep = place.folder / "home", place.folder / "home" / "project" / "src"
     deep.mkdir(parents=True)
     config = place.folder / "config" / "foldmark"
@@ -278,7 +278,7 @@ def test_the_window_of_a_session_that_begins(place: HookPlace) -> None:
 
 @pytest.mark.parametrize("other", ["another-id", ID])
 def test_the_window_of_a_session_that_was_resumed_by_its_path(place: HookPlace, other: str) -> None:
-    """Its id is not what its file is named after; whichever the window was noted for, it counts."""
+    """Its id differs from the name of its file; a window noted for either counts."""
     place.write(answer(124_000))
     place.answered("SessionStart", source="resume", model="claude-sonnet-4-6[1m]", session_id=other)
     assert place.answered("PostToolUse", session_id="another-id") is None
@@ -389,7 +389,7 @@ def test_any_standard_input_prints_nothing(data: bytes) -> None:
     st.lists(st.binary() | st.sampled_from([answer(150_000), answer(9_000), boundary(postTokens=150_000)]), max_size=6)
 )
 def test_any_transcript_is_read_without_an_error(records: list[Any]) -> None:
-    """A line that was cut or changed costs nothing but itself."""
+    """A cut or changed line affects no other line."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = HookPlace(Path(folder), patch)
         place.write(*(each + b"\n" if isinstance(each, bytes) else each for each in records))
@@ -413,7 +413,7 @@ def test_an_interruption(place: HookPlace) -> None:
 
 
 def test_as_claude_code_runs_it(place: HookPlace) -> None:
-    """An event as Claude Code 2.1 tells it, with a result of some megabytes."""
+    """An event in the form of Claude Code 2.1, with a result of some megabytes."""
     place.write(user("hello"), answer(124_000))
     event = place.event("PostToolUse", prompt_id="p", permission_mode="default", effort={"level": "high"})
     event |= {"tool_name": "Read", "tool_input": {"file_path": "/x"}, "tool_response": {"file": "x" * 5_000_000}}
@@ -505,7 +505,7 @@ def test_a_closed_standard_output_is_ignored(place: HookPlace) -> None:
 
 
 def test_without_a_writable_state_there_is_no_reminder(place: HookPlace) -> None:
-    """Without a memory there is no once a minute: nothing is said at all, and nothing fails."""
+    """The hook cannot limit its reminders to one a minute, so it gives none. It does not fail either."""
     place.write(answer(124_000))
     done = place.ran(place.event("PostToolUse"), XDG_STATE_HOME=os.devnull)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -534,7 +534,7 @@ def test_unknown_options_are_ignored(place: HookPlace) -> None:
 
 
 def test_a_hook_imports_no_heavy_module(place: HookPlace) -> None:
-    """Half of the time of a hook would go into any one of these."""
+    """Each of these modules would double the time that a hook takes."""
     place.write(answer(124_000))
     done = place.ran(place.event("PostToolUse"), PYTHONPROFILEIMPORTTIME="1")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
@@ -545,7 +545,7 @@ def test_a_hook_imports_no_heavy_module(place: HookPlace) -> None:
 
 
 def test_the_end_of_a_turn_imports_no_heavy_module(place: HookPlace) -> None:
-    """Archiving asks the session formats, which decode nothing before they are asked to."""
+    """Archiving asks the session formats, which load no decoder until they need it."""
     place.write(answer(24_000))
     done = place.ran(place.event("Stop"), PYTHONPROFILEIMPORTTIME="1")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
@@ -606,7 +606,7 @@ def test_folders_as_the_platform_has_them(monkeypatch: pytest.MonkeyPatch, value
 @settings(max_examples=settings().max_examples // 3)
 @given(st.sampled_from(REAL_FILES or [REAL]), st.data())
 def test_a_real_session_cut_anywhere(path: Path, data: st.DataObject) -> None:
-    """What is read of a session that is being written is the newest answer up to there, or nothing."""
+    """From an incomplete session the hook reads the newest complete answer, or nothing."""
     text = path.read_bytes() if path.is_file() else jsonl(answer(9_000))
     cut = data.draw(st.integers(0, len(text)))
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Session files as they should not be: nothing crashes or hangs, what is readable is imported, the rest is reported."""
+"""Invalid session files: nothing crashes or hangs, readable records are imported, the others are reported."""
 
 from __future__ import annotations
 
@@ -465,7 +465,7 @@ CALL_IDS = st.sampled_from(["c1", "c2", "c3"])
 
 @st.composite
 def tangled(draw: st.DrawFn) -> dict[str, Any]:
-    """A record that may continue any other one, on the main chain or in a sidechain, and say or answer anything."""
+    """A record with any parent, on the main chain or in a sidechain, with any text, calls and results."""
     fields: dict[str, Any] = draw(
         st.sampled_from([{}, {}, {"isSidechain": True}, {"isSidechain": True, "agentId": "g"}, {"isMeta": True}])
     )
@@ -483,7 +483,7 @@ def tangled(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def repeated(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages whose uuid a message before has."""
+    """The messages that repeat the uuid of an earlier message."""
     uuids: set[str] = set()
     found = []
     for record in records:

@@ -1,4 +1,4 @@
-"""Importing Claude Code sessions: what becomes of records, turns and branches (SPEC 8)."""
+"""Importing Claude Code sessions: records, turns and branches (SPEC 8)."""
 
 from __future__ import annotations
 

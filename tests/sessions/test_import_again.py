@@ -1,4 +1,4 @@
-"""Importing a session again: what is new comes into the same conversation (SPEC 8)."""
+"""Importing a session again: new records are appended to the same conversation (SPEC 8)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def place(log: foldmark.Log, tmp_path: Path) -> Place:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The lines that are read as records, by their numbers, from now on."""
+    """Collect the numbers of the lines that are read as records from now on."""
     numbers: list[int] = []
     original = session_file.SessionFile.lines
 
@@ -216,7 +216,7 @@ def test_a_last_line_without_its_end_is_read_once(end: Any, place: Place) -> Non
 
 
 def test_an_import_during_a_turn_is_continued(place: Place) -> None:
-    """Two calls of one answer, of which the second is still without result."""
+    """One answer has two calls, and the second has no result yet."""
     calls = [assistant([call(f"c{n}")], u(f"a{n}"), u(p), "m1") for n, p in ((1, "u"), (2, "a1"))]
     results = [user([result(f"c{n}")], u(f"r{n}"), u(f"a{n}")) for n in (1, 2)]
     place.write(user("do", u("u")), *calls, results[0])
@@ -468,7 +468,7 @@ def test_a_real_session_imported_in_parts_equals_one_import(path: Path, log: fol
 
 
 def test_the_work_of_an_import_grows_with_its_new_lines_only(place: Place) -> None:
-    """Steps of the database: each line costs alike, and what was imported before costs nothing."""
+    """Counted in steps of the database: each new line costs the same, imported lines cost nothing."""
 
     def lines(first: int, last: int) -> list[dict[str, Any]]:
         names = [str(number) for number in range(first, last)]

@@ -1,4 +1,4 @@
-"""Importing a session that Claude Code compacted: the summary stands for what was before, and can be taken back."""
+"""Importing a session that Claude Code compacted: the summary replaces the earlier messages and can be undone."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_boundary_continues_what_it_names(session: Any) -> None:
 
 
 def test_a_result_after_a_compaction_goes_with_its_call(session: Any) -> None:
-    """A result that was written behind the compaction goes with its call."""
+    """The result is written after the compaction and leaves the context with its call."""
     imported = session(
         user("a", "u1"),
         assistant([call("c1")], "a1", "u1"),
@@ -175,7 +175,7 @@ def test_records_preserved_by_a_compaction_stay(kept: Any, shown: Any, session: 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_later_records_continue_the_preserved_ones(listed: Any, session: Any) -> None:
-    """As Claude Code 2.1 writes it: the parent of the next record stands in front of the boundary."""
+    """As Claude Code 2.1 writes it: the parent of the next record precedes the boundary."""
     ends = {"anchorUuid": "s1", "headUuid": "a2", "tailUuid": "a2"}
     kept = {"preservedMessages": {"anchorUuid": "s1", "uuids": ["a2"]}} if listed else {"preservedSegment": ends}
     imported = session(
@@ -203,7 +203,7 @@ def test_a_compaction_that_preserves_everything_replaces_nothing(session: Any) -
 
 
 def test_torn_compactions(session: Any) -> None:
-    """Without a summary nothing can stand for what was before."""
+    """A compaction without a summary replaces nothing."""
     assert session(*BEFORE, boundary()).shown == SHOWN
     cut = session(*BEFORE, boundary(), b'{"type":"user","isCompactSummary":true,"mess\n', user("e", "u3", "s1"))
     assert cut.shown == [*SHOWN, "e"]

@@ -1,4 +1,4 @@
-"""What an import costs: statements for each line, and nothing that single appends would have stored otherwise."""
+"""The cost of an import: statements for each line, and the same rows as single appends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all (SPEC 8)."""
+"""New files are complete or absent (SPEC 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents and signed thinking of imported sessions: what models get of them, and what an export writes (SPEC 8)."""
+"""Documents and signed thinking of imported sessions, in requests and in exports (SPEC 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where coding agents keep their sessions, and which one is meant (SPEC 8)."""
+"""The places of coding agents' sessions, and the choice of one (SPEC 8)."""
 
 from __future__ import annotations
 

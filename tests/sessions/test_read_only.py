@@ -1,4 +1,4 @@
-"""An archive and a database that may only be read: searching and listing work all the same [SPEC 7, 8]."""
+"""Searching and listing work with a read-only archive and a read-only database [SPEC 7, 8]."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def printed(words: list[str]) -> tuple[int, str, str]:
 
 
 def bound_by_modes(words: list[str]) -> tuple[int, str, str]:
-    """What a command prints in a process that has no more rights than the files' modes give."""
+    """Return the exit code and the output of a command in a process that is bound by the modes of files."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -110,7 +110,7 @@ def test_a_read_only_archive_is_searched(home: Home, places: tuple[str, ...], fi
 
 
 def test_sessions_that_are_not_indexed_are_reported(home: Home) -> None:
-    """The one line on standard error is not in vain."""
+    """The line on standard error is true: newer sessions are missing."""
     printed(COMMANDS[0])
     for beside in home.archive.glob("*.db-*"):
         beside.unlink()
@@ -126,7 +126,7 @@ def test_sessions_that_are_not_indexed_are_reported(home: Home) -> None:
 
 
 def test_a_read_only_search_sees_concurrent_writes(home: Home) -> None:
-    """While another process has the database open, what it wrote last is read, too."""
+    """Another process has the database open, and its newest message is found."""
     printed(COMMANDS[1])
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         log.agent("talk").append("user", "A third schema")

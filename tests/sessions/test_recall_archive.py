@@ -143,7 +143,7 @@ def test_sessions_that_are_not_indexed_yet_are_reported(
 
 
 def test_logs_in_memory_and_with_own_settings_search_no_archive(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log in memory is for trying things out, and a mapping of settings keeps this machine out."""
+    """A log in memory is for experiments, and a mapping of settings excludes the settings of the machine."""
     sessions(home)
     for path, settings in ((":memory:", None), (str(home.folder / "b.db"), {})):
         with foldmark.open(path, settings=settings) as log:
@@ -247,7 +247,7 @@ def test_calls_that_plan_forgetting_are_not_found(home: Home, agent: foldmark.Ag
 
 
 def test_a_question_finds_the_neighbours_of_a_hit(home: Home, agent: foldmark.Agent) -> None:
-    """Once, though it stands in a copy of the session as well; and only what the filters let through."""
+    """The neighbour is found once, although a copy of the session has it too, and only if it passes the filters."""
     records = (user("Where is the zebra?", "u1"), assistant([{"type": "text", "text": "In the cellar."}], "a1"))
     home.session(A, *records)
     home.session(B, *records, user("More of it", "u2"))

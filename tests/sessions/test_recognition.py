@@ -1,4 +1,4 @@
-"""Other programs' files are no sessions: trim, rollover, import, doctor and sync say so in one line [SPEC 8]."""
+"""Files of other programs: trim, rollover, import, doctor and sync refuse them in one line [SPEC 8]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that resumes a session: where Claude Code and Codex find it, whatever became of its folder [SPEC 8]."""
+"""The command that resumes a session in Claude Code and Codex, also if its folder has moved or gone [SPEC 8]."""
 
 from __future__ import annotations
 

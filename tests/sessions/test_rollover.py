@@ -1,4 +1,4 @@
-"""`foldmark rollover`: what is written where, and that nothing is lost (SPEC 8, S4)."""
+"""`foldmark rollover`: the new session, the lineage and the archive; nothing is lost (SPEC 8, S4)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Place:
         return dict(json.loads(done.stdout))
 
     def gone_on(self, told: dict[str, Any]) -> str:
-        """The id of a session that a rollover has made, in which something is said."""
+        """Append a prompt to the session of a rollover and return the id of the session."""
         with Path(told["file"]).open("ab") as file:
             file.write(jsonl(user("Continue from the handoff summary.", "c")))
         return str(told["new_session_id"])
@@ -311,7 +311,7 @@ def test_a_session_elsewhere_is_resumed_by_its_file(place: Place) -> None:
 
 @pytest.mark.parametrize("went", ["sub", "/elsewhere"])
 def test_an_agent_that_changed_its_folder_is_resumed_in_the_first(went: str, place: Place) -> None:
-    """Claude Code finds the session from the folder where it began."""
+    """Claude Code finds a session only from the folder in which it began."""
     there = place.work / went
     place.session.write_bytes(place.session.read_bytes() + jsonl(user("x", cwd=str(there), version="3")))
     told = place.rolled()
@@ -362,8 +362,8 @@ def test_wrong_requests_write_nothing(words: list[str], code: int, said: str, pl
 
 
 def test_a_session_without_messages_writes_nothing(place: Place) -> None:
-    """Neither in a session of the program's own records alone, nor in one that a rollover began and nobody went on
-    with; also of Codex."""
+    """This holds for a session with only records of the program, and for the unused session of an earlier rollover,
+    also with Codex."""
     fresh = place.rolled(ID, "--issue", "#7")
     place.session.write_bytes(jsonl({"type": "summary", "summary": "x", "leafUuid": "u1"}))
     folder = place.home / ".codex" / "sessions" / "2026" / "11" / "02"
@@ -387,7 +387,7 @@ def test_a_session_without_messages_writes_nothing(place: Place) -> None:
 
 
 def test_a_subagents_session_by_its_content(place: Place) -> None:
-    """As older versions of Claude Code kept it, beside the session."""
+    """Older versions of Claude Code kept it beside the session."""
     path = place.session.with_name("agent-1234.jsonl")
     path.write_bytes(jsonl(user("look", "u", isSidechain=True), answer(1_000, isSidechain=True)))
     before = files(place.folder)
@@ -513,8 +513,8 @@ for line in sys.stdin:
 
 
 def test_a_rollover_killed_at_any_moment_is_complete_or_absent(place: Place) -> None:
-    """At every fourth step that touches a file (in a deep run at each): the old session is as it was, the new one is
-    whole or not there, and the lineage has nothing that has no file."""
+    """After a kill at every fourth step that touches a file (in a deep run at each step), the old session is unchanged,
+    the new one is complete or absent, and every session of the lineage has a file."""
     before = place.session.read_bytes()
     words = [sys.executable, "-c", KILLED, "rollover", ID, "--summary-file", str(place.summary)]
     pipe = subprocess.PIPE

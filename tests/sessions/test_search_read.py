@@ -1,4 +1,4 @@
-"""`foldmark search`: what stands around a hit, and `--read` for messages of conversations (SPEC 7)."""
+"""`foldmark search`: the neighbours of a hit, and `--read` for messages of conversations (SPEC 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tool the next session searches with: what is installed where it works (SPEC 8)."""
+"""The search tool of the next session depends on what is installed for its folder (SPEC 8)."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ RECOMMENDED = r"Context at (7[5-9])%\. Recommend /trim now or /rollover soon\."
 
 
 class ClaudeCode:
-    """A session as Claude Code writes one: every step is a call and its result, in lines that are appended. Its context
-    is as full as what it holds is long."""
+    """A session as Claude Code writes it: each step appends a call and its result. The size of its context follows from
+    the length of its records."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.work = folder, folder / "work"
@@ -66,7 +66,7 @@ class ClaudeCode:
         return self.project / f"{self.id}.jsonl"
 
     def resume(self, command: str) -> None:
-        """What the command that was printed says."""
+        """Resume the session that a printed command names."""
         found = re.fullmatch(rf"cd {self.work} && claude --resume ([0-9a-f-]{{36}})( .*)?", command)
         assert found, command
         self.id = found[1]
@@ -101,7 +101,7 @@ class ClaudeCode:
         return 15_000 + len(json.dumps(messages)) // 3
 
     def step(self, tool: str, args: dict[str, str], output: str) -> str | None:
-        """The model calls a tool; what it is told beside the result."""
+        """Call a tool and return what the hook tells the model beside the result."""
         number = next(self.steps)
         answer = {
             "id": f"msg_{number}",
@@ -125,7 +125,7 @@ class ClaudeCode:
         return self.hook("PostToolUse", tool_name=tool, tool_input=args, tool_response=display)
 
     def hook(self, event: str, **more: Any) -> str | None:
-        """What the model is told at an event."""
+        """Return what the hook tells the model at an event."""
         told = self.foldmark("hook", stdin=json.dumps(self.payload(event, **more)))
         if not told:
             return None
@@ -150,7 +150,7 @@ class ClaudeCode:
         return str(done.stdout.decode())
 
     def grow(self, percent: int) -> list[str]:
-        """Read file after file until the context is that full; what the model is told meanwhile."""
+        """Read files until the context has this share; return what the hook tells the model meanwhile."""
         told = []
         while self.used() * 100 // WINDOW < percent:
             number = next(self.steps)

@@ -1,4 +1,4 @@
-"""`foldmark doctor --session`: each damage is named by its line, and a repaired session has none of it [SPEC 8]."""
+"""`foldmark doctor --session`: each damage is reported with its line, and a repaired session has none [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def repaired_again(path: Path) -> Repaired | None:
 
 @pytest.mark.parametrize("what", DAMAGES)
 def test_intact_lines_stay_as_they_were(what: str, write: Callable[..., Path]) -> None:
-    """The same texts, and the same bytes but for the session's id wherever nothing had to be done."""
+    """Texts stay the same. Lines without damage keep their bytes, except for the id of the session."""
     path = write(*damaged(what))
     new = repaired(path)
     assert new is not None
@@ -311,7 +311,7 @@ def test_a_result_goes_behind_its_call(write: Callable[..., Path]) -> None:
 
 
 def test_another_branch_is_no_damage(write: Callable[..., Path]) -> None:
-    """What a person went back behind is not sent, and is not repaired either."""
+    """Records of an abandoned branch are neither sent nor repaired."""
     records = talk()
     branch = [
         user("other", "b1", "u7", sessionId=ID),
@@ -344,7 +344,7 @@ def test_progress_in_the_chain_is_passed_through(write: Callable[..., Path]) -> 
 
 
 def test_results_of_parallel_calls_hang_on_their_own_calls(write: Callable[..., Path]) -> None:
-    """Of these only the last is on the way from parent to parent."""
+    """Only the last of these results is on the main chain."""
     records = talk()
     records[4]["parentUuid"], records[5]["parentUuid"] = "u3", "u4"
     path = write(*records)
@@ -353,7 +353,7 @@ def test_results_of_parallel_calls_hang_on_their_own_calls(write: Callable[..., 
 
 
 def test_a_compaction_that_names_a_parent(write: Callable[..., Path]) -> None:
-    """What lies before it is not sent all the same."""
+    """The records before it are not sent in spite of this parent."""
     records = talk()
     del records[5]
     boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "k1", "parentUuid": "u9"}
@@ -371,7 +371,7 @@ def test_the_newest_prompt_decides_the_branch(leaf: str, sent: int, write: Calla
 
 
 def test_children_of_a_line_that_is_left_out_go_to_its_parent(write: Callable[..., Path]) -> None:
-    """Not to the line before it, which is on another branch."""
+    """They do not go to the previous line, which is on another branch."""
     records = talk()
     records[7]["message"] = None
     new = repaired(write(*records[:7], user("other", "b1", "u7", sessionId=ID), *records[7:]))

@@ -186,7 +186,7 @@ def deeply(line: bytes) -> Any:
 
 @parts
 def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
-    """As many lines as there were; each is the same, or differs only where a trim may change it."""
+    """A trim keeps the number of lines; each line is the same, or differs only where a trim may change it."""
     cut = 0
     for each, path in placed:
         session = session_path(path, each.kind)
@@ -218,7 +218,7 @@ def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
 
 @parts
 def test_a_deep_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
-    """Whatever is damaged: as many lines as there were, and a second one finds nothing."""
+    """A deep trim of a damaged session keeps the number of lines, and a second trim finds nothing."""
     wish = TrimOptions(100, ("Read",), deep=True, spare=1)
     for each, path in placed:
         session = session_path(path, each.kind)
@@ -309,7 +309,7 @@ def events(each: Damaged, path: Path) -> list[bytes]:
 def test_hook_and_statusline(
     part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They end with 0 and print nothing or what Claude Code reads, in this process and in one of their own."""
+    """Both exit with 0 and print nothing, or output that Claude Code reads, in this process and in their own."""
     home = tmp_path / "hooks"
     home.mkdir()
     place = HookPlace(home)
@@ -345,7 +345,7 @@ def check_answer(printed: bytes) -> None:
 
 @parts
 def test_doctor_and_repair(part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path) -> None:
-    """Everything is diagnosed; what is repaired has nothing wrong with it any more, and no whole text is lost."""
+    """Every file is diagnosed; a repaired session has no damage, and no complete text is lost."""
     repaired = 0
     for each, path in placed:
         try:

@@ -1,4 +1,4 @@
-"""`foldmark sessions`: who continued whom, from the database and from the sessions themselves [S4, SPEC 8]."""
+"""`foldmark sessions`: lineages from the database and from the sessions themselves [S4, SPEC 8]."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_first_line_names_a_parent_without_a_row(home: Home, listed: Callabl
 
 
 def test_a_repaired_session(home: Home, listed: Callable[..., str]) -> None:
-    """A copy keeps what its original says of itself: the newest counts."""
+    """A copy keeps the metadata of its original, so the newest entry counts."""
 
     def mark(name: str, file: str, parent: str, time: str, at: str) -> dict[str, Any]:
         return {f"{name}_metadata": {file: f"/home/me/.claude/projects/-p/{parent}.jsonl", time: at}}

@@ -1,4 +1,4 @@
-"""Where members and items lie in JSON, whatever its white space, escapes and keys [SPEC 8]."""
+"""The positions of members and items in JSON with any white space, escapes and keys [SPEC 8]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trim or a rollover that is told to end: nothing or the whole session, and which of the two is said [SPEC 8].
+"""A stopped trim or rollover leaves nothing or the whole session and reports which [SPEC 8].
 
 Real signals, sent by the process to itself at given steps.
 """

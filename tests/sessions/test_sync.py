@@ -1,4 +1,4 @@
-"""`foldmark sync`: archive and index follow the sessions, and are the same whenever and however often it runs."""
+"""`foldmark sync`: archive and index follow the sessions, regardless of when and how often it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trimming rollouts of Codex's: what is cut in each shape of output, and that nothing else changes [SPEC 8]."""
+"""Trimming rollouts of Codex: each shape of output is cut, and nothing else changes [SPEC 8]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a single result is cut: where, what its pointer says, and what was cut before [SPEC 8]."""
+"""How a single result is cut: the position, the pointer, and results that were cut before [SPEC 8]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`foldmark trim --profile deep`: what it takes, what it leaves, and that nothing else changes [SPEC 8]."""
+"""`foldmark trim --profile deep`: what it cuts and keeps; nothing else changes [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -399,7 +399,7 @@ class TestReal:
                     assert any(each.startswith(kept) for each in whole if len(each) == length) or "[{" in line.decode()
 
     def test_a_deeply_trimmed_session_can_be_resumed(self, source: Path, tmp_path: Path) -> None:
-        """The doctor finds in the new session what it found in the old one."""
+        """The doctor reports the same for both sessions."""
         done = self.trimmed(source, tmp_path)
         old, new = diagnose(session_path(tmp_path / source.name)), diagnose(done.session)
         assert new.sent == old.sent
@@ -420,7 +420,7 @@ class TestReal:
 
 @pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 def test_the_table_of_kinds() -> None:
-    """The script fails where a trim adds tokens to a kind, or a second one changes anything."""
+    """The script fails if a trim adds tokens to a kind, or if a second trim changes anything."""
     script = Path(__file__).parents[2] / "benchmarks" / "trim_kinds.py"
     file = next(path for path in REAL_FILES if path.stem == "agentcmd-three")
     done = subprocess.run([sys.executable, script, file], capture_output=True, text=True, check=True)

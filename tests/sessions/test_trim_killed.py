@@ -1,4 +1,4 @@
-"""A trim that is killed: the original is what it was, the new file whole or not there [SPEC 8].
+"""After a killed trim the original is unchanged, and the new file is complete or absent [SPEC 8].
 
 Real processes and a real SIGKILL, at every step that changes a file and at random moments.
 """

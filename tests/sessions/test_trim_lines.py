@@ -1,4 +1,4 @@
-"""Trimming lines as they are found in the wild, and as nobody has written them yet [SPEC 8]."""
+"""Trimming usual, unusual and invalid lines [SPEC 8]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trimming real Claude Code sessions: what changes, and that nothing else does [SPEC 8]."""
+"""Trimming real Claude Code sessions: results are cut, and nothing else changes [SPEC 8]."""
 
 from __future__ import annotations
 
