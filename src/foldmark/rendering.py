@@ -10,9 +10,9 @@ from typing import Any, TextIO
 import msgspec
 
 from foldmark.core.ports import Progress
-from foldmark.core.wording import count, one_line
+from foldmark.core.wording import one_line
 from foldmark.log import Result
-from foldmark.operations.history import sized
+from foldmark.operations.history import moves, sized
 from foldmark.operations.receipts import DeliveredMail, Receipt
 
 # Control characters except tab and line feed, and marks that change the text direction: text from a model, a file or a
@@ -55,16 +55,10 @@ def receipt(result: Result) -> str:
     done = result.effect
     assert isinstance(done, Receipt | DeliveredMail)
     change, parts = done.change, [f"event {result.event_id}"]
-    moved = ((change.left, "left"), (change.returned, "came back"))
-    parts += [f"{sized(size)} {word}" for size, word in moved if size.messages]
+    parts += moves(((change.left, "left"), (change.returned, "came back")))
     if isinstance(done, Receipt):
         outcome = done.outcome
-        results = ((outcome.evicted, "evicted"), (outcome.whole_again, "sent as before"))
-        parts += [
-            f"{count(size.messages, 'result')} (~{count(size.tokens, 'token')}) {word}"
-            for size, word in results
-            if size.messages
-        ]
+        parts += moves(((outcome.evicted, "evicted"), (outcome.whole_again, "sent as before")), "result")
         if widened := getattr(outcome.operation, "widened", ()):
             parts.append(f"{len(widened)} of them for whole exchanges")
         parts += outcome.thoughts.lines()

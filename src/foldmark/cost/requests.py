@@ -19,7 +19,7 @@ from foldmark.core.wording import count
 from foldmark.cost.spending import rules_of, tariff_of
 from foldmark.dialects.dialect import dialect_named
 from foldmark.log.log import Agent
-from foldmark.operations.history import sized
+from foldmark.operations.history import moves, sized
 from foldmark.operations.receipts import Outcome
 from foldmark.request.standing import Standing
 from foldmark.tokens.models import Model
@@ -69,14 +69,8 @@ class Preview(Struct, frozen=True):
     def lines(self) -> list[str]:
         """Return the preview as lines for a person."""
         change = self.outcome.change
-        both = ((change.left, "leave"), (change.returned, "come back"))
-        moved = [f"{sized(size)} would {how}" for size, how in both if size.messages]
-        results = ((self.outcome.evicted, "be evicted"), (self.outcome.whole_again, "be sent as they were"))
-        moved += [
-            f"{count(size.messages, 'result')} (~{count(size.tokens, 'token')}) would {how}"
-            for size, how in results
-            if size.messages
-        ]
+        results = (self.outcome.evicted, "would be evicted"), (self.outcome.whole_again, "would be sent as they were")
+        moved = moves(((change.left, "would leave"), (change.returned, "would come back"))) + moves(results, "result")
         moved = moved or ["nothing would leave"]
         return [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}", *self.price()]
 

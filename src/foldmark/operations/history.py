@@ -62,8 +62,7 @@ class OperationEntry(Struct, frozen=True):
     @property
     def took(self) -> str:
         """`2 messages (~71 tokens) left`; empty if nothing left or came back."""
-        both = ((self.left, "left"), (self.returned, "came back"))
-        messages = [f"{sized(size)} {how}" for size, how in both if size.messages]
+        messages = moves(((self.left, "left"), (self.returned, "came back")))
         return ", ".join((*messages, *self.thoughts.lines()))
 
     def data(self) -> dict[str, Any]:
@@ -206,9 +205,14 @@ def ids_named(noun: str, ids: Sequence[int]) -> str:
     return f"{noun} {ids[0]}" if len(ids) == 1 else f"{noun}s {listing(ids)}"
 
 
-def sized(size: Size) -> str:
+def sized(size: Size, noun: str = "message") -> str:
     """Return `2 messages (~71 tokens)`."""
-    return f"{count(size.messages, 'message')} (~{count(size.tokens, 'token')})"
+    return f"{count(size.messages, noun)} (~{count(size.tokens, 'token')})"
+
+
+def moves(moved: Iterable[tuple[Size, str]], noun: str = "message") -> list[str]:
+    """Return `2 messages (~71 tokens) left` for each size that is not empty, by its verb."""
+    return [f"{sized(size, noun)} {verb}" for size, verb in moved if size.messages]
 
 
 class Explanation(Struct, frozen=True):

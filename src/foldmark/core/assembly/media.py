@@ -50,6 +50,7 @@ request."""
 UNNAMED = "document.pdf"
 _URL = re.compile(r"https://[!-~]{1,2000}")
 _ADDRESS = f"data:{PDF};base64,"
+_IMAGE = re.compile(r"data:(image/[a-z0-9.+-]{1,20});base64,([^,]*)")
 _BEGIN = "JVBERi"  # %PDF- in base64; a provider refuses the whole request for anything else
 _PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 _UNPACKED = 1 << 20  # maximum number of bytes read from one packed stream, and of streams
@@ -124,6 +125,19 @@ def counted(data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 def payload(media: Iterable[Medium]) -> int:
     """Return the bytes of the contents of images and documents in a request."""
     return sum(len(each.data) for each in media)
+
+
+def image_at(url: Any) -> dict[str, Any] | None:
+    """Return the image at an address, or in a data URL, in the form in which the log keeps it; None for any other
+    value."""
+    if not isinstance(url, str):
+        return None
+    if url.startswith("https://"):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    inside = _IMAGE.fullmatch(url)
+    if inside is None:
+        return None
+    return {"type": "image", "source": {"type": "base64", "media_type": inside[1], "data": inside[2]}}
 
 
 def pages_of(data: str) -> int:

@@ -17,13 +17,13 @@ item, which are filled when the item is given back. `data["openai_agents"]` of t
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from foldmark.core.assembly.media import image_at
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -48,7 +48,6 @@ RESULTS = {
 """Calls whose result is a separate item, with the type of that item."""
 
 _CALLS_OF_RESULTS = {result: call for call, result in RESULTS.items()}
-_DATA_URL = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([^,]*)")
 _ABOUT = frozenset({"type", "id", "call_id", "status", "name", "arguments", "created_by"})
 _ANSWERS = ("output", "outputs", "result", "results", "tools")
 
@@ -160,8 +159,7 @@ def _content(content: Any, path: tuple[str | int, ...]) -> tuple[str, list[dict[
         for key in ("text", "refusal"):
             if isinstance(text := part.get(key), str):
                 texts.append((text, Hole((*place, key))))
-        url = part.get("image_url")
-        if isinstance(url, str) and (image := _image(url)) is not None:
+        if (image := image_at(part.get("image_url"))) is not None:
             holes.append(Hole((*place, "image_url"), len(blocks)))
             blocks.append(image)
     if len(texts) == 1:
@@ -174,16 +172,6 @@ def _parts(content: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[st
         yield path, content
     elif isinstance(content, list):
         yield from (((*path, place), part) for place, part in enumerate(content) if isinstance(part, dict))
-
-
-def _image(url: str) -> dict[str, Any] | None:
-    """Return an image in Foldmark's form (`core.assembly.media`)."""
-    if url.startswith("https://"):
-        return {"type": "image", "source": {"type": "url", "url": url}}
-    found = _DATA_URL.fullmatch(url)
-    if found is None:
-        return None
-    return {"type": "image", "source": {"type": "base64", "media_type": found[1], "data": found[2]}}
 
 
 def _id(item: Mapping[str, Any]) -> str:

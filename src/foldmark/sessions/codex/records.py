@@ -13,7 +13,6 @@ A rollout is one chain in the order of the file. Turns that a person took back (
 their own. A compaction (`compacted`) keeps the messages that its `replacement_history` repeats: the person's.
 """
 
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from hashlib import blake2b
@@ -21,6 +20,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foldmark.core.assembly.media import image_at
 from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member, whole_number
 from foldmark.sessions.messages import (
     NOTHING,
@@ -53,7 +53,6 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
-_DATA_URL = re.compile(r"data:(image/[a-z+.-]{1,20});base64,(.*)", re.DOTALL)
 _PDF = "data:application/pdf;base64,"
 
 
@@ -208,7 +207,7 @@ def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
             complete = False
         elif item.get("type") in _TEXTS and isinstance(item.get("text"), str):
             texts.append(item["text"])
-        elif item.get("type") == "input_image" and (image := _image(item.get("image_url"))):
+        elif item.get("type") == "input_image" and (image := image_at(item.get("image_url"))):
             others.append(image)
         elif item.get("type") == "input_file" and (document := _document(item)):
             others.append(document)
@@ -223,15 +222,6 @@ def _document(item: Data) -> Data | None:
         return None
     source = {"type": "base64", "media_type": "application/pdf", "data": data.removeprefix(_PDF)}
     return {"type": "document", "source": source, **({"title": name} if filled_text(name) else {})}
-
-
-def _image(url: Any) -> Data | None:
-    if not isinstance(url, str):
-        return None
-    inside = _DATA_URL.fullmatch(url)
-    if inside is None:
-        return {"type": "image", "source": {"type": "url", "url": url}} if url.startswith("https://") else None
-    return {"type": "image", "source": {"type": "base64", "media_type": inside[1], "data": inside[2]}}
 
 
 def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
