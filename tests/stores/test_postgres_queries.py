@@ -220,7 +220,7 @@ def test_the_login_may_only_read_the_views(place: Place) -> None:
     assert readable == (0,)
 
 
-@settings(max_examples=40)
+@settings(max_examples=min(40, settings().max_examples))
 @given(
     texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), min_size=1)
 )

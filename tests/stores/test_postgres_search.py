@@ -99,7 +99,7 @@ def both(postgres: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
     both.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=min(40, settings().max_examples))
 @given(
     texts=st.lists(TEXTS, min_size=1, max_size=6),
     query=QUERIES,
