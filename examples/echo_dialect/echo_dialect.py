@@ -12,8 +12,7 @@ from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import Calls
 from foldmark.core.request import PLAIN, Options, Piece, Request, Stopped, ToolSpec
 from foldmark.dialects.dialect import Dialect
-from foldmark.providers.access import Access
-from foldmark.providers.registry import ProviderSpec
+from foldmark.providers.registry import Access, ProviderSpec
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
