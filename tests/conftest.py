@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,8 +86,8 @@ def _copied_databases() -> Iterator[None]:
 def _certificates_read_once() -> Iterator[None]:
     """Each HTTP client reads the certificates of the system when it is made, which takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
-        if "httpcore2" in sys.modules:
-            certificates = sys.modules["httpcore2"].default_ssl_context
+        if "httpx2" in sys.modules:  # it imports httpcore2 with its first client
+            certificates = import_module("httpcore2").default_ssl_context
             patch.setattr("httpcore2.default_ssl_context", cache(certificates))
         yield
 
