@@ -183,7 +183,7 @@ WIRES = {
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_equal_bodies(
+def test_bodies_reach_the_upstream_unchanged(
     tmp_path: Path,
     upstream: Upstream,  # noqa: F811
     caplog: pytest.LogCaptureFixture,

@@ -171,7 +171,7 @@ def made(rng: random.Random) -> tuple[str, str, Headers, bytes | None, bool]:
     return method, path, headers, body, body is not None and rng.random() < 0.2
 
 
-def test_equal_bytes(upstream: Upstream, gateway: Gateway) -> None:
+def test_requests_and_answers_pass_byte_for_byte(upstream: Upstream, gateway: Gateway) -> None:
     rng = random.Random(20261124)
     with connection(gateway) as client:
         for number in range(REQUESTS):
@@ -216,7 +216,9 @@ def test_a_request_is_passed_on_as_it_comes(upstream: Upstream, gateway: Gateway
     assert upstream.got[-1].body == b"half"
 
 
-def test_half_a_stream(upstream: Upstream, gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stream_that_breaks_off_is_reported(
+    upstream: Upstream, gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
     upstream.breaks = True
     upstream.answer(200, [], [b"half of"])
     with connection(gateway) as client:
@@ -228,7 +230,7 @@ def test_half_a_stream(upstream: Upstream, gateway: Gateway, caplog: pytest.LogC
     assert "the upstream broke off in the middle of an answer" in caplog.text
 
 
-def test_half_a_request(upstream: Upstream, gateway: Gateway) -> None:
+def test_a_request_that_the_client_breaks_off_ends_at_the_upstream(upstream: Upstream, gateway: Gateway) -> None:
     with connection(gateway) as client:
         client.putrequest("POST", f"/{gateway.secret}/v1/messages", skip_accept_encoding=True)
         client.putheader("Content-Length", "100")
@@ -238,7 +240,7 @@ def test_half_a_request(upstream: Upstream, gateway: Gateway) -> None:
     assert works(gateway)
 
 
-def test_a_client_that_leaves(upstream: Upstream, gateway: Gateway) -> None:
+def test_the_upstream_notices_a_client_that_leaves(upstream: Upstream, gateway: Gateway) -> None:
     """The upstream hears of it too: nobody pays for the rest of the answer."""
     upstream.go.clear()
     upstream.answer(200, [], [b"one", b"two"])
@@ -262,7 +264,7 @@ def test_two_clients_at_once(upstream: Upstream, gateway: Gateway) -> None:
         assert [each.read() for each in answers] == [b"two", b"two"]
 
 
-def test_an_upstream_that_is_not_there() -> None:
+def test_an_unreachable_upstream_is_reported_as_bad_gateway() -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         with Gateway(f"http://127.0.0.1:{taken.getsockname()[1]}") as gateway, connection(gateway) as client:
@@ -285,7 +287,7 @@ def test_a_gateway_that_takes_the_place_of_another(upstream: Upstream) -> None:
 @pytest.mark.parametrize(
     "base", ["", "api.anthropic.com", "ftp://host", "https://", "https://host/?key=1", "https://[::", 3 * "x:"]
 )
-def test_an_upstream_that_is_none(base: str) -> None:
+def test_an_invalid_upstream_is_refused(base: str) -> None:
     with pytest.raises(CommandError, match="no base URL"):
         Gateway(base)
 
@@ -293,7 +295,7 @@ def test_an_upstream_that_is_none(base: str) -> None:
 # Nobody else
 
 
-def test_only_who_knows_the_secret(upstream: Upstream, gateway: Gateway) -> None:
+def test_a_request_without_the_secret_is_refused(upstream: Upstream, gateway: Gateway) -> None:
     secret = gateway.secret
     for target in (
         "/",
@@ -326,7 +328,7 @@ def test_only_by_the_names_of_the_loopback_interface(upstream: Upstream, gateway
     assert status(gateway, target, f"LOCALHOST:{gateway.port}") == 200
 
 
-def test_only_on_one_address(gateway: Gateway) -> None:
+def test_the_gateway_listens_on_one_address_only(gateway: Gateway) -> None:
     """Whoever listens on all addresses listens on this one, too."""
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", gateway.port), timeout=LIMIT)

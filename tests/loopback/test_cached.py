@@ -118,7 +118,7 @@ def test_a_cache_miss_is_explained() -> None:
         assert it.why() == [("settings", None)]
 
 
-def test_nothing_changed_and_yet_it_was_not_kept() -> None:
+def test_a_cache_miss_without_a_change_is_the_providers() -> None:
     with talk(AnthropicWire()) as it:
         it.say(WORDS)
         it.forget()
@@ -180,7 +180,7 @@ def test_the_detail_of_the_meter() -> None:
 
 
 @pytest.mark.parametrize("again", ["Go on.", None])
-def test_a_request_that_failed_is_nobodys_predecessor(again: str | None) -> None:
+def test_a_failed_request_is_not_compared_with_the_next_one(again: str | None) -> None:
     with talk(AnthropicWire()) as it:
         it.say(WORDS)
         with pytest.raises(ProviderError):

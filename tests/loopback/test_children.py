@@ -320,7 +320,7 @@ def test_the_parent_talks_on_while_twenty_children_wait_for_their_provider(tmp_p
             assert [event.interrupted for event in of(parent.log, "turn_ended", agent=child)] == [True]
 
 
-def test_those_for_whom_there_is_no_room_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_beyond_the_limit_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of them is killed before its turn has come: its provider never hears of it."""
     monkeypatch.setattr(supervisor, "AT_ONCE", 3)
     wire, gate, most = OpenAIWire(), Event(), list[int]()
@@ -771,7 +771,7 @@ def test_mail_waits_for_the_end_of_a_planning_conversation(
 
 
 @two_wires
-def test_the_same_mail_is_told_once(tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mail_is_announced_once(tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that leaves its mail unread is not told of it again and again; of new mail it is."""
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
     played = Mailing(wire, reads=False)

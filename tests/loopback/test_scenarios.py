@@ -130,7 +130,7 @@ def heard(wire: Wire, server: Loopback, request: Request | None = None) -> Heard
 
 
 @cases(ANSWERS)
-def test_an_answer_is_heard_whole(wire: Wire, scenario: Answered) -> None:
+def test_an_answer_is_received_whole(wire: Wire, scenario: Answered) -> None:
     spoken = Spelled(wire, scenario.spelling) if scenario.spelling else wire
     with Loopback(spoken, [scenario.reply], split=scenario.split) as server:
         found = heard(wire, server)
@@ -146,7 +146,7 @@ def test_an_answer_is_heard_whole(wire: Wire, scenario: Answered) -> None:
 
 
 @every_wire
-def test_text_is_heard_as_it_comes(wire: Wire) -> None:
+def test_text_is_received_as_it_comes(wire: Wire) -> None:
     """The first piece is there while the server still holds back the rest."""
     with Loopback(wire, [Stalled(PART)]) as server:
 
@@ -224,7 +224,7 @@ def test_a_call_without_an_end_is_not_made(wire: Wire) -> None:
 
 
 @every_wire
-def test_nobody_there(wire: Wire) -> None:
+def test_an_unreachable_server_is_a_network_error(wire: Wire) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         provider = connect(wire, f"http://127.0.0.1:{taken.getsockname()[1]}")
@@ -234,7 +234,7 @@ def test_nobody_there(wire: Wire) -> None:
 
 
 @every_wire
-def test_a_failure_is_told_at_once(wire: Wire) -> None:
+def test_a_failure_is_reported_without_another_attempt(wire: Wire) -> None:
     """Whether to ask again is not the SDK's to decide."""
     with Loopback(wire, [Fail("busy", 503), says("Hello.")]) as server:
         found = heard(wire, server)
@@ -244,7 +244,7 @@ def test_a_failure_is_told_at_once(wire: Wire) -> None:
 
 @every_wire
 @pytest.mark.parametrize("name", NONSENSE)
-def test_nonsense_is_told_as_such(wire: Wire, name: str) -> None:
+def test_an_invalid_answer_is_an_error_of_its_kind(wire: Wire, name: str) -> None:
     answer, kinds = NONSENSE[name]
     with Loopback(wire, [answer]) as server:
         found = heard(wire, server)
@@ -353,7 +353,7 @@ RICH = Reply((Think("Hm.", "c2ln"), Say(("Hel", "lo")), Use("c1", "look", {"at":
 @every_wire
 @settings(max_examples=settings().max_examples // 4)
 @given(at=st.integers(0, 400), value=st.sampled_from(REPLACEMENTS), gone=st.booleans())
-def test_whatever_it_answers_ends_in_an_answer_or_an_error(wire: Wire, at: int, value: Any, gone: bool) -> None:
+def test_any_change_to_an_answer_gives_an_answer_or_an_error(wire: Wire, at: int, value: Any, gone: bool) -> None:
     with Loopback(Twisted(wire, at, value, gone=gone), [RICH]) as server:
         found = heard(wire, server)  # anything but a ProviderError is raised
     assert found.error is not None or len(found.stops) == 1
@@ -377,7 +377,7 @@ def test_whatever_it_answers_ends_in_an_answer_or_an_error(wire: Wire, at: int, 
     value=st.sampled_from(REPLACEMENTS),
     gone=st.booleans(),
 )
-def test_however_it_refuses_it_is_an_error(wire: Wire, fail: Fail, at: int, value: Any, gone: bool) -> None:
+def test_any_change_to_a_refusal_still_gives_an_error(wire: Wire, fail: Fail, at: int, value: Any, gone: bool) -> None:
     refused = wire.failure(fail)
     document = [json.loads(refused.body)]
     places = list(_places(document))
@@ -518,7 +518,7 @@ def test_a_turn_shows_its_pieces_as_they_come(wire: Wire) -> None:
 
 @every_wire
 @pytest.mark.parametrize("first", [Fail("rate", 429, 3), Broken(())], ids=["rate", "cut"])
-def test_asking_again_doubles_nothing(wire: Wire, first: Fail | Broken) -> None:
+def test_a_repeated_request_doubles_nothing(wire: Wire, first: Fail | Broken) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -127,7 +127,7 @@ def run(agent: Agent, look: Callable[[Driven], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
-def test_on_every_screen(log: Log, harm: str) -> None:
+def test_harmful_text_stays_text_on_every_screen(log: Log, harm: str) -> None:
     run(hostile(log, harm), each_screen)
 
 
@@ -140,7 +140,7 @@ async def opened(chat: Driven, dialog: Screen[Any]) -> None:
 
 
 @pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
-def test_in_a_review_in_dialogs_and_in_notices(log: Log, harm: str) -> None:
+def test_harmful_text_stays_text_in_reviews_dialogs_and_notices(log: Log, harm: str) -> None:
     agent = hostile(log, harm)
 
     async def look(chat: Driven) -> None:

@@ -132,7 +132,7 @@ def test_a_choice_of_many_ranges_is_carried_out(log: Log) -> None:
     assert agent.context().size.messages == 150
 
 
-def test_ticks_and_a_yes(agent: Agent) -> None:
+def test_y_applies_the_ticked_ranges(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
         assert "Forget: “messages 3, 14, 20” · matched by offline" in chat.screen
@@ -165,7 +165,7 @@ def test_the_screen_of_a_review(log: Log) -> None:
     talked(sample(log), talk)
 
 
-def test_nothing_ticked_is_nothing_to_agree_to(agent: Agent) -> None:
+def test_without_a_ticked_range_there_is_nothing_to_agree_to(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
         await chat.press("space", "down", "space", "down", "space")
@@ -179,7 +179,7 @@ def test_nothing_ticked_is_nothing_to_agree_to(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("key", ["n", "escape"])
-def test_keep_everything(agent: Agent, key: str) -> None:
+def test_a_key_cancels_the_review_and_keeps_everything(agent: Agent, key: str) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
         await chat.press(key)
@@ -191,7 +191,7 @@ def test_keep_everything(agent: Agent, key: str) -> None:
     assert there(agent) == before
 
 
-def test_a_range_whole(agent: Agent) -> None:
+def test_enter_opens_the_whole_range(agent: Agent) -> None:
     """With what goes along; a text of the log steers neither the terminal nor the markup."""
 
     async def talk(chat: Driven) -> None:
@@ -227,7 +227,7 @@ def test_an_offer_that_is_open_is_reviewed_at_once(agent: Agent) -> None:
 # At the prompt
 
 
-def test_a_yes_at_the_prompt_means_what_is_ticked(agent: Agent) -> None:
+def test_a_yes_at_the_prompt_applies_the_ticked_ranges(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
         await chat.press("space", "tab", *"Yes, please", "enter")

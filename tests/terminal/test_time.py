@@ -69,7 +69,7 @@ def test_steps_go_to_messages_and_operations(log: Log) -> None:
     assert len(line.line(DROP, None, 7)) == 7
 
 
-def test_a_moment(log: Log) -> None:
+def test_a_moment_shows_its_event_and_the_context_at_that_time(log: Log) -> None:
     agent = sample(log)
     line = timeline(agent)
     drop = past(agent, line, DROP)
@@ -185,7 +185,7 @@ def test_the_screen_of_time(log: Log) -> None:
     looked_at(sample(log), look, line="/context at")
 
 
-def test_keys(log: Log) -> None:
+def test_keys_step_compare_and_jump(log: Log) -> None:
     async def look(chat: Driven) -> None:
         await chat.press(*["left"] * 5)
         await chat.until("event 15 of 22")
