@@ -258,16 +258,15 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
             raise ConflictError(agent_id, expected, appender.head)
         if not drafts:
             return []
+        ids = []
         with self.whole():
-            ids = [self._add(appender, draft) for draft in drafts]
+            for draft in drafts:
+                if appender.end is not None and (why := refused(appender.end, draft, appender.open_turn)):
+                    raise CommandError(why)
+                ids.append(appender.add(draft))
             if key is not None:
                 self._write("keep_append", **self._for_agent(agent_id), key=key, ids=listed(ids))
-            return ids
-
-    def _add(self, appender: Appender, draft: Draft) -> int:
-        if appender.end is not None and (why := refused(appender.end, draft, appender.open_turn)):
-            raise CommandError(why)
-        return appender.add(draft)
+        return ids
 
     def next_id(self, agent_id: str) -> int:
         return self._appender(agent_id).next_id
