@@ -16,7 +16,7 @@ from foldmark.core.wording import FINAL, count, listing
 from foldmark.log import Agent, Result
 from foldmark.log.live_session import check_not_live
 from foldmark.operations.effects import AskModel
-from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, others_losing
+from foldmark.operations.redaction import TRACES_MAY_STAY, others_losing
 from foldmark.request.standing import Standing
 from foldmark.request.usage import Weighed, snapshots, usage_of
 from foldmark.sending.status import is_unanswered
@@ -123,7 +123,7 @@ def _show(call: CommandCall) -> Result:
     with call.agent.reading() as (moment, at):
         messages = _turn(moment, at, turn_id)
         if not messages:
-            erasable(moment, at, turn_id)  # raises for an unknown turn
+            call.agent.erasable(moment, at, turn_id)  # raises for an unknown turn
         weighed = snapshots(moment, at, messages)
     lines = [message_line(each, whole=True, beside=weighed.get(each.id)) for each in messages]
     shown = sum(contains(at.visible, each.agent_id, each.id) for each in messages)
@@ -154,7 +154,7 @@ def _remove(call: CommandCall) -> Result:
     """Erase a turn for good, everywhere; asks first."""
     agent, turn_id = call.agent, call.number("GID")
     with agent.reading() as (moment, at):
-        erasure = erasable(moment, at, turn_id)
+        erasure = agent.erasable(moment, at, turn_id)
         others = [agent.log.agent(each) for each in others_losing(moment, at, erasure)]
         size, first = moment.size(erasure.ranges), next(moment.messages(erasure.ranges, expected=1))
     names = listing((each.name or each.id[:8] for each in others), 40)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -31,9 +31,14 @@ from foldmark.request.planning import passed, talk
 from foldmark.request.standing import AGREED_AT, Standing, as_of, showing
 from foldmark.settings.given import machine
 
+if TYPE_CHECKING:
+    from foldmark.operations.redaction import Erasure
+
 
 class Operable(Timeline):
     """A timeline with its context, its request, and the operations on it."""
+
+    _erasure: "tuple[Standing, Erasure] | None" = None
 
     def context(self) -> Context:
         """Return the present context. It reads stored segments; messages are read on demand."""
@@ -284,15 +289,26 @@ class Operable(Timeline):
         """
         if not isinstance(turn_id, int):
             raise CommandError(f"a turn's id must be a number, not {turn_id!r}")
-        from foldmark.operations.redaction import erasable, erase
+        from foldmark.operations.redaction import erase
 
         with self.batch() as transaction:
             if self.open_turn == turn_id:
                 self.end_turn(interrupted=True)
-            erasure = erasable(transaction, self.standing_in(transaction), turn_id)
+            erasure = self.erasable(transaction, self.standing_in(transaction), turn_id)
             receipt = self.operate(lambda *_: Redact(turn_id), actor=actor, erasing=erasure.ranges, reason=reason)
             erase(transaction, erasure.owner, erasure.turn, erasure.last, receipt.event_id, receipt.outcome)
             return receipt
+
+    def erasable(self, moment: Snapshot, at: Standing, turn_id: int) -> "Erasure":
+        """Return the erasure of a turn (see `redaction.erasable`); an own turn's is kept while nothing changes."""
+        from foldmark.operations.redaction import erasable
+
+        kept = self._erasure
+        if kept is None or kept[0] is not at or kept[1].turn != turn_id:
+            kept = at, erasable(moment, at, turn_id)
+            # The standing says nothing about another agent, which may go on meanwhile.
+            self._erasure = kept if kept[1].owner == self.id else None
+        return kept[1]
 
     def redact_all(self, *, actor: str = "human") -> None:
         """Erase everything that this agent ever recorded; its children must no longer need it [SPEC 4, `delete`]."""

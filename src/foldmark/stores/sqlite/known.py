@@ -62,11 +62,21 @@ class KnownAgents:
             if agent_id in self.heads:
                 self.heads[agent_id] = self.heads[agent_id]._replace(cache=fold)
         for agent_id, appender in appenders.items():
+            if appender.outdates_heads:
+                self.heads.pop(agent_id, None)
+        self._move(appenders)
+
+    def committed(self, appenders: Mapping[str, Appender]) -> None:
+        """Keep nothing but the positions after a commit of this connection that did more than append."""
+        self.forget()
+        self._version = self._db.data_version()
+        self._move({agent_id: appender for agent_id, appender in appenders.items() if appender.end is None})
+
+    def _move(self, appenders: Mapping[str, Appender]) -> None:
+        for agent_id, appender in appenders.items():
             if appender.has_moved:
                 self.positions[agent_id] = appender.row, appender.newest
                 self.next_id = max(self.next_id, appender.head + 1)
-                if appender.outdates_heads:
-                    self.heads.pop(agent_id, None)
         self._limit()
 
     def forget(self) -> None:

@@ -186,7 +186,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
         if self.only_appends:
             self._known.appended(self._appenders, self._folds)
         else:
-            self._known.forget()
+            self._known.committed(self._appenders)
         for agent_id in self._read_heads:
             head = self._kept_head(agent_id)
             if head is not None:
