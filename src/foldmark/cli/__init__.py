@@ -27,7 +27,7 @@ def main() -> int:
     from foldmark.cli.program import main
 
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
     main()
     return 0  # not reached: the command line ends the process
