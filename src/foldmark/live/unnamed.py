@@ -1,13 +1,13 @@
 """The sessions and the sub-agents of clients that do not name them [SPEC 5.7].
 
-A request goes on with the conversation that it begins like. A gateway's first session has the id of its run, so that
-another gateway of the same run finds it. A session that a client has resumed in another run is looked for in the log:
-the newest conversation of the folder and wire that shares a prompt and an answer with the request.
+A request continues the conversation that begins with the same messages. A gateway's first session has the id of its
+run, so that another gateway of the same run finds it. A session that a client has resumed in another run is looked up
+in the log: it is the newest conversation of the folder and wire that shares a prompt and an answer with the request.
 
-Of a sub-agent, a request says only that it is one. Sub-agents with the same task begin alike, may work at the same
-time, and may even get the same answers; so a request goes on with the sub-agent of its session whose messages it
-repeats. A sub-agent never goes back to its task: a request that holds nothing else is a new sub-agent's, unless it is
-asked again because its answer did not come.
+A request of a sub-agent does not say which sub-agent sends it. Sub-agents with the same task begin alike, may work at
+the same time, and may even get the same answers. So a request belongs to the sub-agent of its session whose messages it
+repeats. A sub-agent never returns to its task: a request that holds only the task comes from a new sub-agent, unless it
+repeats a request whose answer did not arrive.
 """
 
 from collections.abc import Iterator, Sequence

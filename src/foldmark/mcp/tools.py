@@ -165,7 +165,7 @@ SHOWN = 8
 """Maximum number of ranges of messages that a question names."""
 
 CONSENT = "agree"
-"""The member of the form that holds the answer."""
+"""Name of the form field that holds the answer."""
 
 
 class ConsentQuestion(Struct, frozen=True):

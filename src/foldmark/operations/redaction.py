@@ -61,7 +61,7 @@ def heirs(moment: Snapshot, owner: str) -> Iterator[Head]:
 
 
 def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int, recorded: Outcome | None = None) -> None:
-    """Erase (see `Transaction.erase`), and update the stored sizes of every agent that inherited from the owner.
+    """Erase a turn (see `Transaction.erase`) and update the stored size of each agent that inherited from its owner.
 
     `recorded` is the outcome of a redaction that was just recorded: its fold is stored as well.
     """

@@ -45,7 +45,7 @@ class ProviderSpec(Struct, frozen=True):
 
 
 NO_KEY = "no-key-needed"
-"""The key for a server that needs no key. Without one, some SDKs would send the key of another server."""
+"""The key sent to a server that needs none. Without it, some SDKs would send that server the key of another one."""
 
 
 class Access(Struct, frozen=True):

@@ -33,7 +33,7 @@ _EXCEPT = re.compile(
 
 
 class Clause(NamedTuple):
-    """A part of the criteria, with its text: either ids of messages, or terms that a message must mostly contain."""
+    """One part of the criteria, with its text: ids of messages, or terms of which a message must contain most."""
 
     text: str
     id_spans: tuple[tuple[int, int], ...]

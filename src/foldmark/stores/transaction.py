@@ -68,7 +68,7 @@ class Appender:
         self.end: End | None = None
         """How the agent ended, if `ended`."""
         self.has_replayed = False
-        """True if an appended event changes the agent's fold, and that was not stored since."""
+        """True if an appended event changed the agent's fold and the new fold is not stored yet."""
         self._has_newest = False
         """True if a head shows one of the appended events."""
         self.has_moved = False
@@ -84,7 +84,7 @@ class Appender:
         return self.has_replayed or self._has_newest
 
     def heads_were_read(self) -> None:
-        """Note that the head was read with all appended events."""
+        """Record that the head, as it was read, includes all appended events."""
         self.has_replayed = self._has_newest = False
 
     @property

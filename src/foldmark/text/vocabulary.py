@@ -1,6 +1,6 @@
 # ruff: noqa: SIM905 - a block of words is read and changed more easily than a list of texts
 
-"""Lists of words: function words, ordinary talk, and the words of a yes and a no.
+"""Word lists: function words, small talk, and words of agreement and refusal.
 
 The first six lists are as FTS5 folds words: in lower case, Latin letters without diacritics.
 """
@@ -25,7 +25,7 @@ FUNCTION = frozenset(
     por que se sin sobre su un una y
     """.split()
 )
-"""Words that say nothing about a topic; a text that has no others is about nothing by itself."""
+"""Words that name no topic. A text made of these words alone has no topic of its own."""
 
 NODS = frozenset(
     """

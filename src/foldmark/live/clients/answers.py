@@ -1,5 +1,4 @@
-"""Answers on each wire: read those of a provider, whole or streamed, and write those of Foldmark's own [SPEC 5.7].
-Pure."""
+"""Read a provider's answers, whole or streamed, and write Foldmark's own, on each wire [SPEC 5.7]. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple

@@ -49,32 +49,20 @@ class KnownAgents:
             head = self.heads[agent_id] = head._replace(record=moved(head.record, position[0]))
         return head
 
-    def keep(self, agent_id: str, head: Head) -> None:
-        """Keep a head that was just read, and that no open transaction has changed."""
+    def keep(self, agent_id: str, head: Head | None) -> None:
+        """Keep a committed head of an agent; with None, forget the one that was kept."""
         self.check()
-        self.heads[agent_id] = head
+        if head is None:
+            self.heads.pop(agent_id, None)
+        else:
+            self.heads[agent_id] = head
         self._limit()
 
-    def appended(self, appenders: Mapping[str, Appender], folds: Mapping[str, tuple[Fold, Size]]) -> None:
-        """Take over the positions and the stored folds after a commit of this connection that only appended."""
-        self._version = self._db.data_version()
-        for agent_id, fold in folds.items():
-            if agent_id in self.heads:
-                self.heads[agent_id] = self.heads[agent_id]._replace(cache=fold)
-        for agent_id, appender in appenders.items():
-            if appender.outdates_heads:
-                self.heads.pop(agent_id, None)
-        self._move(appenders)
-
     def committed(self, appenders: Mapping[str, Appender]) -> None:
-        """Keep nothing but the positions after a commit of this connection that did more than append."""
-        self.forget()
+        """Keep the positions of agents after a commit of this connection."""
         self._version = self._db.data_version()
-        self._move({agent_id: appender for agent_id, appender in appenders.items() if appender.end is None})
-
-    def _move(self, appenders: Mapping[str, Appender]) -> None:
         for agent_id, appender in appenders.items():
-            if appender.has_moved:
+            if appender.has_moved and appender.end is None:
                 self.positions[agent_id] = appender.row, appender.newest
                 self.next_id = max(self.next_id, appender.head + 1)
         self._limit()

@@ -29,7 +29,7 @@ _INDEXED_AT_ONCE = 1000
 
 
 class SqliteEvents:
-    """Writes the events of one transaction (see `EventWriter`). Raises apsw.Error.
+    """Writes the events of one transaction; its methods raise apsw.Error (see `EventWriter`).
 
     The index of words is updated before it is read and at the end of the transaction. SQLite writes a piece of it for
     each statement and merges them later, so that one statement for many messages takes a third of the time.
@@ -112,7 +112,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
     _index_tables = ("unindex_parts", "erase_vectors", "erase_signatures", "unweigh")
 
     _late = 0
-    """Number of rows written late, for earlier records."""
+    """Number of rows that `settle` wrote for records of before."""
 
     only_appends = True
     """True as long as nothing was written but events."""
@@ -183,14 +183,12 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
 
     def update_known(self) -> None:
         """Update the connection's cache of agents after the commit."""
-        if self.only_appends:
-            self._known.appended(self._appenders, self._folds)
-        else:
-            self._known.committed(self._appenders)
-        for agent_id in self._read_heads:
-            head = self._kept_head(agent_id)
-            if head is not None:
-                self._known.keep(agent_id, head)
+        if not self.only_appends:
+            self._known.forget()
+        self._known.committed(self._appenders)
+        outdated = [agent_id for agent_id, appender in self._appenders.items() if appender.outdates_heads]
+        for agent_id in {*outdated, *self._folds, *self._read_heads}:
+            self._known.keep(agent_id, self._kept_head(agent_id))
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         before = self.only_appends, self._folds, self._read_heads
