@@ -1,7 +1,6 @@
 """`foldmark sync`, `sessions`, `import` and `export`: archive coding agents' sessions, and convert sessions to
 conversations and back [SPEC 8]."""
 
-import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -239,9 +238,6 @@ def import_file(log: "Log", file: Path, name: str | None) -> "ImportReport":
     """Import a session with a progress bar. An interruption leaves nothing behind."""
     from foldmark.sessions.conversion.importing import import_session
 
-    # An import makes no reference cycles, and its objects, a hundred for each record, live to the end. To search them
-    # for garbage would take a tenth of the time.
-    gc.set_threshold(100_000, 100, 100)
     with progress_bar(f"Importing {file.name}") as progress:
         return import_session(log, file, name, progress=progress)
 
