@@ -1,8 +1,8 @@
-"""The coding agents that `foldmark live` runs: where each would ask, how it is told to ask elsewhere, and how it is run
-beside its gateway [SPEC 5.7].
+"""The coding agents that `foldmark live` runs: the provider's address of each, how it is pointed at a gateway, and how
+it runs beside that gateway [SPEC 5.7].
 
-The gateway is a process of its own. The socket that it listens at belongs to this process, so when the gateway is
-killed another one takes its place at the same address, and who connects meanwhile waits.
+The gateway is a separate process, but its listening socket belongs to this one. If the gateway is killed, another one
+takes its place at the same address, and connections that arrive meanwhile wait.
 """
 
 import os
@@ -221,7 +221,7 @@ def _interrupts_ignored() -> Iterator[None]:
 def supervised(
     listening: socket.socket, secret: str, arguments: Sequence[str], log: Path
 ) -> Iterator[Callable[[], int]]:
-    """Keep a gateway running while the block runs, and yield what returns the number of its process.
+    """Keep a gateway running while the block runs, and yield a function that returns its process id.
 
     It is `foldmark ARGUMENTS`, which takes over the socket as descriptor and ends when its standard input does. Its
     messages go to the file `log`. Raises CommandError if it does not start.

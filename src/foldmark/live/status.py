@@ -1,5 +1,5 @@
-"""What gateways have recorded: the sessions, what was taken out of them, and what their clients left out themselves
-[SPEC 5.7]."""
+"""Records of gateways: the sessions, the messages removed from them, and those that their clients left out [SPEC
+5.7]."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -83,7 +83,7 @@ def edits(moment: Snapshot, at: Standing) -> tuple[int, int]:
 
 
 LEFT = "the client no longer sends it"
-"""The reason of the operation by which messages leave the context that the client has left out itself."""
+"""The reason recorded when messages leave the context because the client left them out."""
 
 _PAGE, _FIRST = 1000, 50
 
@@ -107,13 +107,12 @@ def _beginnings(events: Iterable[Event]) -> set[str]:
 
 
 def _left_out(moment: Snapshot, at: Standing) -> Iterator[Event]:
-    """Yield the operations by which messages left that the client has left out itself."""
+    """Yield the operations that removed messages because the client had left them out."""
     return (event for event in moment.operations(at.record.id) if event.kind == "filter" and event.reason == LEFT)
 
 
 def taken_out(moment: Snapshot, at: Standing) -> int:
-    """Return the tokens that operations keep out of what the client sends; what it has left out itself does not
-    count."""
+    """Return the tokens that operations remove from what the client sends, without those that it left out itself."""
     ranges = [Segment(*each) for event in _left_out(moment, at) for each in (event.data or {}).get("ranges", ())]
     left = moment.size(subtract(normal(ranges), at.visible)).tokens
     return max(0, at.record.own.tokens - at.size.tokens - left)

@@ -31,7 +31,7 @@ from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMes
 T = TypeVar("T")
 
 CHILD = "a sub-agent of the client"
-"""The reason of the operation by which the agent of one is made."""
+"""The reason recorded with the fork that creates the agent of a sub-agent."""
 
 _ATTEMPTS, _PAGE = 10, 1000
 

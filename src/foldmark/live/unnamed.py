@@ -116,7 +116,7 @@ class UnnamedSubAgents:
         self._asked: dict[str, ClientRequest] = {}
 
     def continued(self, root: ClientTranscript, request: ClientRequest) -> ClientTranscript:
-        """Return the transcript that a request of a sub-agent of `root` goes on with, a new one if there is none."""
+        """Return the transcript that a request of a sub-agent of `root` continues, or a new one."""
         messages = request.messages
         task = f"{request.head.agent} {messages[0].key if messages else ''}"
         names = [name for name in root.children if name == task or name.startswith(f"{task} ")]
@@ -139,7 +139,7 @@ class UnnamedSubAgents:
         return self._loaded[agent.id]
 
     def _best(self, same: list[ClientTranscript], messages: Sequence[ClientMessage]) -> ClientTranscript | None:
-        """Return the one of sub-agents with the same task that sends these messages."""
+        """Return the sub-agent, of those with the same task, that sends these messages; None for a new one."""
         keys = [message.key for message in messages]
         sent = [(each, self._sent(each)) for each in same]
         going_on = [

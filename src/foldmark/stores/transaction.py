@@ -28,7 +28,7 @@ from foldmark.stores.snapshot import LogSnapshot
 
 
 class EventWriter(Protocol):
-    """Writes the events of agents, which it knows by their keys. Each database has its own."""
+    """Writes the events of agents, given by their keys. Each database implements it."""
 
     def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the

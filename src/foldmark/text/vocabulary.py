@@ -42,7 +42,7 @@ COMMON = frozenset(
     two understand version wait way week work write wrong yesterday
     """.split()
 )
-"""Words of talk about anything: two texts that share them need not be about one topic."""
+"""Common words: two texts that share them need not have the same topic."""
 
 ABOUT_TALK = frozenset(
     """

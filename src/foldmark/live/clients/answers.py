@@ -24,7 +24,7 @@ class WholeAnswer(NamedTuple):
 
 
 def read_answer(body_of: Callable[[], Json], parse: Callable[[Json], tuple[Piece, ...]]) -> WholeAnswer | None:
-    """Return the answer that `body_of` reads; None if it is not a whole one."""
+    """Return the answer that `body_of` reads; None if it is incomplete."""
     try:
         body = body_of()
         pieces = parse(body)
@@ -88,8 +88,8 @@ def written_message(text: str, id: str, model: str, *, stream: bool) -> tuple[st
 
 
 def response_in(body: bytes, *, streamed: bool = True) -> Json:
-    """Return the response in a body; of a stream with the items as they were finished: those are what Codex goes on
-    with, and some servers leave them out of the last event. Raises ProviderError if it broke off."""
+    """Return the response in a body. The items of a stream come from the events that finished them: Codex goes on with
+    those, and some servers leave them out of the last event. Raises ProviderError if a stream broke off."""
     if not streamed:
         return dict(msgspec.json.decode(body))
     done, whole = dict[int, Any](), None
@@ -106,7 +106,7 @@ def response_in(body: bytes, *, streamed: bool = True) -> Json:
 
 def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
     """Return the media type and the body of a response that says `text`; `id` is that of its message. It reports no
-    usage: a client takes what the newest answer reports for the size of its session."""
+    usage, because a client takes the usage of the newest answer for the size of its session."""
     part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     item: Json = {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
     begun: Json = {"id": f"resp_{id}", "object": "response", "created_at": 0, "model": model, "error": None}
@@ -159,8 +159,8 @@ def _is_text(part: Json) -> bool:
 
 
 def written_contents(text: str, model: str, *, stream: bool, events: bool) -> tuple[str, bytes]:
-    """Return the media type and the body of a response that says `text`; where a `stream` was asked for, it is one
-    event or a list."""
+    """Return the media type and the body of a response that says `text`: a stream is one event with `events`, otherwise
+    a list."""
     candidate = {"content": {"parts": [{"text": text}], "role": "model"}, "finishReason": "STOP", "index": 0}
     body = msgspec.json.encode({"candidates": [candidate], "modelVersion": model, "responseId": "foldmark"})
     if stream and events:

@@ -115,7 +115,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
     """Number of rows that `settle` wrote for records of before."""
 
     only_appends = True
-    """True as long as nothing was written but events."""
+    """True as long as only events and folds were written."""
 
     def __init__(self, connection: SqliteConnection) -> None:
         super().__init__(connection)
