@@ -183,6 +183,19 @@ def test_a_death_is_seen_by_the_next_append(store: SqliteStore) -> None:
         append(store)
 
 
+def test_an_ended_agent_is_read_anew_after_each_append(store: SqliteStore) -> None:
+    append(store)
+    with store.write() as transaction:
+        transaction.append(A, None, [draft("turn_ended", "")])
+        transaction.kill(A, B, "human", NOW)
+    for _ in range(2):
+        expected = newest(store)
+        with store.write() as transaction:
+            (id,) = transaction.append(A, expected, [draft("usage", "")])
+        assert newest(store) == id
+        append(store, B)
+
+
 STEPS = (
     *("message", "message", "call", "result", "answer", "end", "end", "rolled back"),
     *("/mark here", "/clear", "/undo", "/clear here", "/fork", "/memo add x", "/context window 9", "/rename z"),

@@ -62,9 +62,10 @@ class KnownAgents:
         """Keep the positions of agents after a commit of this connection."""
         self._version = self._db.data_version()
         for agent_id, appender in appenders.items():
-            if appender.has_moved and appender.end is None:
-                self.positions[agent_id] = appender.row, appender.newest
+            if appender.has_moved:
                 self.next_id = max(self.next_id, appender.head + 1)
+                if bool(appender.ended) == (appender.end is not None):  # an end in this transaction is not in the row
+                    self.positions[agent_id] = appender.row, appender.newest
         self._limit()
 
     def forget(self) -> None:
