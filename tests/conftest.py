@@ -47,9 +47,9 @@ settings.load_profile("thorough" if DEEP else "quick")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Three workers for two processors: for 30 % of its time a test waits, most of all for a screen to come to rest."""
+    """Two workers for each processor: a third of its time a test waits, most of all for a screen to come to rest."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors * 3 // 2 if processors > 1 else 1
+    return 2 * processors if processors > 1 else 1
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -20,12 +20,15 @@ from foldmark.terminal.panels import Panel
 from foldmark.terminal.review import ReviewPanel
 from foldmark.terminal.side_screens.find import FindScreen
 from foldmark.terminal.side_screens.rows import RowList
+from sampled import DEEP
 
 HARM = {
     "escape": "zulu\x1b[31mred\x1b]0;title\x07\x9b2J\x08",
     "bidi": "zulu\u202edcba\u2066x\u2069\u2028line",
     "markup": "zulu[bold red]x[/] [@click=app.leave]y[/] [link=file:///etc]z[/link] [/nothing]",
+    "all": "zulu\x1b[31m\u202e\u2028[/][@click=app.leave]y[/]\x07\x9b2J\x08\u2066\u2069[link=file:///etc]z[/link]\x1b]0;title\x07",
 }
+TEXTS = HARM if DEEP else {"all": HARM["all"]}
 FORBIDDEN = {*"\x1b\x07\x08\x9b\u202e\u2066\u2069\u2028\n\t"}
 
 
@@ -126,7 +129,7 @@ def run(agent: Agent, look: Callable[[Driven], Awaitable[None]]) -> None:
     asyncio.run(go())
 
 
-@pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
+@pytest.mark.parametrize("harm", TEXTS.values(), ids=TEXTS)
 def test_harmful_text_stays_text_on_every_screen(log: Log, harm: str) -> None:
     run(hostile(log, harm), each_screen)
 
@@ -139,7 +142,7 @@ async def opened(chat: Driven, dialog: Screen[Any]) -> None:
     await chat.until(lambda: chat.app.screen is chat.app.chat)
 
 
-@pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
+@pytest.mark.parametrize("harm", TEXTS.values(), ids=TEXTS)
 def test_harmful_text_stays_text_in_reviews_dialogs_and_notices(log: Log, harm: str) -> None:
     agent = hostile(log, harm)
 
