@@ -121,7 +121,7 @@ def test_a_package_that_fails(run: Run, installed: Path) -> None:
     assert "    Hello?\n" in out, "what was written is recorded in any case"
 
 
-def test_for_what_is_built_in_no_package_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_package_is_searched_for_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """That takes as long as the rest of a start."""
 
     def looked(group: str) -> None:

@@ -105,7 +105,7 @@ def test_the_same_words_are_said_again(log: foldmark.Log) -> None:
         assert told(history) == ["go on", "ok"] * (number + 1)
 
 
-def test_times_that_stand_still(log: foldmark.Log) -> None:
+def test_times_that_do_not_advance(log: foldmark.Log) -> None:
     still = datetime(2026, 1, 1, tzinfo=UTC)
     history = FoldmarkHistory(log)
     for number, text in enumerate(("one", "two", "three")):

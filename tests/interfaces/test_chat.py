@@ -126,7 +126,7 @@ def test_commands_and_wrong_ones_inside_a_pipe(cli: Cli, log: foldmark.Log) -> N
     closed(log)
 
 
-def test_errors_stand_behind_the_line_that_they_are_about(program: Cli, log: foldmark.Log) -> None:
+def test_errors_follow_the_line_that_caused_them(program: Cli, log: foldmark.Log) -> None:
     """Also where both streams go to one file, which Python buffers."""
     both = ("sh", "-c", 'exec "$@" 2>&1', "sh")
     talk = program("chat", stdin="/nope\nhello\n/mark A B\n", start=both)

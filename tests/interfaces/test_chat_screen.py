@@ -101,7 +101,7 @@ def test_a_turn_longer_than_the_screen_ends_on_it(screen_of: Start, log: foldmar
     assert "line 80\n" not in shown
 
 
-def test_the_rule_stands_above_the_oldest_turn_of_the_window(screen_of: Start, log: foldmark.Log) -> None:
+def test_the_rule_is_above_the_oldest_turn_of_the_window(screen_of: Start, log: foldmark.Log) -> None:
     agent = talked(log, "one", "two", "three", "four")
     agent.do("/context window 2")
     with screen_of(40, 70, "chat") as screen:
@@ -277,7 +277,7 @@ def test_an_assumed_window_is_said_once(terminal: Start, log: foldmark.Log, monk
         assert screen.screen.count("is assumed") == 1
 
 
-def test_what_the_cache_missed_is_said(terminal: Start, provider: Provide) -> None:
+def test_cache_misses_are_shown(terminal: Start, provider: Provide) -> None:
     provider([Reply((Say(("Yes.",)),), usage=Usage(fresh=5000, cache_read=read)) for read in (0, 0, 4992)])
     with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
@@ -314,7 +314,7 @@ def test_asking_again_after_a_failed_answer(cli: Cli, provider: Provide, log: fo
     assert log.agent("default").open_turn is None
 
 
-def test_asking_again_keeps_what_was_said(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+def test_asking_again_keeps_the_messages(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
     provider([Stalled((Say(("Half of ",)),)), say("All of it."), Fail("request")])
     with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
@@ -339,7 +339,7 @@ def test_asking_again_keeps_what_was_said(terminal: Start, provider: Provide, lo
     assert list(examine(log)) == []
 
 
-def test_asking_again_goes_on_behind_results(cli: Cli, provider: Provide, log: foldmark.Log) -> None:
+def test_asking_again_continues_after_results(cli: Cli, provider: Provide, log: foldmark.Log) -> None:
     Path("notes.txt").write_text("hello\n")
 
     def played(body: Any) -> Answer:

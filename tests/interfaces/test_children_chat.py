@@ -220,7 +220,7 @@ def test_cancel_ends_the_answer(terminal: Start, provider: Provide, log: foldmar
     sound(log)
 
 
-def test_what_is_said_meanwhile_waits(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+def test_messages_typed_meanwhile_wait(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
     server = provider(long_answer, pause=0.01)
     with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
@@ -241,7 +241,7 @@ def test_what_is_said_meanwhile_waits(terminal: Start, provider: Provide, log: f
     sound(log)
 
 
-def test_half_a_line_typed_meanwhile_is_gone_on_with(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+def test_half_a_line_typed_meanwhile_can_be_continued(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
     provider(long_answer, pause=0.01)
     with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
@@ -386,9 +386,7 @@ def test_a_person_says_never(terminal: Start, provider: Provide, log: foldmark.L
     sound(log)
 
 
-def test_a_yes_answers_the_question_that_stands_there_and_no_other(
-    terminal: Start, provider: Provide, log: foldmark.Log
-) -> None:
+def test_a_yes_answers_only_the_question_on_the_screen(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
     def played(body: Any) -> Answer:
         if asked(WIRE, body).newest[0] == "result":
             return say("It said.")
@@ -409,7 +407,7 @@ def test_a_yes_answers_the_question_that_stands_there_and_no_other(
     sound(log)
 
 
-def test_a_childs_question_takes_the_prompt(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+def test_a_childs_question_takes_over_the_prompt(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
     """What was begun for the conversation is no answer, and stands there again behind the question."""
     ready = Event()
     bash = Bash(child=True)

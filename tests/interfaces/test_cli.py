@@ -68,7 +68,7 @@ def test_do_prints_the_text_and_a_receipt(cli: Cli, agent: foldmark.Agent) -> No
     ]
 
 
-def test_do_takes_the_words_of_a_command_one_by_one(cli: Cli, agent: foldmark.Agent) -> None:
+def test_do_accepts_a_command_as_separate_words(cli: Cli, agent: foldmark.Agent) -> None:
     assert cli("do", "default", "/mark", "X").lines[0] == "Checkpoint 'X' created."
     assert cli("do", "default", "/mark X").lines[0] == "Checkpoint 'X' moved."
     assert cli("do", "default", "/context", "drop", "1").lines[0] == "Turn 1 left the context."
@@ -76,7 +76,7 @@ def test_do_takes_the_words_of_a_command_one_by_one(cli: Cli, agent: foldmark.Ag
     assert agent.context().marks == {"BEFORE": 4, "X": 10}
 
 
-def test_do_takes_a_reason(cli: Cli, agent: foldmark.Agent) -> None:
+def test_do_accepts_a_reason(cli: Cli, agent: foldmark.Agent) -> None:
     """The `--` of the shell's line is the command's, whether the command is quoted or not."""
     words = cli("do", "default", "/context", "drop", "1", "--", "wrong", "file")
     assert words.lines[1].endswith(" · reason: wrong file · /restore 9")

@@ -37,7 +37,7 @@ def test_one_conversation_is_copied(cli: Cli, db: str, log: foldmark.Log, tmp_pa
         assert [agent.name for agent in other.agents()] == ["two"]
 
 
-def test_what_is_refused_writes_nothing(cli: Cli, db: str, log: foldmark.Log, tmp_path: Path) -> None:
+def test_a_refused_copy_writes_nothing(cli: Cli, db: str, log: foldmark.Log, tmp_path: Path) -> None:
     log.agent("one").append("user", "hello")
     target = tmp_path / "copy.db"
     wrong = cli("copy", db, str(target), "--conversation", "missing")
@@ -56,7 +56,7 @@ def test_what_is_refused_writes_nothing(cli: Cli, db: str, log: foldmark.Log, tm
         assert [agent.name for agent in other.agents()] == ["own"]
 
 
-def test_an_interrupted_copy_goes_on(
+def test_an_interrupted_copy_continues(
     cli: Cli, db: str, log: foldmark.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(9):

@@ -82,7 +82,7 @@ def test_a_cheaper_policy_that_shows_as_much_is_named(cli: Cli, agent: foldmark.
     assert done.lines[-1] == "The budget was never reached."
 
 
-def test_whether_thinking_was_recorded_is_said(cli: Cli, agent: foldmark.Agent) -> None:
+def test_the_output_says_whether_thinking_was_recorded(cli: Cli, agent: foldmark.Agent) -> None:
     done = cli("cost", "long", "--policy", "eager")
     assert "assuming that every answer began with one, since none is recorded.\n" in done.out
     with agent.batch():
@@ -153,7 +153,7 @@ def test_neither_a_file_nor_a_database(cli: Cli, db: str) -> None:
     assert (done.code, done.err) == (2, f"foldmark: there is no session file 'nobody', and no database at {db}\n")
 
 
-def test_a_file_that_is_no_session(cli: Cli, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_session(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear all,\n")
     done = cli("cost", str(path))
@@ -176,7 +176,7 @@ def test_a_plot(cli: Cli, agent: foldmark.Agent) -> None:
     assert "steady 0.8" in Path("cost.svg").read_text()
 
 
-def test_progress_goes_where_somebody_watches(
+def test_progress_is_shown_only_on_a_terminal(
     agent: foldmark.Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

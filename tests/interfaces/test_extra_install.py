@@ -88,7 +88,7 @@ def test_an_installer_that_fails_is_the_end_of_it(
     assert screen.screen.count(QUESTION) == 1
 
 
-def test_uv_installs_where_there_is_no_pip(
+def test_uv_installs_if_there_is_no_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def asked(answer: bool) -> tuple[bool, str]:

@@ -118,7 +118,7 @@ def test_remember_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list
     assert there(log) == flat([history[index] for index in FINAL])
 
 
-def test_each_line_in_a_program_of_its_own(program: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
+def test_each_line_in_a_separate_program(program: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
     """Nothing of a planning conversation is kept in memory."""
     asked = program("chat", stdin="/forget database schema\n")
     assert "Should I proceed to forget these?" in asked.out
@@ -199,7 +199,7 @@ def test_other_words_are_other_criteria(cli: Cli, log: foldmark.Log, history: li
     assert there(log) == flat([turn for index, turn in enumerate(history) if index != 3])
 
 
-def test_nothing_found_is_no_offer(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
+def test_no_match_makes_no_offer(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
     shown = talked(cli("chat", stdin="/forget zebras\nyes\n"))
     assert "Nothing matches “zebras”, and nothing has changed. Try other words." in shown
     assert "> yes" in shown  # the prompt asks nothing

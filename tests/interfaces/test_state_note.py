@@ -38,7 +38,7 @@ WHOLE = "Goal: a\nContext: b\nResolved: c\nTechnical Anchors: d"
         ("Done.\n\n```md\n**### State:**\n**Goal:** a\n```", "Context, Resolved, Technical Anchors"),
     ],
 )
-def test_a_block_is_taken_and_what_it_lacks_is_said(
+def test_a_block_is_accepted_and_missing_headings_are_reported(
     log: foldmark.Log, capsys: pytest.CaptureFixture[str], answer: str, lacks: str | None
 ) -> None:
     agent, model = log.agent("default"), Says(answer, "And on.")

@@ -35,7 +35,7 @@ def test_lines_end_between_words(text: str, columns: int, lines: list[str]) -> N
     assert wrapped(list(text), columns).split("\n") == lines
 
 
-def test_nothing_is_broken_where_there_is_no_terminal() -> None:
+def test_output_without_a_terminal_is_not_wrapped() -> None:
     text = "a  b\t" * 1000
     assert wrapped([text], 0) == text
 

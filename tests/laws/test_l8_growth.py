@@ -127,7 +127,7 @@ def test_a_long_conversation_has_few_boundaries(log: foldmark.Log, provider: str
     assert len({request.manifest.edge.first for request in requests}) <= boundaries + 1
 
 
-def test_a_new_state_stands_in_front_of_the_next_question_and_the_old_one_stays(log: foldmark.Log) -> None:
+def test_a_new_state_precedes_the_next_question_and_the_old_one_stays(log: foldmark.Log) -> None:
     agent = prepared(log)
     agent.record("state", "Goal: one")
     agent.append("user", "First?")
@@ -145,7 +145,7 @@ def test_a_new_state_stands_in_front_of_the_next_question_and_the_old_one_stays(
     assert "Goal: one" not in agent.request("openai", "gpt-5").bytes.decode()
 
 
-def test_a_fork_is_no_boundary_of_its_parent(log: foldmark.Log) -> None:
+def test_a_fork_makes_no_boundary_in_its_parent(log: foldmark.Log) -> None:
     agent = prepared(log)
     agent.append("user", "Look.")
     for number in range(4):
@@ -212,7 +212,7 @@ def test_results_keep_their_length_until_an_operation(log: foldmark.Log) -> None
 
 
 @pytest.mark.parametrize("provider", MODELS)
-def test_a_turn_that_outgrows_the_budget_goes_to_low_water_in_few_steps(log: foldmark.Log, provider: str) -> None:
+def test_a_turn_that_outgrows_the_budget_reaches_low_water_in_few_steps(log: foldmark.Log, provider: str) -> None:
     agent, dialect = prepared(log, 20_000), DIALECTS.get(provider, provider)
     agent.configure("truncate_recent", 5000)
     agent.configure("truncate_active", 1000)

@@ -387,7 +387,7 @@ TURN = st.tuples(
 
 @settings(max_examples=FEW)
 @given(st.lists(TURN, min_size=20, max_size=60), st.sampled_from([0.5, 0.8, 0.95]), PROVIDERS)
-def test_the_low_water_cut_never_goes_back_and_seldom_moves(
+def test_the_low_water_cut_never_moves_back_and_seldom_moves(
     turns: list[tuple[int, list[tuple[int, int]], str, int]], low: float, provider: str
 ) -> None:
     config = Config(sliding_context_tokens=BUDGET, sliding_context_low_water=low, system="Be brief.")
@@ -478,7 +478,7 @@ def test_the_turns_add_up_to_the_whole_request(
 
 
 @given(STEPS, PROVIDERS)
-def test_no_turn_takes_more_than_it_weighs(steps: list[tuple[str, str, int]], provider: str) -> None:
+def test_no_turn_uses_more_than_its_weight(steps: list[tuple[str, str, int]], provider: str) -> None:
     """Weights assume an inactive turn in any dialect, so a window chosen by weights fits."""
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")

@@ -327,7 +327,7 @@ def test_refused_thinking_is_left_out_once_and_stays_out() -> None:
         assert {rebuilt(play.agent, sent.id).verdict for sent in kept} == {"identical"}
 
 
-def test_nothing_that_is_kept_beside_a_block_is_sent() -> None:
+def test_nothing_kept_with_a_block_is_sent() -> None:
     with played() as play:
         play.say(1)
         play.say(0)

@@ -514,7 +514,7 @@ def test_a_model_that_clears(tmp_path: Path, wire: Wire) -> None:
 
 
 @every_wire
-def test_a_model_that_goes_back_to_its_mark(tmp_path: Path, wire: Wire) -> None:
+def test_a_model_that_rewinds_to_its_mark(tmp_path: Path, wire: Wire) -> None:
     look = Reply((Say(("The wrong clock?",)), Use("l", "look", {"at": "clock"})), "calls")
     steps = [slash("mark TRY"), look, slash("clear TRY", text="The clock has stopped."), say("It is noon.")]
     told, left = go_on(tmp_path / "log.db", wire, *steps, tools={"look": lambda _: "a stopped clock"})
@@ -544,7 +544,7 @@ def test_a_model_that_clears_after_parallel_tools(tmp_path: Path, wire: Wire) ->
 
 
 @every_wire
-def test_a_model_that_goes_back_to_one_mark_twice(tmp_path: Path, wire: Wire) -> None:
+def test_a_model_that_rewinds_to_one_mark_twice(tmp_path: Path, wire: Wire) -> None:
     first, second = (slash("clear TRY", text=f"Attempt {n} failed.") for n in (1, 2))
     told, left = go_on(tmp_path / "log.db", wire, slash("mark TRY"), first, second, say("It is noon."))
     assert "2 times in this turn" not in told[2]
@@ -557,7 +557,7 @@ def test_a_model_that_goes_back_to_one_mark_twice(tmp_path: Path, wire: Wire) ->
 
 @every_wire
 @pytest.mark.parametrize("command", ["clear", "clear TRY", "mark TRY, clear TRY", "clear, mark TRY"])
-def test_a_model_that_repeats_itself_until_it_is_told(tmp_path: Path, wire: Wire, command: str) -> None:
+def test_a_model_that_repeats_itself_until_a_reminder(tmp_path: Path, wire: Wire, command: str) -> None:
     """It sees nothing of its attempts but what the notice says; that is enough to end the loop."""
 
     def played(body: Any) -> Answer:
@@ -728,7 +728,7 @@ def test_mail_that_comes_during_a_turn_is_told_after_it(tmp_path: Path, wire: Wi
 
 
 @two_wires
-def test_mail_that_is_read_in_the_turn_in_which_it_came_is_not_told(tmp_path: Path, wire: Wire) -> None:
+def test_mail_read_in_the_turn_of_its_arrival_is_not_announced(tmp_path: Path, wire: Wire) -> None:
     played = Mailing(wire)
 
     async def test(agents: Supervisor, parent: Agent, child: Agent) -> None:

@@ -187,7 +187,7 @@ def test_what_stayed_gives_way_where_the_budget_would_be_passed(start: Start) ->
     assert max(sizes) <= 8000
 
 
-def test_a_second_one_stands_for_the_first_as_well(start: Start) -> None:
+def test_a_second_summary_includes_the_first(start: Start) -> None:
     agent, server = start()
     first = agent.do("/summarize").event_id
     ask(agent, 4)
@@ -201,7 +201,7 @@ def test_a_second_one_stands_for_the_first_as_well(start: Start) -> None:
     assert "Question 1" in agent.request().bytes.decode()
 
 
-def test_what_is_said_meanwhile_stays_behind_it(start: Start) -> None:
+def test_messages_sent_meanwhile_stay_after_it(start: Start) -> None:
     agent, _ = start()
     before, compact = agent.standing().newest, agent.log.compact
 

@@ -104,7 +104,7 @@ def test_thinking_is_cleared_only_where_the_model_thinks() -> None:
         assert "context_management" not in json.dumps(agent.request("openai", "gpt-5").body)
 
 
-def test_edits_stand_in_front_of_the_one_for_a_compaction_that_the_api_made() -> None:
+def test_edits_precede_the_one_for_a_compaction_by_the_api() -> None:
     made = {"type": "compaction", "content": "They asked for x."}
     answer = {"content": [made, {"type": "text", "text": "Seven."}], "stop_reason": "end_turn"}
     with conversation(WIRE) as agent:

@@ -493,7 +493,7 @@ def test_a_conversation(wire: Wire, scenario: Talk) -> None:
 
 
 @pytest.mark.parametrize("wire", [w for w in ALL if w.provider.startswith("gemini")], ids=lambda wire: wire.provider)
-def test_the_signature_of_a_call_goes_back_with_it(wire: Wire) -> None:
+def test_the_signature_of_a_call_is_sent_back_with_it(wire: Wire) -> None:
     """Without it the model forgets why it called; nothing else of the answer carries one here."""
     answers = [calls(Use("c1", "look", {"at": "a"}, signature="Q0FMTEVE")), says("It is there.")]
     with conversation(wire, TOOLS) as agent, Loopback(wire, answers) as server:

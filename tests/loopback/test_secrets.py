@@ -175,7 +175,7 @@ def test_a_key_inside_another_one() -> None:
     assert secrets.hidden("abcdefghijklmnop abcdefghij") == "[LONG] [SHORT]"
 
 
-def test_a_short_text_is_no_key() -> None:
+def test_a_short_text_is_not_taken_for_a_key() -> None:
     assert Secrets({"A": "none"}).hidden("none of these") == "none of these"
 
 
@@ -379,7 +379,7 @@ def test_settings_from_outside_hold_a_key(place: Path, monkeypatch: pytest.Monke
         clean(log, place)
 
 
-def test_what_is_no_json_is_refused_as_without_keys(log: Log) -> None:
+def test_invalid_json_is_refused_as_it_is_without_keys(log: Log) -> None:
     endless: dict[str, Any] = {}
     endless["again"] = endless
     agent = log.agent("default")

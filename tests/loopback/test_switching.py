@@ -103,7 +103,7 @@ def test_any_order(names: list[str]) -> None:
     converse(names)
 
 
-def test_another_provider_goes_on_where_one_failed() -> None:
+def test_another_provider_continues_where_one_failed() -> None:
     """The text is there, and nothing of the calls that only the first one understands."""
     first, second = BY_NAME["anthropic"], BY_NAME["gemini"]
     begun, done = _answers(0)

@@ -220,7 +220,7 @@ def _shortly(block: dict[str, Any]) -> str:
     return str(block[names.get(block["type"], block["type"])])
 
 
-def test_kept_blocks_are_sent_unchanged_in_front_of_the_text() -> None:
+def test_kept_blocks_are_sent_unchanged_before_the_text() -> None:
     message = messages(user("A"), Calls("I look.", (used(),), (THOUGHT, HIDDEN)))[1]
     assert message["content"][:2] == [THOUGHT, HIDDEN]
     assert answer_of(Calls("I look.", (used(),), (THOUGHT, HIDDEN))) == ["c2ln", "ZGF0YQ==", "I look.", "look"]

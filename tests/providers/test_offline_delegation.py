@@ -188,7 +188,7 @@ def test_a_parent_delegates_one_task_per_answer() -> None:
     assert "You wrote 1 word: “thanks”" in talk.say("thanks")[0]
 
 
-def test_every_call_of_an_answer_has_an_id_of_its_own() -> None:
+def test_every_call_of_an_answer_has_its_own_id() -> None:
     talk = Talk(user("hello"), spoken("", [ToolCall("offline-4", "x", {})]), result(ToolCall("offline-4", "x", {}), ""))
     talk.say("Delegate: research OAuth2")
     assert [call.call_id for call in talk.calls] == ["offline-5", "offline-6"]

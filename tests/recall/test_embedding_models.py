@@ -33,7 +33,7 @@ def tiny(folder: Path) -> Embedder:
     return load(str(folder))
 
 
-def test_importing_takes_no_optional_package() -> None:
+def test_an_import_needs_no_optional_package() -> None:
     code = (
         "import sys, foldmark.recall.embeddings.model, foldmark.text.highlights\n"
         "print([name for name in ('numpy', 'tokenizers') if name in sys.modules])"

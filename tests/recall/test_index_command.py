@@ -188,7 +188,7 @@ def test_erased_messages_have_no_vectors(cli: Cli, path: str, say: Callable[...,
     assert embedded() == [{kept}, {kept}]
 
 
-def test_another_model_has_vectors_of_its_own(cli: Cli, filled: str, tmp_path: Path) -> None:
+def test_another_model_has_its_own_vectors(cli: Cli, filled: str, tmp_path: Path) -> None:
     folder = str(write_model(tmp_path / "tiny"))
     cli("index")
     code, _, err = cli("index", "--model", folder)

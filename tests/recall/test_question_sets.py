@@ -62,7 +62,7 @@ def test_all_fields_are_read() -> None:
     )
 
 
-def test_questions_may_stand_before_messages() -> None:
+def test_questions_may_precede_messages() -> None:
     asked = parsed(ASKED, SAID)
     assert places(asked) == [[0]]
 

@@ -96,7 +96,7 @@ def test_a_run_has_the_hits_of_long_turns(log: foldmark.Log) -> None:
     assert (len(only["hits"]), only["messages"], len(only["turns"]), only["title"]) == (20, 21, 1, "a long turn")
 
 
-def test_each_message_outside_of_turns_is_a_run_of_its_own(log: foldmark.Log) -> None:
+def test_each_message_outside_turns_is_a_separate_run(log: foldmark.Log) -> None:
     agent = log.agent("default")
     ids = [agent.append("system", "the schema"), agent.append("system", "more schema")]
     found = sorted(runs(agent), key=lambda run: run["first"])

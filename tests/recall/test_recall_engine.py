@@ -181,7 +181,7 @@ def test_a_message_with_a_time_answers_a_question_for_a_time(log: foldmark.Log, 
     assert found("Where did we see quartz?") == [other, tells], "of equals the newest"
 
 
-def test_common_words_add_no_candidates_beside_rare_ones(
+def test_common_words_add_no_candidates_to_those_of_rare_ones(
     log: foldmark.Log, found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The budget counts messages; what it leaves out still counts in the ranking."""
@@ -323,7 +323,7 @@ def test_among_many_memos_those_with_rare_words_are_found(tmp_path: Path) -> Non
         assert len(search_everything("quartz", 100, log=log)) == 100
 
 
-def test_memos_are_found_beside_messages(tmp_path: Path) -> None:
+def test_memos_are_found_along_with_messages(tmp_path: Path) -> None:
     with foldmark.open(str(tmp_path / "log.db"), settings={}) as log:
         agent = log.agent("default")
         agent.append("user", "Nothing of the kind, but quartz once")

@@ -55,7 +55,7 @@ def test_forgotten_messages_are_found_but_not_the_planning_conversation(talk: Ta
     assert "Back to the database schema." in found(talk)
 
 
-def test_recall_knows_each_way_in_which_planning_ends(talk: Talk) -> None:
+def test_recall_knows_every_way_that_planning_ends(talk: Talk) -> None:
     agent = talk.agent
     before = found(talk)
     for end in ("/cancel", "/clear BEFORE", "/clear"):

@@ -219,7 +219,7 @@ def test_any_text_can_be_indexed_found_and_shown(log: foldmark.Log, found: Found
     assert list(log.store.damage()) == []
 
 
-def test_a_message_of_one_word_many_times_takes_no_time(log: foldmark.Log) -> None:
+def test_a_message_that_repeats_one_word_is_ranked_quickly(log: foldmark.Log) -> None:
     """The snippet must not compare all places with all others."""
     log.agent("default").append("user", "aa bb " * 100_000)
     began = time.monotonic()

@@ -80,7 +80,7 @@ def blocks(request: Request) -> list[list[str]]:
     return [[b["type"] for b in m["content"]] for m in request.body["messages"] if m["role"] == "assistant"]
 
 
-def test_thinking_goes_back_while_its_turn_lasts_and_not_later(agent: Agent) -> None:
+def test_thinking_is_sent_back_while_its_turn_lasts_and_not_later(agent: Agent) -> None:
     call = ToolCall("c1", "slash", {"command": "mark", "args": "A"})
     model, _ = play(agent, "Go.", [Thought("Let"), Kept(THINKING), "Marking.", call], ["Done."])
     assert blocks(model.requests[1]) == [["thinking", "text", "tool_use"]]
@@ -108,7 +108,7 @@ def test_thinking_of_an_answer_that_broke_off_is_not_kept(agent: Agent) -> None:
     assert (said.content, said.interrupted, said.data) == ("I was", True, None)
 
 
-def test_a_signature_stands_with_its_call(agent: Agent) -> None:
+def test_a_signature_stays_with_its_call(agent: Agent) -> None:
     agent.do("/model gemini/gemini-3-pro")
     call = ToolCall("c1", "slash", {"command": "mark", "args": "A"}, "c2lnbmVk")
     model, _ = play(agent, "Go.", [call], ["Done."])

@@ -595,7 +595,7 @@ def test_done_from_a_model_that_called_nothing_is_contradicted(planned: Talk, to
     assert planned.ids[: len(ids)] == ids
 
 
-def test_a_preview_without_matches_is_no_offer(planned: Talk, told: Told) -> None:
+def test_a_preview_without_matches_makes_no_offer(planned: Talk, told: Told) -> None:
     ids = planned.ids
     planned.agent.do("/forget zebras")
     play(planned.agent, None, [FOUND], ["Nothing there."], shown=told.show)
@@ -668,7 +668,7 @@ def test_cancelled_in_the_turn_of_the_filter(planned: Talk, told: Told) -> None:
     assert planned.ids + planned.exchange("What now?", "Go on.") == planned.ids
 
 
-def test_the_progress_of_matching_is_told(tmp_path: Path) -> None:
+def test_matching_reports_its_progress(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     with Talk(tmp_path / "planned.db") as talk:
         talk.exchange("Which tables?", "Two tables.")

@@ -211,7 +211,7 @@ async def program_of_nothing(log: Log, played: Played) -> None:
         await agents.settled()
 
 
-def test_a_chat_takes_up_the_forks_of_its_own_conversation_only(log: Log) -> None:
+def test_a_chat_resumes_only_the_forks_of_its_own_conversation(log: Log) -> None:
     mine, other, played = log.agent("mine"), log.agent("other"), Played(lambda _, newest: "Done.")
     for agent in (mine, other):
         agent.append("user", "Hello")
@@ -329,7 +329,7 @@ def test_models_fork_so_deep_and_so_often(log: Log, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("tool", [object(), print, type("Wrong", (), {"spec": "x", "__call__": lambda *_: ""})()])
-def test_an_object_that_is_no_tool_is_not_added(log: Log, tool: Any) -> None:
+def test_an_object_that_is_not_a_tool_is_not_added(log: Log, tool: Any) -> None:
     with pytest.raises(foldmark.CommandError, match="a tool must have a `spec` and be callable"):
         log.add_tool(tool)
     log.add_tool(Add())

@@ -187,7 +187,7 @@ def test_messages_with_all_words_come_first(home: Home) -> None:
     assert [hit.source for hit in hits] == ["claude", "claude", "conversation"]
 
 
-def test_hits_whose_file_has_gone_are_left_out(home: Home) -> None:
+def test_hits_in_deleted_files_are_left_out(home: Home) -> None:
     some_sessions(home)
     (home.archive / "claude/-home-me-app/aa11.jsonl").unlink()
     assert found(home, "schema") == [("bb22", 1)]

@@ -91,7 +91,7 @@ def test_a_session_opens_by_its_id_and_is_found_again(talk: Talk, work: Path) ->
         assert shown(log.agent(NAME)) == ["ask a", "tell a"], "what a person has dropped stays out"
 
 
-def test_what_is_new_comes_in_while_the_chat_is_open(talk: Talk, session: Path, work: Path) -> None:
+def test_new_messages_are_imported_while_the_chat_is_open(talk: Talk, session: Path, work: Path) -> None:
     talk("--session", str(session), lines="/undo\n")
     with session.open("ab") as file:
         file.write(jsonl(*turn("c", "b2", work)))

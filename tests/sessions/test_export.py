@@ -165,7 +165,7 @@ def test_every_call_has_its_result_and_the_other_way_round(agent: foldmark.Agent
     assert [why for _, why in found.left_out] == ["the call that it answers is not in the request"]
 
 
-def test_results_stand_in_front_of_the_next_answers_calls(session: Any) -> None:
+def test_results_precede_the_calls_of_the_next_answer(session: Any) -> None:
     """Claude Code looks for results directly behind the answer that made the calls."""
     imported = session(
         user("a"),
@@ -287,7 +287,7 @@ def test_summaries(agent: foldmark.Agent) -> None:
     check_chain(read)
 
 
-def test_a_compaction_comes_back_as_what_is_in_force(session: Any, load: Any, tmp_path: Path) -> None:
+def test_a_compaction_is_read_as_the_history_in_force(session: Any, load: Any, tmp_path: Path) -> None:
     imported = session(
         user("a", "u1"), assistant("b", "a1", "u1"), user("S", "s1", "a1", isCompactSummary=True), user("c", "u2", "s1")
     )

@@ -181,7 +181,7 @@ def test_of_duplicate_keys_the_last_counts(session: Any) -> None:
 # -- values ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_an_object_or_has_no_type_is_counted_and_kept(session: Any) -> None:
+def test_lines_without_an_object_or_a_type_are_counted_and_kept(session: Any) -> None:
     values = [42, [1], "text", None, True, {"silly": "this"}, {"type": None}, {"type": 5}, {"type": {}}, {}]
     imported = session(HELLO, *values)
     assert imported.report.records == {"(no type)": 5, "(not an object)": 5, "user": 1}
@@ -322,7 +322,7 @@ def test_very_long_chains_and_many_branches(session: Any) -> None:
     ],
     ids=range(9),
 )
-def test_a_file_that_is_no_session(content: Any, why: Any, log: foldmark.Log, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_session(content: Any, why: Any, log: foldmark.Log, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(content)
     with pytest.raises(SessionFileError, match="is not a session of Claude Code or Codex: ") as caught:

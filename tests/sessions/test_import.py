@@ -165,7 +165,7 @@ def test_any_other_attachment_is_kept_as_data(session: Any, attached: Any) -> No
     assert [record["type"] for record in imported.kept] == ["attachment"]
 
 
-def test_an_error_of_the_api_is_no_answer(session: Any) -> None:
+def test_an_api_error_is_not_an_answer(session: Any) -> None:
     imported = session(
         user("go", "u1"),
         assistant([call("c1")], "a1", "u1", "m1"),
@@ -249,7 +249,7 @@ def test_images_go_along_with_the_text_of_their_record(session: Any) -> None:
     assert (alone.content, alone.data) == ("", {"blocks": [image]})
 
 
-def test_other_blocks_of_a_result_are_kept_beside_its_text(session: Any) -> None:
+def test_other_blocks_of_a_result_are_kept_with_its_text(session: Any) -> None:
     reference = {"type": "tool_reference", "tool_name": "X"}
     imported = session(
         assistant([call("a"), call("b"), call("c")]),
@@ -292,7 +292,7 @@ def test_records_that_are_no_messages_are_kept_whole(record: Any, session: Any) 
     assert imported.report.kept == 1
 
 
-def test_usable_blocks_beside_a_broken_one_are_imported(session: Any) -> None:
+def test_usable_blocks_next_to_a_broken_one_are_imported(session: Any) -> None:
     record = assistant([7, {"type": "text", "text": "still here"}, call(None), call("c1")])
     imported = session(user("hello"), record)
     assert imported.said == [("user", "hello"), ("assistant", "still here"), ("tool_call", "{}")]
@@ -322,7 +322,7 @@ def test_one_usage_event_for_each_api_message_after_its_last_record(session: Any
 # -- time -----------------------------------------------------------------------------------------------------
 
 
-def test_times_are_kept_even_backwards_and_the_previous_one_stands_in(session: Any) -> None:
+def test_times_are_kept_even_if_they_go_backwards_and_a_missing_one_repeats_the_last(session: Any) -> None:
     times = [
         None,
         "2025-10-01T10:00:05.5Z",
@@ -370,7 +370,7 @@ def test_a_call_that_never_gets_its_result_does_not_hold_the_turn_open(session: 
     assert [event.interrupted for event in imported.of("turn_ended")] == [True, True]
 
 
-def test_text_beside_results_joins_the_turn(session: Any) -> None:
+def test_text_next_to_results_joins_the_turn(session: Any) -> None:
     text = {"type": "text", "text": "by the way"}
     imported = session(user("a"), assistant([call("c1")]), user([result("c1"), text]), assistant("b"))
     assert imported.turns == [["a", "c1", "c1", "by the way", "b"]]

@@ -131,7 +131,7 @@ def test_a_boundary_continues_what_it_names(session: Any) -> None:
     assert imported.shown == [*SHOWN, "e"]
 
 
-def test_a_result_after_a_compaction_goes_with_its_call(session: Any) -> None:
+def test_a_result_after_a_compaction_leaves_with_its_call(session: Any) -> None:
     """The result is written after the compaction and leaves the context with its call."""
     imported = session(
         user("a", "u1"),

@@ -52,7 +52,7 @@ def sessions(home: Home) -> None:
     put(home.session(B, user("Colours", "v0"), user("A zebra of colours", "v1", cwd="/home/me/paint")), home.archive)
 
 
-def test_archived_sessions_are_found_beside_messages(home: Home, agent: foldmark.Agent) -> None:
+def test_archived_sessions_are_found_along_with_messages(home: Home, agent: foldmark.Agent) -> None:
     sessions(home)
     agent.append("user", "A zebra crossing")
     agent.end_turn()

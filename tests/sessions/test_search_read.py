@@ -161,7 +161,7 @@ def test_neighbours_as_json(program: Program) -> None:
     assert "context" not in hit
 
 
-def test_a_file_that_has_gone_has_no_neighbours(program: Program, tmp_path: Path) -> None:
+def test_a_deleted_file_has_no_neighbours(program: Program, tmp_path: Path) -> None:
     with foldmark.open(tmp_path / "home/log.db") as log:
         log.agent("diary").do("/memo add the okapi")
     assert "okapi" in program("okapi", "-C", "2")[1]

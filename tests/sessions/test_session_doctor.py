@@ -302,7 +302,7 @@ def test_times_and_models_are_those_of_the_record_before(write: Callable[..., Pa
     assert after[8]["message"]["model"] == "claude-y"
 
 
-def test_a_result_goes_behind_its_call(write: Callable[..., Path]) -> None:
+def test_a_result_is_moved_after_its_call(write: Callable[..., Path]) -> None:
     new = repaired(write(*damaged("a result before its call")))
     assert new is not None
     parents = {each["uuid"]: each["parentUuid"] for each in lines(new.session.path)}
@@ -310,7 +310,7 @@ def test_a_result_goes_behind_its_call(write: Callable[..., Path]) -> None:
     assert [*parents][-3:] == ["v2", "v1", "v3"]
 
 
-def test_another_branch_is_no_damage(write: Callable[..., Path]) -> None:
+def test_another_branch_is_not_damage(write: Callable[..., Path]) -> None:
     """Records of an abandoned branch are neither sent nor repaired."""
     records = talk()
     branch = [
@@ -543,7 +543,7 @@ def test_the_command(
     assert not [each for each in data["findings"] if each["weight"] != "note"]
 
 
-def test_a_repaired_session_beside_the_old_one_is_resumed_by_its_id(
+def test_a_repaired_session_next_to_the_old_one_is_resumed_by_its_id(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))

@@ -288,7 +288,7 @@ def test_what_its_program_removes_stays(home: Home) -> None:
     assert home.index()["words of nothing"] == [(0,)]
 
 
-def test_a_rewritten_session_is_indexed_beside_the_first(home: Home) -> None:
+def test_a_rewritten_session_is_indexed_along_with_the_first(home: Home) -> None:
     path = home.session("a", user("first", "u1"))
     home.sync()
     path.write_bytes(jsonl(user("second", "u2")))

@@ -333,7 +333,7 @@ class TestDisplayCopies:
         assert image["text"].startswith("image/gif image\n")
         assert done.payload(6)["item"]["changes"] == {"a": {"content": LONG}}
 
-    def test_the_name_of_the_call_goes_before_that_of_the_record(self, rollout: Any) -> None:
+    def test_the_calls_name_takes_precedence_over_the_records(self, rollout: Any) -> None:
         assert rollout(call("c1", "shell"), *self.copies()[:1], tools=("exec_command",)).changed() == [0]
 
     def test_copies_are_kept_on_request(self, rollout: Any) -> None:
@@ -601,7 +601,7 @@ class TestForks:
         with pytest.raises(SessionFileError, match=self.PARENT):
             Trimmed(last)
 
-    def test_without_a_line_of_its_own_it_is_refused(self, tmp_path: Path) -> None:
+    def test_a_fork_without_its_own_lines_is_refused(self, tmp_path: Path) -> None:
         _, _, last = self.fork(tmp_path)
         last.write_bytes(last.read_bytes().split(b"\n")[0])
         with pytest.raises(SessionFileError, match="resume it"):
@@ -622,7 +622,7 @@ class TestForks:
         with pytest.raises(SessionFileError, match="changed"):
             Trimmed(last)
 
-    def test_a_parent_of_which_other_lines_are_there_now(self, tmp_path: Path) -> None:
+    def test_a_parent_whose_lines_were_replaced(self, tmp_path: Path) -> None:
         parent, middle, _ = self.fork(tmp_path)
         base = json.loads(middle.read_bytes().split(b"\n")[0])["payload"]["history_base"]
         line = jsonl({"ordinal": 9, **said("late")})
@@ -657,7 +657,7 @@ class TestForks:
 
 
 class TestNewFile:
-    def test_a_trimmed_rollout_is_written_beside_the_original(self, tmp_path: Path) -> None:
+    def test_a_trimmed_rollout_is_written_next_to_the_original(self, tmp_path: Path) -> None:
         path = tmp_path / "2026" / name()
         path.parent.mkdir()
         path.write_bytes(jsonl(meta(), call("c1"), output("c1", LONG), tokens(250_000)))
@@ -685,7 +685,7 @@ class TestNewFile:
 @pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
 class TestRealRollouts:
-    def test_only_what_is_meant_changes(self, path: Path) -> None:
+    def test_only_the_intended_parts_change(self, path: Path) -> None:
         done = Trimmed(path)
         cut = 0
         for index in done.changed():

@@ -77,7 +77,7 @@ def test_no_cut_divides_a_character(joined: str, length: int, ascii: bool) -> No
         assert after(text, ensure_ascii=ascii) == f"{'x' * (500 - inside)}\n{pointer(500 - inside, len(text))}"
 
 
-def test_a_lone_surrogate_is_no_reason_to_leave_a_result() -> None:
+def test_a_result_with_a_lone_surrogate_is_trimmed_too() -> None:
     text = "\ud800" + "x" * 1000 + "\udc00"
     assert after(text) == f"{text[:500]}\n{pointer(500, 1002)}"
 

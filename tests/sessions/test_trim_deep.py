@@ -53,7 +53,7 @@ class TestPlan:
     def test_a_call_that_failed_makes_nothing_stale(self) -> None:
         assert self.of(self.made("1", "Read", "/a"), self.made("2", "Edit", "/a", failed=True)) == ({}, {})
 
-    def test_a_part_of_a_file_stands_for_that_part_alone(self) -> None:
+    def test_a_partial_read_covers_only_that_part(self) -> None:
         one, two = self.made("1", "Read", "/a", part="1-9"), self.made("2", "Read", "/a", part="5-20")
         whole = self.made("3", "Read", "/a")
         assert self.of(one, two) == ({}, {})
@@ -405,7 +405,7 @@ class TestReal:
         assert new.sent == old.sent
         assert new.wrong == old.wrong
 
-    def test_the_further_steps_are_what_deep_takes_beyond_the_default(self, source: Path, tmp_path: Path) -> None:
+    def test_further_steps_are_those_that_deep_adds_to_the_default(self, source: Path, tmp_path: Path) -> None:
         path = tmp_path / source.name
         path.write_bytes(source.read_bytes())
         session = session_path(path)

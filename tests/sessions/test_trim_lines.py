@@ -322,7 +322,7 @@ def test_records_before_a_compaction_or_on_a_side_branch_do_not_count(run: Run) 
         assert done(run).in_context == found.in_context
 
 
-def test_metadata_stands_in_the_first_record(run: Run) -> None:
+def test_metadata_is_in_the_first_record(run: Run) -> None:
     content = b"\n[]\n{torn\n" + b" { } \n" + exchange()
     new = run(content)
     compare(content, new, ID)
@@ -338,7 +338,7 @@ def test_metadata_stands_in_the_first_record(run: Run) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"text\n", b"[]\nnull\n", b"{torn\n"])
-def test_a_file_without_a_record_is_no_session(run: Run, tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_record_is_not_a_session(run: Run, tmp_path: Path, content: bytes) -> None:
     with pytest.raises(TrimError, match="is no session: no line of it is a JSON object"):
         run(content)
     assert len(list((tmp_path / "projects" / "-work").iterdir())) == 1

@@ -352,7 +352,7 @@ def test_a_wrong_setting_ends_a_program_in_one_line(place: Place) -> None:
     assert not (place.deep / "log.db").exists()
 
 
-def test_a_deleted_working_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_working_folder_causes_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

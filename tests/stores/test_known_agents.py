@@ -231,7 +231,7 @@ def take(agent: foldmark.Agent, step: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_cached_heads_equal_the_database_beside_another_program(tmp_path: Path, seed: int) -> None:
+def test_cached_heads_equal_the_database_while_another_program_writes(tmp_path: Path, seed: int) -> None:
     def heads(store: Store) -> list[Head]:
         with store.read() as moment:
             return [moment.head(each.id) for each in moment.agents()]

@@ -534,7 +534,7 @@ def test_no_query_reads_all_events(empty: apsw.Connection, name: str) -> None:
     assert not [step for step in plan if "TEMP B-TREE" in step]
 
 
-def test_no_file_is_left_beside_a_closed_database(tmp_path: Path) -> None:
+def test_no_file_is_left_next_to_a_closed_database(tmp_path: Path) -> None:
     conversation(tmp_path / "log.db", "one")
     assert [each.name for each in tmp_path.iterdir()] == ["log.db"]
 

@@ -54,7 +54,7 @@ def test_no_foreign_key_ties_rows_of_different_nodes(db: psycopg.Connection) -> 
     assert found == []
 
 
-def test_no_sequence_takes_part_in_an_append(db: psycopg.Connection) -> None:
+def test_an_append_uses_no_sequence(db: psycopg.Connection) -> None:
     """Each node would have its own sequence."""
     found = db.execute(
         "SELECT c.relname FROM pg_class s JOIN pg_depend d ON d.objid = s.oid JOIN pg_class c ON c.oid = d.refobjid "

@@ -61,7 +61,7 @@ def test_hits_are_those_of_recall_with_their_places(log: Log) -> None:
     assert find(agent, "suite --visible").hits[0].about == "2026-03-02 09:00 · user · message 12 · in the context"
 
 
-def test_a_word_that_is_not_complete_stands_for_its_beginning(log: Log) -> None:
+def test_the_last_word_may_be_incomplete(log: Log) -> None:
     agent = two_conversations(log)
     assert not agent.do("/recall plug").data["runs"]
     assert find(agent, "plug").hits[0].result.snippet == "Try a plugin system for exporters."
@@ -129,7 +129,7 @@ def test_the_screen_of_the_search(log: Log) -> None:
     asyncio.run(look())
 
 
-def test_enter_goes_to_the_place_in_the_transcript(log: Log) -> None:
+def test_enter_jumps_to_the_place_in_the_transcript(log: Log) -> None:
     async def go() -> None:
         async with driven(two_conversations(log), size=(80, 24)) as chat:
             await search(chat, "plugin system exporters --role user")
@@ -232,7 +232,7 @@ def test_a_message_of_another_agent_is_read_with_its_neighbours(log: Log) -> Non
     assert [line.asked for line in lines if isinstance(line, PassageMessage)] == [False, True]
 
 
-def test_a_key_brings_in_what_a_session_has_grown_by(tmp_path: Path) -> None:
+def test_a_key_imports_the_new_messages_of_a_session(tmp_path: Path) -> None:
     def said(name: str, parent: str | None) -> bytes:
         message = {"role": "user", "content": f"ask {name}"}
         record = {"type": "user", "uuid": name, "parentUuid": parent, "message": message}

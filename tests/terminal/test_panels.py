@@ -181,7 +181,7 @@ def test_the_state_shows_the_price_of_a_rewind_before_it_is_made(log: Log) -> No
     asyncio.run(rewind())
 
 
-def test_the_state_beside_the_chat(log: Log) -> None:
+def test_the_state_panel_next_to_the_chat(log: Log) -> None:
     agent, _, _ = family_of(log)
 
     async def look() -> None:

@@ -84,7 +84,7 @@ def closed(chat: Driven) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("mode", ["forget", "remember"])
-def test_what_is_shown_is_what_happens(tmp_path: Path, mode: str) -> None:
+def test_the_shown_effects_are_what_happens(tmp_path: Path, mode: str) -> None:
     """For every choice of the ranges."""
     for unticked in [each for size in range(3) for each in combinations((1, 2, 3), size)]:
         with foldmark.open(":memory:") as log:
@@ -302,7 +302,7 @@ class Matching(ScriptedProvider):
             yield "That is it."
 
 
-def test_a_line_typed_before_the_offer_was_shown_is_no_answer_to_it(agent: Agent) -> None:
+def test_a_line_typed_before_an_offer_is_shown_does_not_answer_it(agent: Agent) -> None:
     agent.do("/model openai/gpt-5")
     asked, go_on = Signal(), Signal()
 

@@ -121,7 +121,7 @@ def test_pages_join_without_a_gap_in_both_directions(log: Log) -> None:
     assert calls == [0, 0]
 
 
-def test_the_edge_stands_where_the_window_begins(log: Log) -> None:
+def test_the_edge_is_shown_where_the_window_begins(log: Log) -> None:
     agent = log.agent("notes")
     ids = talk(agent, 10)
     agent.do("/config set context_size=4")

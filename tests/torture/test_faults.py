@@ -29,5 +29,5 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
     found(read_only(tmp_path, "sample"))
 
 
-def test_a_clock_that_goes_back(fresh: Callable[[], str]) -> None:
+def test_a_clock_that_is_set_back(fresh: Callable[[], str]) -> None:
     found(clock_back(fresh(), 3, "sample"))

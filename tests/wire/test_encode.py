@@ -184,7 +184,9 @@ def test_the_layers_are_sent_once(provider: str, data: st.DataObject) -> None:
 
 @providers
 @given(data=st.data())
-def test_every_result_is_sent_whole_or_with_the_hint_or_named(provider: str, data: st.DataObject) -> None:
+def test_every_result_is_sent_whole_or_with_the_hint_or_is_listed_as_left_out(
+    provider: str, data: st.DataObject
+) -> None:
     each = data.draw(wanted(provider))
     made, sent = each.prompt(provider), strings(each.body(provider))
     parts = {part.event: part for part in made.parts}
@@ -206,7 +208,7 @@ EXCHANGE = [
 ]
 
 
-def test_a_body_has_anthropics_form() -> None:
+def test_the_form_of_an_anthropic_body() -> None:
     assert body(EXCHANGE, "anthropic", [READ], system="Be kind.") == {
         "model": "claude-sonnet-4-6",
         "max_tokens": 8192,
@@ -235,7 +237,7 @@ def test_a_body_has_anthropics_form() -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "offline"])
-def test_a_body_has_openais_form(provider: str) -> None:
+def test_the_form_of_an_openai_body(provider: str) -> None:
     assert body(EXCHANGE, provider, [READ], system="Be kind.") == {
         "model": USUAL[provider],
         "tools": [
@@ -293,7 +295,7 @@ GEMINI = {
 }
 
 
-def test_a_body_has_geminis_form_and_its_wrapping() -> None:
+def test_the_form_of_a_gemini_body_and_its_wrapping() -> None:
     assert body(EXCHANGE, "gemini", [READ], "gemini-2.5-pro", "Be kind.") == GEMINI
     wrapped = body(EXCHANGE, "gemini_gca", [READ], "gemini-2.5-pro", "Be kind.")
     assert wrapped == {"model": "gemini-2.5-pro", "request": GEMINI}
@@ -328,7 +330,7 @@ def test_tools_are_sent_without_fields_that_a_provider_refuses() -> None:
 
 
 @providers
-def test_neighbours_of_one_role_are_merged_only_if_roles_must_alternate(provider: str) -> None:
+def test_adjacent_messages_of_one_role_are_merged_only_if_roles_must_alternate(provider: str) -> None:
     events = [message(1, "user", "One."), message(2, "user", "Two."), message(3, "assistant", "Three.")]
     sent = body(events, provider)
     entries = entries_of(sent)
@@ -338,14 +340,14 @@ def test_neighbours_of_one_role_are_merged_only_if_roles_must_alternate(provider
 
 
 @providers
-def test_an_empty_context_is_one_message(provider: str) -> None:
+def test_an_empty_context_is_sent_as_one_message(provider: str) -> None:
     sent = body([], provider)
     assert violations(provider, USUAL[provider], sent) == []
     assert EMPTY in strings(sent)
 
 
 @providers
-def test_a_context_that_does_not_begin_with_a_user_says_so(provider: str) -> None:
+def test_a_context_that_does_not_begin_with_a_user_message_says_so(provider: str) -> None:
     for first in (message(1, "assistant", "Hello."), call(1)):
         sent = body([first], provider)
         assert violations(provider, USUAL[provider], sent) == []
@@ -420,19 +422,19 @@ def test_images_of_results_are_sent(provider: str, text: str, failed: bool) -> N
 
 
 @providers
-def test_white_space_beside_blocks_is_not_sent(provider: str) -> None:
+def test_whitespace_beside_blocks_is_not_sent(provider: str) -> None:
     family = {"gemini_gca": "gemini"}.get(dialect_of(provider).recorded, dialect_of(provider).recorded)
     for block in KEPT[family]:
         assert with_block(provider, " ", block) == [[], []]
 
 
 @providers
-def test_white_space_beside_images_is_not_sent(provider: str) -> None:
+def test_whitespace_beside_images_is_not_sent(provider: str) -> None:
     sent = body([message(1, "user", " ", blocks=[image()])], provider)
     assert violations(provider, USUAL[provider], sent) == []
 
 
-def test_reasoning_is_not_sent_to_models_that_do_not_reason() -> None:
+def test_reasoning_is_sent_only_to_models_that_reason() -> None:
     """ "Reasoning input items can only be provided to a reasoning or computer use model." """
     said = message(2, "assistant", "I look.", dialect="openai", blocks=[REASONING])
     for model, seen in (("gpt-5", True), ("gpt-4o", False)):

@@ -104,7 +104,7 @@ def test_the_window_begins_where_the_formula_says(agent: Agent, provider: str) -
     assert 3 <= len(starts) <= 20
 
 
-def test_the_edge_says_why_in_words(agent: Agent) -> None:
+def test_the_edge_explains_itself_in_words(agent: Agent) -> None:
     turns = talk(agent, 3)
     free = made(agent)
     assert (free.manifest.edge.first, free.manifest.edge.why, free.manifest.edge.reason) == (turns[0], None, "")
@@ -178,7 +178,7 @@ def test_the_maximum_number_of_turns_still_applies(agent: Agent) -> None:
     assert made(agent, context_size=30).manifest.edge.why == "budget"
 
 
-def test_steps_leave_until_the_request_fits(agent: Agent) -> None:
+def test_steps_leave_the_window_until_the_request_fits(agent: Agent) -> None:
     """A calibration shows that the model counts more tokens than the weights."""
     turns = talk(agent, 200)
     plain = made(agent, budget=40_000)
@@ -202,7 +202,7 @@ def test_steps_leave_until_the_request_fits(agent: Agent) -> None:
     assert in_window(made(agent, budget=40_000, calibration=calibration)) == in_window(plain)
 
 
-def test_pins_come_first_and_reduce_the_room_in_steps(agent: Agent) -> None:
+def test_pins_come_first_and_narrow_the_window(agent: Agent) -> None:
     turns = talk(agent, 60)
     plain = made(agent)
     for turn in turns[:12]:
@@ -218,7 +218,7 @@ def test_pins_come_first_and_reduce_the_room_in_steps(agent: Agent) -> None:
     assert turns.index(in_window(plain)[0]) <= turns.index(in_window(request)[0]) < turns.index(in_window(more)[0])
 
 
-def test_the_models_limit_brings_a_grown_turn_to_low_water(agent: Agent) -> None:
+def test_a_turn_that_outgrows_the_models_limit_is_cut_to_low_water(agent: Agent) -> None:
     turns = talk(agent, 200)
     turns.append(agent.append("user", "Work."))
     agent.append("assistant", "w" * 16_000)
@@ -303,7 +303,7 @@ def test_steps_equal_brute_force(sizes: list[int], step: int, room: int, turns: 
     assert max(asked, default=0) <= cut.units + 1 or fitting < len(sizes)
 
 
-def test_a_window_reads_one_unit_more_than_fits() -> None:
+def test_a_window_reads_one_more_unit_than_fits() -> None:
     source = (message(id, "user", turn=id) for id in range(5000, 0, -1))
     steps = Steps(100, 1000, 5000 * 10)
     cut = in_steps(Units(source), 0, steps, lambda count: 50_000 - 10 * count, lambda count: True)
@@ -312,7 +312,7 @@ def test_a_window_reads_one_unit_more_than_fits() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 900)), min_size=1, max_size=40), st.integers(300, 6000))
-def test_steps_that_the_next_one_would_undo_are_skipped(sizes: list[tuple[bool, int]], most: int) -> None:
+def test_a_step_that_the_next_one_would_undo_is_skipped(sizes: list[tuple[bool, int]], most: int) -> None:
     """The request is the same as if each had been made, with fewer passes over the whole turn."""
     events: list[Event] = []
     for opens, size in sizes:

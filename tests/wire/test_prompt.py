@@ -46,7 +46,7 @@ def system_of(request: Request) -> str | None:
     return first["content"] if first["role"] == "system" else None
 
 
-def test_the_layers_are_in_order_and_each_is_named(agent: Agent) -> None:
+def test_the_layers_are_in_order_and_each_is_listed(agent: Agent) -> None:
     agent.append("system", "Imported rule.")
     agent.append("user", "Hello.")
     agent.append("assistant", "Hi.")
@@ -133,7 +133,7 @@ def test_the_state_leaves_with_the_context_and_the_scratchpad_does_not(agent: Ag
     assert system_of(made(agent)) == "### SCRATCHPAD\nnotes"
 
 
-def test_a_scratchpad_that_was_handed_down_has_no_event_of_this_agent(agent: Agent) -> None:
+def test_an_inherited_scratchpad_has_no_event_of_this_agent(agent: Agent) -> None:
     agent.append("user", "Hello.")
     agent.record("scratchpad", "notes")
     child = agent.log.agent(agent.do("/fork").data["child"])
@@ -151,7 +151,7 @@ def test_system_messages_that_left_the_context_are_not_sent(agent: Agent) -> Non
     assert system_of(made(agent)) is None
 
 
-def test_layers_without_text_are_not_sent_and_blank_system_messages_are_named() -> None:
+def test_layers_without_text_are_not_sent_and_blank_system_messages_are_listed() -> None:
     blank = message(3, "system", " \n", None)
     found = layers(Config(system=" "), [blank], guidelines=None, state=message(4, "state", ""), scratchpad=" ")
     prompt = assemble(found, view([], CHAT, Config()))
@@ -170,7 +170,7 @@ def test_layers_without_text_are_not_sent_and_blank_system_messages_are_named() 
         ("summary user", [OMITTED, "summary", "user"]),
     ],
 )
-def test_the_first_message_is_a_users_and_so_is_the_last(kinds: str, steps: list[str]) -> None:
+def test_the_first_and_the_last_message_are_user_messages(kinds: str, steps: list[str]) -> None:
     events = [message(id, kind, kind) for id, kind in enumerate(kinds.split(), start=1)]
     prompt = assemble([], view(events, CHAT, Config()))
     assert [step.text for step in prompt.steps] == steps
@@ -290,7 +290,7 @@ def test_anchors_do_not_stand_between_calls_and_their_results(agent: Agent) -> N
         assert OMITTED not in str(body)
 
 
-def test_bytes_are_the_body_and_tokens_their_estimate(agent: Agent) -> None:
+def test_bytes_are_the_encoded_body_and_tokens_its_estimate(agent: Agent) -> None:
     agent.append("user", "Hällo.")
     for provider in BUILT_IN:
         request = made(agent, provider=provider)
@@ -320,7 +320,7 @@ def test_the_same_log_gives_the_same_bytes(agent: Agent) -> None:
     assert made(agent, tools=[READ]) == made(agent, tools=[READ])
 
 
-def test_of_two_tools_with_one_name_the_first_is_sent(agent: Agent) -> None:
+def test_the_first_of_two_tools_with_the_same_name_is_sent(agent: Agent) -> None:
     tools = [READ, ToolSpec("other", "", READ.parameters), ToolSpec("read_file", "Another.", READ.parameters)]
     sent = made(agent, tools=tools).body["tools"]
     assert [tool["function"].get("description") for tool in sent] == ["Reads a file.", None]

@@ -45,7 +45,7 @@ def test_a_bad_body_has_exactly_the_violations_it_was_made_for(bad: Bad) -> None
 
 
 @pytest.mark.parametrize("model", ["gemini-3-pro-preview", "models/gemini-3.8-flash", "gemini-4-argon"])
-def test_gemini_3_wants_the_signature_of_the_first_call_of_each_step(model: str) -> None:
+def test_gemini_3_requires_the_signature_of_the_first_call_of_each_step(model: str) -> None:
     # The question alone is the newest user content, so the calls belong to the current turn.
     body = copy.deepcopy(GOOD["gemini"]["calls"])
     del body["contents"][2]["parts"][2]
@@ -57,7 +57,7 @@ def test_gemini_3_wants_the_signature_of_the_first_call_of_each_step(model: str)
     assert gemini(body, model="gemini-2.5-pro") == gemini(body) == []
 
 
-def test_gemini_3_asks_for_no_signature_of_an_earlier_turn() -> None:
+def test_gemini_3_requires_no_signature_of_an_earlier_turn() -> None:
     body = copy.deepcopy(GOOD["gemini"]["calls"])
     del body["contents"][1]["parts"][1]["thoughtSignature"]
     assert gemini(body, model="gemini-3-pro-preview") == []

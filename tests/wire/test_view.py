@@ -77,7 +77,7 @@ def test_text_crosses_dialects(kind: str) -> None:
     assert shown(message(1, kind, dialect="anthropic"), dialect="openai").left_out == ()
 
 
-def test_a_result_of_another_dialect_is_named_as_such() -> None:
+def test_a_result_of_another_dialect_is_listed_as_such() -> None:
     made = shown(message(1, "user"), call(2, dialect="openai"), result(3, 2, dialect="anthropic"))
     assert calls_of(made) == [[("c1", HIDDEN_RESULT)]]
     assert left(made) == {3: "isolation"}
@@ -89,7 +89,7 @@ def test_a_result_of_a_hidden_call_is_left_out() -> None:
     assert (made.steps, left(made)) == ((), {2: "isolation", 3: "pairing"})
 
 
-def test_a_tool_message_is_sent_as_a_users_text() -> None:
+def test_a_tool_message_is_sent_as_user_text() -> None:
     made = shown(message(1, "tool", "note"))
     assert made.steps == (ViewMessage("user", TOOL_MESSAGE + "note"),)
     assert (made.parts[0].kind, made.parts[0].event) == ("tool", 1)
@@ -106,7 +106,7 @@ def test_messages_without_text_are_left_out(kind: str, blank: str) -> None:
 # Pairing
 
 
-def test_calls_that_stand_together_are_sent_with_the_text_before_them() -> None:
+def test_adjacent_calls_are_sent_with_the_text_before_them() -> None:
     made = shown(message(1, "assistant", "I look."), call(2), call(3, "c2"), result(4, 3, "B"), result(5, 2, "A"))
     (step,) = made.steps
     assert isinstance(step, Calls)
@@ -114,7 +114,7 @@ def test_calls_that_stand_together_are_sent_with_the_text_before_them() -> None:
     assert [part.event for part in made.parts] == [1, 2, 3, 5, 4]
 
 
-def test_one_call_after_the_other_stays_two_exchanges() -> None:
+def test_consecutive_calls_stay_two_exchanges() -> None:
     made = shown(call(2), result(3, 2, "A"), call(4, "c2"), result(5, 4, "B"))
     assert calls_of(made) == [[("c1", "A")], [("c2", "B")]]
 
@@ -137,7 +137,7 @@ def test_a_late_result_is_moved_to_its_call() -> None:
     assert made.left_out == ()
 
 
-def test_a_call_without_result_gets_a_synthetic_one_that_says_so() -> None:
+def test_a_call_without_a_result_gets_a_synthetic_one_that_says_so() -> None:
     made = shown(call(1), message(2, "user", "Well?", 2))
     (step, _) = made.steps
     assert isinstance(step, Calls)
@@ -148,7 +148,7 @@ def test_a_call_without_result_gets_a_synthetic_one_that_says_so() -> None:
     ]
 
 
-def test_results_without_call_and_second_results_are_left_out() -> None:
+def test_results_without_a_call_and_second_results_are_left_out() -> None:
     made = shown(call(1), result(2, 1, "first"), result(3, 1, "second"), result(4, None), result(5, 99))
     assert calls_of(made) == [[("c1", "first")]]
     assert left(made) == dict.fromkeys((3, 4, 5), "pairing")
@@ -171,7 +171,7 @@ def test_an_empty_result_is_sent_as_no_output() -> None:
     assert "empty" in made.parts[-1].detail
 
 
-def test_the_same_call_id_twice_is_renamed_for_call_and_result_alike() -> None:
+def test_a_repeated_call_id_is_renamed_in_the_call_and_its_result() -> None:
     made = shown(call(1), result(2, 1, "A"), call(3), result(4, 3, "B"), call(5), result(6, 5, "C"))
     ((first, _),), ((second, _),), ((third, _),) = calls_of(made)
     assert first == "c1"
@@ -183,21 +183,21 @@ def test_the_same_call_id_twice_is_renamed_for_call_and_result_alike() -> None:
 
 
 @pytest.mark.parametrize("odd", ["", "a b", "call:1", "é", "x" * 41, "c1\n"])
-def test_call_ids_that_no_provider_takes_are_replaced(odd: str) -> None:
+def test_call_ids_that_no_provider_accepts_are_replaced(odd: str) -> None:
     (sent,) = wire.call_ids([odd])
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", sent)
     assert sent == wire.call_ids(["other", odd])[1]
 
 
 @given(st.lists(st.sampled_from(["a", "b", "", "é", wire.call_ids([""])[0], wire.call_ids(["a", "a"])[1]])))
-def test_call_ids_are_unique_and_good_ones_stay(own: list[str]) -> None:
+def test_call_ids_are_unique_and_valid_ones_stay(own: list[str]) -> None:
     sent = wire.call_ids(own)
     assert len(set(sent)) == len(sent) == len(own)
     assert all(sent[own.index(good)] == good for good in ("a", "b") if good in own)
 
 
 @pytest.mark.parametrize("odd", ["", "9a", "-a", "a.b", "ä", "n" * 65, "a\n"])
-def test_tool_names_that_no_provider_takes_are_replaced(odd: str) -> None:
+def test_tool_names_that_no_provider_accepts_are_replaced(odd: str) -> None:
     sent = wire.tool_name(odd)
     assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", sent)
     assert sent != wire.tool_name(odd + "!")
@@ -222,7 +222,7 @@ def test_arguments_are_an_object(args: str, sent: object) -> None:
     assert ("wrapped" in made.parts[0].detail) == (wire.arguments(args) != args)
 
 
-def test_arguments_that_are_nested_too_deep_are_sent_as_text() -> None:
+def test_arguments_that_are_nested_too_deeply_are_sent_as_text() -> None:
     fine = "[" * (wire.DEEPEST - 1) + "]" * (wire.DEEPEST - 1)
     assert wire.arguments(f'{{"a":{fine}}}') == f'{{"a":{fine}}}'
     for levels in (wire.DEEPEST, 100_000):
@@ -261,7 +261,7 @@ def details(made: View) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai", "gemini", "gemini_gca"])
-def test_the_images_of_users_are_sent_for_ever_and_in_every_dialect(dialect: str) -> None:
+def test_user_images_are_always_sent_and_in_every_dialect(dialect: str) -> None:
     events = [message(1, "user", "Look.", blocks=[image(), image(JPEG)], dialect="openai"), message(2, "user", turn=2)]
     made = shown(*events, dialect=dialect, config=Config())
     assert images_of(made) == [[PNG, JPEG], []]
@@ -269,7 +269,7 @@ def test_the_images_of_users_are_sent_for_ever_and_in_every_dialect(dialect: str
 
 
 @pytest.mark.parametrize(("dialect", "sent"), [("openai", [PNG, GIF]), ("gemini", [PNG]), ("gemini_gca", [PNG])])
-def test_a_gif_is_no_image_for_gemini(dialect: str, sent: list[str]) -> None:
+def test_gemini_gets_no_gif(dialect: str, sent: list[str]) -> None:
     made = shown(message(1, "user", "Look.", blocks=[image(), image(GIF)]), dialect=dialect)
     assert images_of(made) == [sent]
     assert ("without 1 block that cannot be sent" in details(made)[1]) == (len(sent) == 1)
@@ -278,7 +278,7 @@ def test_a_gif_is_no_image_for_gemini(dialect: str, sent: list[str]) -> None:
 
 
 @pytest.mark.parametrize("truncation", [True, False])
-def test_the_images_of_results_leave_when_their_turn_is_over_if_truncation_is_on(truncation: bool) -> None:
+def test_result_images_leave_when_their_turn_ends_if_truncation_is_on(truncation: bool) -> None:
     events = [
         message(1, "user"),
         call(2),
@@ -308,7 +308,7 @@ def test_the_images_of_a_pinned_result_are_not_sent() -> None:
 
 
 @pytest.mark.parametrize("blocks", [*([each] for each in NO_IMAGES), "x", {}, 7, [7], [None, [image()]]])
-def test_what_is_no_image_is_not_sent_and_counted(blocks: object) -> None:
+def test_invalid_images_are_left_out_and_counted(blocks: object) -> None:
     made = shown(message(1, "user", "Look.", blocks=blocks), call(2), result(3, 2, blocks=blocks))
     assert images_of(made) == [[], []]
     others = len(blocks) if isinstance(blocks, list) else 0
@@ -317,13 +317,13 @@ def test_what_is_no_image_is_not_sent_and_counted(blocks: object) -> None:
     assert left(shown(message(1, "user", "", blocks=blocks))) == {1: "empty"}
 
 
-def test_an_image_has_a_size_that_it_may_have_at_most() -> None:
+def test_images_have_a_maximum_size() -> None:
     largest = image(data="A" * LARGEST)
     assert images_of(shown(message(1, "user", blocks=[largest]))) == [[PNG]]
     assert images_of(shown(message(1, "user", blocks=[image(data="A" * (LARGEST + 4))]))) == [[]]
 
 
-def test_images_of_others_than_users_and_results_are_not_sent() -> None:
+def test_only_images_of_users_and_results_are_sent() -> None:
     for kind in ("assistant", "tool", "summary"):
         assert images_of(shown(message(1, kind, blocks=[image()], dialect="openai"))) == [[]]
     for kind in ("tool", "summary"):
@@ -379,7 +379,7 @@ def test_kept_blocks_of_a_pinned_turn_are_not_sent() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n", "I look."])
-def test_kept_blocks_in_front_of_calls_are_sent_with_them(text: str) -> None:
+def test_kept_blocks_before_calls_are_sent_with_them(text: str) -> None:
     events = [
         message(2, "assistant", text, blocks=[THINKING], dialect="openai"),
         call(3),
@@ -396,7 +396,7 @@ def test_kept_blocks_in_front_of_calls_are_sent_with_them(text: str) -> None:
     assert (exchange.first, exchange.members) == (2, (3, 4, 5)), "and a cut before the calls takes them along"
 
 
-def test_a_response_that_was_recorded_in_pieces_is_sent_in_pieces() -> None:
+def test_a_response_recorded_in_pieces_is_sent_in_pieces() -> None:
     """As an import records it: each block is a message of its own."""
     events = [message(2, "assistant", "", blocks=[THINKING], dialect="openai"), message(3, "assistant", "I look.")]
     made = shown(message(1, "user"), *events, call(4), result(5, 4))
@@ -407,26 +407,26 @@ def test_a_response_that_was_recorded_in_pieces_is_sent_in_pieces() -> None:
     ]
 
 
-def test_calls_of_another_dialect_leave_and_the_blocks_in_front_of_them_too() -> None:
+def test_calls_of_another_dialect_leave_with_the_blocks_before_them() -> None:
     events = [message(1, "user"), message(2, "assistant", "", blocks=[THINKING], dialect="anthropic")]
     made = shown(*events, call(3, dialect="anthropic"), result(4, 3, dialect="anthropic"), dialect="openai")
     assert (made.steps, left(made)) == ((ViewMessage("user", "text"),), {2: "empty", 3: "isolation", 4: "isolation"})
 
 
-def test_interrupted_answers_keep_what_they_have() -> None:
+def test_interrupted_answers_keep_their_blocks() -> None:
     made = shown(message(1, "assistant", "", blocks=[THINKING], dialect="openai", interrupted=True))
     assert made.steps == (ViewMessage("assistant", INTERRUPTED, (), (THINKING,)),)
     assert made.parts[0].how == "interrupted"
 
 
 @pytest.mark.parametrize("blocks", ["x", {}, 7, [], [7, None, [THINKING]]])
-def test_what_is_no_block_is_not_kept(blocks: object) -> None:
+def test_invalid_blocks_are_not_kept(blocks: object) -> None:
     made = shown(message(1, "assistant", "So.", blocks=blocks, dialect="openai"))
     assert (kept_of(made), details(made)) == ([0], {1: ""})
     assert left(shown(message(1, "assistant", "", blocks=blocks, dialect="openai"))) == {1: "empty"}
 
 
-def test_signatures_of_calls_are_sent_as_they_came_or_not_at_all() -> None:
+def test_call_signatures_are_sent_unchanged_or_not_at_all() -> None:
     events = [call(1, signature="c2ln"), call(2, "c2", signature=7), call(3, "c3", signature=["x"])]
     (step,) = shown(*events, dialect="gemini").steps
     assert isinstance(step, Calls)
@@ -450,7 +450,7 @@ def turn(id: int, calls: int = 0) -> list[Event]:
     return [*events, message(id + 9, "assistant", turn=id)]
 
 
-def test_what_is_settled_is_of_turns_before_the_active_one() -> None:
+def test_only_turns_before_the_active_one_are_settled() -> None:
     assert settled() == (0, 0, 0)
     assert settled(*turn(10)) == (2, 0, 0)
     assert settled(*turn(10), *turn(20)) == (4, 2, 0)
@@ -458,7 +458,7 @@ def test_what_is_settled_is_of_turns_before_the_active_one() -> None:
     assert settled(*turn(10), message(20, "user", turn=20)) == (3, 2, 0)
 
 
-def test_a_notice_or_a_reminder_is_of_its_turn_and_settles_nothing() -> None:
+def test_a_notice_or_a_reminder_belongs_to_its_turn_and_settles_nothing() -> None:
     notice = message(31, "user", "[Foldmark: rewound.]", turn=30, actor="system")
     assert settled(*turn(10), *turn(20), message(30, "user", turn=30), notice) == (6, 4, 2)
     assert settled(*turn(10), *turn(20), notice) == (5, 4, 2), "of a turn whose beginning has left the context"
@@ -476,7 +476,7 @@ def test_a_message_without_a_turn_is_settled() -> None:
     assert settled(message(1, "assistant", turn=None), *turn(10)) == (3, 1, 0)
 
 
-def test_woven_turns_are_settled_up_to_the_first_step_of_the_active_one() -> None:
+def test_interleaved_turns_are_settled_up_to_the_first_step_of_the_active_one() -> None:
     late = [message(1, "user", turn=1), message(2, "user", turn=2), message(3, "assistant", turn=1)]
     assert settled(*late) == (3, 1, 0)
     assert settled(*late, *turn(10)) == (5, 3, 2)
@@ -490,7 +490,7 @@ def test_woven_turns_are_settled_up_to_the_first_step_of_the_active_one() -> Non
     assert settled(*asked) == (4, 2, 0), "a late result stands with its call"
 
 
-def test_pinned_turns_in_front_are_settled() -> None:
+def test_pinned_turns_before_the_window_are_settled() -> None:
     assert settled(*turn(10), *turn(50), window=50) == (4, 2, 0)
     assert settled(*turn(10), *turn(20), *turn(50), window=50) == (6, 4, 2)
     assert settled(*turn(10), *turn(20), *turn(50), *turn(60), window=50) == (8, 6, 4)
@@ -498,7 +498,7 @@ def test_pinned_turns_in_front_are_settled() -> None:
     assert settled(*turn(10), window=50) == (2, 2, 0), "nothing of the window is sent"
 
 
-def test_an_active_turn_without_text_leaves_all_the_others_settled() -> None:
+def test_with_an_active_turn_without_text_all_others_are_settled() -> None:
     assert settled(*turn(10), *turn(20), message(30, "user", " ", turn=30)) == (4, 4, 2)
     wordless = message(30, "user", "", turn=30, blocks=[image()])
     assert settled(*turn(10), *turn(20), wordless) == (5, 4, 2)
@@ -637,7 +637,7 @@ def test_backslashes_are_counted_in_pairs_however_many_there_are(begin: str) -> 
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80), st.integers(0, 80), st.booleans())
-def test_what_is_kept_is_of_the_text_and_within_the_limit(text: str, limit: int, middle: bool) -> None:
+def test_the_kept_part_comes_from_the_text_and_is_within_the_limit(text: str, limit: int, middle: bool) -> None:
     sent, kept = shorten(text, limit, "head-tail" if middle else "head", 5)
     if len(text) <= limit:
         assert sent == text
@@ -650,7 +650,7 @@ def test_what_is_kept_is_of_the_text_and_within_the_limit(text: str, limit: int,
     assert not (head and unicodedata.combining(rest[0]))
 
 
-def test_hostile_texts_are_cut_in_time_that_follows_their_length() -> None:
+def test_hostile_texts_are_cut_in_linear_time() -> None:
     for text in ("\u0301" * 200_000, "\\" * 200_001, "\x1b[" + "1" * 200_000, "🇩" * 200_000, "\u200d" * 200_000):
         for shape in ("head", "head-tail"):
             assert shorten(text, 5000, shape, 1).kept <= 5000

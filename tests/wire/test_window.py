@@ -59,7 +59,7 @@ def pinned(request: Request) -> list[int]:
 # Units
 
 
-def test_units_are_turns_and_are_read_as_asked_for() -> None:
+def test_units_are_turns_and_are_read_on_demand() -> None:
     events = [message(id, "user" if id % 2 else "assistant", turn=id - (1 - id % 2)) for id in range(1, 101)]
     source = iter(reversed(events))
     units = Units(source)
@@ -70,14 +70,14 @@ def test_units_are_turns_and_are_read_as_asked_for() -> None:
     assert not units.reach(60)
 
 
-def test_turns_that_are_woven_into_each_other_are_one_unit() -> None:
+def test_interleaved_turns_are_one_unit() -> None:
     events = [message(1, "user"), message(2, "user", turn=2), message(3, "summary", turn=3), message(4, "user", turn=2)]
     units = Units(reversed(events))
     assert units.all() == 2
     assert (units[0].opener, units[0].turns, [event.id for event in units[0].events]) == (2, (2, 3), [2, 3, 4])
 
 
-def test_a_summary_in_front_of_all_that_is_left_of_a_turn_is_a_unit_of_its_own() -> None:
+def test_a_summary_before_the_rest_of_its_turn_is_a_separate_unit() -> None:
     events = [
         message(1, "user"),
         message(3, "summary", turn=3),
@@ -114,7 +114,7 @@ def summarized_inside_a_turn(mark: str | None, length: int) -> tuple[Request, in
         return made(agent, 4000), opened, receipt.event_id
 
 
-def test_a_summary_inside_a_turn_leaves_the_window_as_any_older_turn_does() -> None:
+def test_a_summary_inside_a_turn_leaves_the_window_like_any_older_turn() -> None:
     request, turn, summary = summarized_inside_a_turn(None, 100)
     assert in_window(request) == [summary, turn]
     request, turn, _ = summarized_inside_a_turn(None, 6000)
@@ -122,7 +122,7 @@ def test_a_summary_inside_a_turn_leaves_the_window_as_any_older_turn_does() -> N
     assert request.tokens <= 4000
 
 
-def test_a_summary_in_the_midst_of_a_turn_counts_when_the_window_is_chosen() -> None:
+def test_a_summary_in_the_middle_of_a_turn_counts_when_the_window_is_chosen() -> None:
     """What is visible of the turn stands on both sides of it, so it stays; older turns make room."""
     request, turn, summary = summarized_inside_a_turn("M", 100)
     assert in_window(request)[-2:] == [turn, summary]
@@ -131,7 +131,7 @@ def test_a_summary_in_the_midst_of_a_turn_counts_when_the_window_is_chosen() -> 
     assert in_window(request) == [turn, summary]
 
 
-def test_messages_outside_of_turns_are_units_of_their_own() -> None:
+def test_messages_outside_turns_are_separate_units() -> None:
     assert Units(reversed([message(1, "user", turn=None), message(2, "user", turn=None)])).all() == 2
 
 
@@ -178,13 +178,13 @@ def test_a_limit_of_turns_reads_no_further_than_the_budget() -> None:
     assert next(source).id > 4970
 
 
-def test_turns_of_which_nothing_is_sent_are_not_measured() -> None:
+def test_turns_with_nothing_to_send_are_not_measured() -> None:
     count, why, asked = counting([500, *[0] * 3000, 500], 700)
     assert (count, why) == (3001, "budget")
     assert len(asked) <= 30
 
 
-def test_a_request_of_more_units_shrinks_by_less_than_the_slack() -> None:
+def test_texts_that_stand_in_for_messages_fit_in_the_slack() -> None:
     from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Prompt
     from foldmark.core.assembly.view import ViewMessage
 
@@ -218,7 +218,7 @@ def test_an_empty_context_has_no_edge(agent: Agent) -> None:
         assert (request.manifest.edge.first, request.manifest.edge.why, request.manifest.edge.before) == (None, None, 0)
 
 
-def test_the_newest_turn_is_always_in(agent: Agent) -> None:
+def test_the_newest_turn_is_always_in_the_window(agent: Agent) -> None:
     turns = talk(agent, 3, size=5000)
     request = made(agent, budget=1)
     assert in_window(request) == turns[-1:]
@@ -239,7 +239,7 @@ def test_older_turns_are_measured_as_inactive(agent: Agent) -> None:
     assert request.tokens <= 1000
 
 
-def test_the_result_of_a_call_that_the_window_passed_is_left_out(agent: Agent) -> None:
+def test_a_result_whose_call_left_the_window_is_left_out(agent: Agent) -> None:
     agent.append_tool_call("read_file", {}, call_id="c1")
     agent.end_turn()
     agent.append("user", "Well?")
@@ -259,7 +259,7 @@ def test_everything_counts_towards_the_budget(agent: Agent) -> None:
     assert len(in_window(made(agent, budget=800))) < bare
 
 
-def test_system_messages_are_sent_whatever_the_window(agent: Agent) -> None:
+def test_system_messages_are_sent_whatever_the_window_is(agent: Agent) -> None:
     agent.append("system", "Imported rule.")
     turns = talk(agent, 3)
     request = made(agent, turns=1)
@@ -293,7 +293,7 @@ def test_the_cut_does_not_move_inside_a_turn(agent: Agent, provider: str) -> Non
     assert later.manifest.edge.first > edge.first
 
 
-def test_the_cut_moves_inside_a_turn_when_the_request_would_pass_the_models_limit(agent: Agent) -> None:
+def test_the_cut_moves_inside_a_turn_if_the_request_would_exceed_the_models_limit(agent: Agent) -> None:
     turns = talk(agent, 10)
     agent.append("user", "Work.")
     agent.append("assistant", "w" * 4000)
@@ -376,7 +376,7 @@ def test_the_cut_is_maximal_and_a_function_of_the_log_up_to_the_newest_opener(
 # Pins
 
 
-def test_pinned_turns_stay_in_front_of_the_window_as_inactive(agent: Agent) -> None:
+def test_pinned_turns_stay_before_the_window_as_inactive(agent: Agent) -> None:
     agent.append("user", "Remember this.")
     agent.append_tool_call("read_file", {}, call_id="c1")
     agent.append_tool_result("c1", "r" * 900)
@@ -412,7 +412,7 @@ def test_a_pinned_turn_that_left_the_context_is_not_sent(agent: Agent) -> None:
     assert (pinned(request), len(request.body["messages"])) == ([], 1)
 
 
-def test_pins_take_their_room_from_the_window(agent: Agent) -> None:
+def test_pins_take_room_from_the_window(agent: Agent) -> None:
     turns = talk(agent, 20)
     without = in_window(made(agent, 1000))
     agent.do(f"/pin {turns[0]}")
@@ -421,7 +421,7 @@ def test_pins_take_their_room_from_the_window(agent: Agent) -> None:
     assert len(in_window(request)) == len(without) - 1
 
 
-def test_over_budget_the_oldest_pins_go_and_are_named(agent: Agent) -> None:
+def test_over_budget_the_oldest_pins_leave_and_are_listed(agent: Agent) -> None:
     turns = talk(agent, 6, size=400)
     for turn in turns[:3]:
         agent.do(f"/pin {turn}")

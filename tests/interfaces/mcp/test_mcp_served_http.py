@@ -177,7 +177,7 @@ def test_a_name_that_is_allowed(serve: Callable[..., Served]) -> None:
             assert http.post(server.url, json=INITIALIZE, headers={"Host": host}).status_code == status
 
 
-def test_what_other_machines_reach_is_said(serve: Callable[..., Served]) -> None:
+def test_a_warning_says_what_other_machines_can_reach(serve: Callable[..., Served]) -> None:
     server = serve("--host", "0.0.0.0")
     assert server.said.endswith("; other machines may reach it, and nothing is encrypted\n")
 

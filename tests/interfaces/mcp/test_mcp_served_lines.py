@@ -69,7 +69,7 @@ def test_empty_lines_are_nothing(blank: bytes) -> None:
     assert read(blank + PING + blank) == ([PING.decode()], [])
 
 
-def test_half_a_character_is_no_reason_to_wait_for_ever() -> None:
+def test_half_a_character_does_not_block_forever() -> None:
     (line,), refused = read(
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"half \\ud83d of","b":"\\ud83d\\ude00"}}\n'
     )

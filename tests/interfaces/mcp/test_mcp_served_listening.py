@@ -181,7 +181,7 @@ class TestNews:
         three.do("/session delete two --yes")
         assert news.read(log, {uri("two"), LIST, uri(agent.id)}) == {uri("two"), LIST, uri(agent.id)}
 
-    def test_after_a_failure_all_is_told(self, log: foldmark.Log, agent: foldmark.Agent) -> None:
+    def test_after_a_failure_all_changes_are_announced(self, log: foldmark.Log, agent: foldmark.Agent) -> None:
         followed = {uri("one"), uri("none"), LIST}
         news = News()
         news.read(log, followed)

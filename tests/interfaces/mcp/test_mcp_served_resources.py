@@ -232,7 +232,7 @@ def test_prompts_are_the_skills(db: str, name: str) -> None:
     visit(visiting)
 
 
-def test_json_is_json_whatever_was_said(db: str, log: foldmark.Log) -> None:
+def test_json_output_is_valid_for_any_text(db: str, log: foldmark.Log) -> None:
     log.agent("default").append("user", "\x1b[2J \u2028 \u202e \x00 half \ud83d")
 
     async def visiting() -> None:

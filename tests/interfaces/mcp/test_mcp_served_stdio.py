@@ -272,7 +272,7 @@ def test_settings_that_are_wrong_are_said_at_once(program: Cli, monkeypatch: pyt
     assert "many" in outcome.err
 
 
-def test_without_the_sdk_it_is_said(program: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_sdk_an_error_says_so(program: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "none/mcp").mkdir(parents=True)
     (tmp_path / "none/mcp/__init__.py").write_text("raise ImportError('no mcp')")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path / "none"), os.environ.get("PYTHONPATH", ""))))

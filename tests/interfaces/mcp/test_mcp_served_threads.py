@@ -78,7 +78,7 @@ def test_a_cancelled_one_is_interrupted_and_waited_for() -> None:
     anyio.run(main)
 
 
-def test_an_interruption_is_of_one_request_alone() -> None:
+def test_an_interruption_ends_only_one_request() -> None:
     other = threading.Event()
 
     def cancelled(progress: Progress) -> None:

@@ -159,7 +159,7 @@ def test_changes_between_two_installations_are_not_lost(home: Path) -> None:
     assert not [name for name in tree(home) if "foldmark" in name]
 
 
-def test_a_file_that_somebody_replaced_has_a_backup_of_its_own(home: Path) -> None:
+def test_a_replaced_file_gets_its_own_backup(home: Path) -> None:
     put_in(home)
     file = home / ".claude/settings.json"
     file.write_bytes(b'{"model": "opus"}')
@@ -345,7 +345,7 @@ def test_a_record_from_elsewhere_names_no_other_file(home: Path, tmp_path: Path)
     assert (tmp_path / "empty").is_dir()
 
 
-def test_the_home_folder_is_no_project(home: Path) -> None:
+def test_the_home_folder_is_not_a_project(home: Path) -> None:
     with pytest.raises(CommandError, match="is not a project"):
         project_places(home, environment(home))
     (home / "loose").mkdir()

@@ -115,7 +115,7 @@ def test_killed_while_the_program_moves(home: Path, tmp_path: Path) -> None:
     assert number > 8
 
 
-def test_a_write_that_fails_half_way_takes_the_others_back(home: Path) -> None:
+def test_a_write_that_fails_halfway_undoes_the_others(home: Path) -> None:
     memory = home / ".claude/CLAUDE.md"
     memory.write_bytes(b"x" * 100_000)
     before = tree(home)
@@ -131,7 +131,7 @@ def test_a_write_that_fails_half_way_takes_the_others_back(home: Path) -> None:
     assert tree(home) == before
 
 
-def test_a_removal_that_fails_half_way_takes_the_others_back(home: Path) -> None:
+def test_a_removal_that_fails_halfway_undoes_the_others(home: Path) -> None:
     memory = home / ".claude/CLAUDE.md"
     memory.write_bytes(b"x" * 100_000)
     install(places(home), WANTED, environment(home))
