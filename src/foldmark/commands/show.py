@@ -109,7 +109,7 @@ def request_text(opening: str, context: Context, request: Request) -> str:
 
 def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context) -> list[str]:
     lines: list[str] = []
-    # A summary in front of older messages also precedes the marks between it and them.
+    # A summary before older messages also precedes the marks between it and them.
     behind = list(accumulate((part.event or END for part in reversed(parts)), min))
     for turn, group in groupby(parts, key=lambda part: part.turn):
         mine = list(group)

@@ -120,7 +120,7 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
 
 
 def mail_head(sender: str, sent_at: str) -> str:
-    """Return the line in front of mail: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
+    """Return the line before mail: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
     return f"{MAIL_BEGINS}{sender[:8]} at {minute(sent_at)}]"
 
 

@@ -84,7 +84,7 @@ class Part(Struct, frozen=True):
     `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
     `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` says more for a person.
     `text` is what is sent: for a call, its name and arguments. `memo` is the id of its memo; a layer that was added
-    later than the others stands in front of event `before`. A truncated result sends `kept` of `of` characters;
+    later than the others precedes event `before`. A truncated result sends `kept` of `of` characters;
     `failed` is True for a result that is an error.
     """
 
@@ -120,10 +120,10 @@ class LeftOut(Struct, frozen=True):
 
 class Edge(Struct, frozen=True):
     """Where the window begins: `first` is its oldest event; `why` it does not begin earlier is `budget`, `turns` or
-    `planning`, None if the window holds the whole context; `before` counts the visible messages in front of it.
+    `planning`, None if the window holds the whole context; `before` counts the visible messages before it.
 
     `limit` is the tokens, or the turns, that the request may hold. Within a budget the window begins later in steps of
-    `step` tokens; with `step` 0 in front of `turn`, which would exceed the limit (0: of no turn); without a `turn` in
+    `step` tokens; with `step` 0 before `turn`, which would exceed the limit (0: of no turn); without a `turn` in
     one step when newer messages would have. `detail` has the reason in records of older versions without these numbers.
 
     Under the policy `steady` everything sent stays as it was at event `settled`, the boundary, with the `oldest` first
@@ -162,7 +162,7 @@ class Edge(Struct, frozen=True):
 
 class Manifest(Struct, frozen=True):
     """Where everything in a request came from, and what was left out and why. `told` is the content of the layer
-    `children`, by the message in front of which it stands (0: the person's newest, or that of the active turn)."""
+    `children`, by the message before which it is sent (0: the person's newest, or that of the active turn)."""
 
     parts: tuple[Part, ...]
     left_out: tuple[LeftOut, ...]

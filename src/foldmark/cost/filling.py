@@ -33,7 +33,7 @@ _KINDS = {
     "tool_result": RESULT,
     "summary": "summaries",
 }
-"""The kinds of the layers in front of the messages, and of messages."""
+"""The kinds of the layers before the messages, and of messages."""
 
 
 class Portion(NamedTuple):

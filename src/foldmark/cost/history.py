@@ -75,7 +75,7 @@ def own_messages(moment: Snapshot, at: Standing) -> Iterator[Event]:
 
 
 class Group(Struct, eq=False):
-    """Messages that are sent together: one message, or calls with their results and the text in front of them."""
+    """Messages that are sent together: one message, or calls with their results and the text before them."""
 
     first: Event
     events: tuple[Event, ...]
@@ -220,7 +220,7 @@ class Pieces:
         return found if isinstance(found, BytesRuler) else self.plain
 
     def head(self, layers: Sequence[Part], *, anchors: bool, alone: bool = False) -> CostItem:
-        """Return the part in front of the messages: tools and the system field, with or without its `anchors`. With
+        """Return the part before the messages: tools and the system field, with or without its `anchors`. With
         `alone`, include the message that a request without messages contains."""
         prompt = prompts.assemble(layers, view((), self.target.dialect, self.config))
         prompt = prompt._replace(steps=prompt.steps if alone else (), anchors=prompt.anchors if anchors else "")
@@ -314,7 +314,7 @@ class Pieces:
 
 _ASKED = (Calls("", (AnsweredCall("c", "n", "{}", "", False, None),)),)
 _ANSWERED = (*_ASKED, ViewMessage("assistant", "."))
-"""Steps in front of a piece that is measured, so that the piece adds as many bytes as in a whole request."""
+"""Steps before a piece that is measured, so that the piece adds as many bytes as in a whole request."""
 
 
 def _others(moment: Snapshot, at: Standing) -> list[int]:

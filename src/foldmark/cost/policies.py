@@ -97,7 +97,7 @@ class Sender:
         raise NotImplementedError
 
     def pinned(self, now: ReplayedContext, pins: Sequence[Pinned], turns: Collection[int | None]) -> list[CostItem]:
-        """Return the pinned turns that are not among `turns`, as they stand in front of the window."""
+        """Return the pinned turns that are not among `turns`, as they precede the window."""
         outside = {pin.turn for pin in pins}.difference(turns)
         return self.over([group for group in now.groups if group.first.turn_id in outside], now)
 
@@ -276,7 +276,7 @@ class SteadySender(Sender):
         self._make(now, [group for group in now.groups if group.first.id in left], reach.settled, reach.oldest)
 
     def _beside(self, now: ReplayedContext, opener: Event) -> int:
-        """Return the weight in bytes of the new layers in front of a message, even if a step already included some of
+        """Return the weight in bytes of the new layers before a message, even if a step already included some of
         them."""
         return layers_weight(self._news(now, opener, self._weighed))
 

@@ -27,7 +27,7 @@ class KnownMessage(Struct, frozen=True, gc=False):
 
 class ContextView(NamedTuple):
     """What the context shows: whether an event is visible, the placeholder of each evicted result, the messages to put
-    in front of the first message with an event after a given one (in order), whether the model binds thinking, and
+    before the first message with an event after a given one (in order), whether the model binds thinking, and
     which prefix the thinking of an answer is bound to, by the answer's key. `notice` is the text of the event that was
     recorded for a result whose call had left; its block is sent as that."""
 
@@ -65,7 +65,7 @@ def edited(
     for place, ((raw, message), each) in enumerate(zip(sent, known, strict=True)):
         if waiting:
             begins = next((id for id in each.ids if id > 0), None)
-            # What follows on everything stands in front of the prompt that is being asked.
+            # What follows on everything precedes the prompt that is being asked.
             while waiting and (place == last if begins is None else waiting[0][0] < begins):
                 inserted = waiting.pop(0)[1]
                 add(inserted, dialect.read(inserted))

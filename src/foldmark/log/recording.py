@@ -33,7 +33,7 @@ def append_answer(
 
     A state block at the end of the text is recorded as an event of its own. No dialect repeats text in the blocks it
     wants back. A block that contains a provider's key is left out: without the key its signature would not match. Each
-    of `compacted` becomes a summary of everything in front of it, in the form of `reader` (`eviction`).
+    of `compacted` becomes a summary of everything before it, in the form of `reader` (`eviction`).
     """
     found, done, before = [], 0, 0
     with agent.batch():

@@ -60,7 +60,7 @@ def children_of(moment: Snapshot, at: Standing) -> list[AgentRecord]:
 def families_at(
     moment: Snapshot, at: Standing, settled: int, newest: int, children: Sequence[AgentRecord]
 ) -> dict[int, Family]:
-    """Return the reports about children and mail, by the message in front of which each stands. Reports sent since the
+    """Return the reports about children and mail, by the message before which each is sent. Reports sent since the
     boundary `settled` stay as they were; the turn that message `newest` opened (0: the boundary's own) gets the present
     state."""
     if not _reports_family(moment, at):

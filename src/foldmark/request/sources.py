@@ -1,4 +1,4 @@
-"""The material of an agent's request: its turns, its pinned turns and the layers in front of them. Each is read once,
+"""The material of an agent's request: its turns, its pinned turns and the layers before them. Each is read once,
 and only if needed [SPEC 5]."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -155,7 +155,7 @@ class Sources:
 
     @once
     def now(self) -> list[Part]:
-        """Return the layers in front of the messages."""
+        """Return the layers before the messages."""
         return self._layers(self._at)
 
     @property
@@ -181,7 +181,7 @@ class Sources:
     def news(
         self, picks: Picked, state: Event | None, scratchpad: Event | None, known: Collection[int | None]
     ) -> list[Part]:
-        """Return the new layers in front of a message that opened a turn: a state, a scratchpad, and the memos that the
+        """Return the new layers before a message that opened a turn: a state, a scratchpad, and the memos that the
         message picks, except those whose ids are `known`."""
         memos = picks.layers(known)
         found = prompts.layers(
@@ -216,7 +216,7 @@ class Sources:
         return self._at.size.messages - len(of_kind(self._moment, self._at, "system", self.visible))
 
     def before(self, event_id: int) -> int:
-        """Return the number of visible messages in front of an event, without `system` messages."""
+        """Return the number of visible messages before an event, without `system` messages."""
         earlier = until(self.visible, event_id - 1)
         return self._moment.size(earlier).messages - len(of_kind(self._moment, self._at, "system", earlier))
 
@@ -238,7 +238,7 @@ class Sources:
 
     @property
     def families(self) -> dict[int, Family]:
-        """Families by the message in front of which each is reported; 0 is the default place (`Manifest.told`)."""
+        """Families by the message before which each is reported; 0 is the default place (`Manifest.told`)."""
         return {0: self.family}
 
     @once
@@ -270,7 +270,7 @@ class Sources:
         return self._read.weight(self.settled)
 
     def weight_before(self, count: int) -> int:
-        """Return the weight in bytes of the turns in front of the newest `count` units, which must have been read."""
+        """Return the weight in bytes of the turns before the newest `count` units, which must have been read."""
         while len(self._before) < count:
             left, oldest = self._before[-1] if self._before else self.weight, self.units[len(self._before)].events[0].id
             while self._heavy and self._heavy[0] >= oldest:

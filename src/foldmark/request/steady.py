@@ -224,7 +224,7 @@ class SteadyPrompt:
         return Sources(self._moment, at, self._config, tools=self._tools, answers=False, read=read)
 
     def _window(self, before: int) -> list[Event]:
-        """Return the messages of the window as it began at the boundary, with `before` messages in front of it."""
+        """Return the messages of the window as it began at the boundary, with `before` messages before it."""
         units, count, left = self._then.units, 0, self._then.count - before
         while left > 0 and units.reach(count + 1):
             left -= len(units[count].events)
@@ -283,7 +283,7 @@ class SteadyPrompt:
         return prompt._replace(left_out=(*gone, *prompt.left_out))
 
     def _beside(self, events: Sequence[Event], settled: int) -> dict[int, int]:
-        """Return the weight in bytes of the layers in front of messages since the boundary.
+        """Return the weight in bytes of the layers before messages since the boundary.
 
         Reports about children depend on earlier requests, which no step may depend on: space is reserved for the number
         of children at that time.
@@ -314,7 +314,7 @@ class SteadyPrompt:
         before, again, newest = settled, 0, list[tuple[int, int, int]]()
         for opener in openers:
             if self._swap is not None and opener.id > self._swap.summary.id and not again:
-                # The summary includes the layers in front of older turns, so the layers are sent once more.
+                # The summary includes the layers before older turns, so the layers are sent once more.
                 states, before, again = of_kind(self._moment, at, "state", at.visible), 0, opener.id
                 notes = of_kind(self._moment, at, "scratchpad", (Segment(at.record.id, 1, at.newest),))
             newest.append((before, _last(states, before, opener.id), _last(notes, before, opener.id)))
@@ -333,8 +333,8 @@ class SteadyPrompt:
         return found
 
     def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Part]]:
-        """Return the reports about children and mail since the boundary, by the message in front of which each
-        stands."""
+        """Return the reports about children and mail since the boundary, by the message
+        before which each is sent."""
         openers = _openers(events, settled)
         newest = openers[-1].id if openers else 0
         self.families = families_at(self._moment, self._at, settled, newest, self._forked) if self._answers else {}

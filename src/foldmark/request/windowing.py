@@ -73,7 +73,7 @@ class Windowing:
         return prompt, self._edge(events, "planning")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
-        """Return the prompt of the window, with the pinned turns in front of it; of fewer turns if it exceeds `limit`.
+        """Return the prompt of the window, with the pinned turns before it; of fewer turns if it exceeds `limit`.
 
         A window summary needs space as well. So the window is chosen without it and then, if a summary is in force for
         that window, once more with it. If the second window overlaps with the summary, because pins had to go, the
@@ -201,7 +201,7 @@ class Windowing:
         return pins[low:]
 
     def pinned(self, turns: Iterable[int | None]) -> tuple[list[Event], list[LeftOut]]:
-        """Return the messages of pinned turns in front of a window of `turns`, and those that did not fit."""
+        """Return the messages of pinned turns before a window of `turns`, and those that did not fit."""
         inside, kept = set(turns), {pin.turn for pin in self.kept}
         gone = [
             LeftOut(event.id, event.turn_id, "pins", f"no room for pinned turn {pin.turn}")
@@ -239,7 +239,7 @@ class Windowing:
         return self._size(self._final(count)[0]) if self._config.steady else self.measured(count, self.kept)
 
     def measured(self, count: int, pins: Sequence[Pinned]) -> int:
-        """Return the size of a request with the newest `count` units and these pins in front of them."""
+        """Return the size of a request with the newest `count` units and these pins before them."""
         events = self._sources.units.newest(count)
         then = [event for event in events if begins(event) <= self._sources.settled]
         in_front = _in_front(pins, self._turns(count) if pins else set())
@@ -287,7 +287,7 @@ class Windowing:
         if not events:
             return Edge(None, why, 0, limit=limit, step=step, turn=turn)
         first = first_of(events)
-        # A summary in front of the window may be newer than the window's messages.
+        # A summary before the window may be newer than the window's messages.
         before = self._sources.before(first) if why == "planning" else self._sources.count - len(events)
         return Edge(first, why, before, limit=limit, step=step, turn=turn)
 
@@ -309,4 +309,4 @@ def _in_front(pins: Iterable[Pinned], turns: set[int | None]) -> list[Event]:
 
 
 _IN_FRONT = (Calls("", (AnsweredCall("c", "n", "{}", "", False, None),)), ViewMessage("assistant", "."))
-"""Steps in front of a unit that is measured alone, so that the unit adds as many bytes as in a whole request."""
+"""Steps before a unit that is measured alone, so that the unit adds as many bytes as in a whole request."""

@@ -135,7 +135,7 @@ def _recorded_ids(
 
 
 def _later_layers(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
-    """Return the layers in front of a later message, by its event: the ids of their events or memos by name."""
+    """Return the layers before a later message, by its event: the ids of their events or memos by name."""
     found: dict[int, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for part in parts:
         which = part.event if part.event is not None else part.memo

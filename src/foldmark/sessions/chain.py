@@ -15,8 +15,8 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
   stand together, followed by the results of its calls.
 - A compaction (a summary in place of earlier messages) on the main chain ends a turn and is a turn of its own. In
   another branch it is a message. Its boundary may name preserved records: after the summary (the last messages before
-  the compaction) or in front of it (the first ones). The next record continues the last record after the summary, so
-  its parent may stand in front of the boundary. If no messages precede the summary, as in a new file of a session, it
+  the compaction) or before it (the first ones). The next record continues the last record after the summary, so
+  its parent may precede the boundary. If no messages precede the summary, as in a new file of a session, it
   replaces nothing.
 - A turn begins with a prompt, once the turn before is answered and none of its calls still gets a result. Records that
   Claude Code injects directly after a tool's result, and its note of an interruption, do not begin a turn, because the
@@ -37,7 +37,7 @@ _WALKS = 20
 
 
 class Compaction(Struct, frozen=True):
-    """The records that a summary preserves, by uuid. `behind`: they stand behind the summary, not in front of it."""
+    """The records that a summary preserves, by uuid. `behind`: they stand behind the summary, not before it."""
 
     stays: frozenset[str] = frozenset()
     behind: bool = False
@@ -325,7 +325,7 @@ def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: in
 
 
 def _results_to_calls(sections: Sequence[Section]) -> None:
-    """Move a result that was written after a compaction back to its call in front of it."""
+    """Move a result that was written after a compaction back to its call before it."""
     home = {call: at for at, section in enumerate(sections) for entry in section.entries for call in entry.calls}
     for at, section in enumerate(sections):
         stays: list[RecordEntry] = []

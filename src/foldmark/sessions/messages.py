@@ -132,7 +132,7 @@ class AnswerUsage(NamedTuple):
 class PreservedRecords(Struct, frozen=True, gc=False):
     """The records that a compaction preserves: those with these `uuids`, or the path from `tail` up to `head`.
 
-    `anchor` is the record behind which they belong: the summary, or the boundary in front of it.
+    `anchor` is the record behind which they belong: the summary, or the boundary before it.
     """
 
     anchor: str | None

@@ -51,14 +51,14 @@ _PATTERN = "|".join(
 def count(text: str) -> int:
     """Return the tokens of a text; special tokens in it count as text. Raises CommandError if tiktoken is missing.
 
-    The count is exact up to `LONGEST` characters. A longer text is cut in front of a space, which changes nothing;
+    The count is exact up to `LONGEST` characters. A longer text is cut before a space, which changes nothing;
     without a space, as in Chinese or in base64, each cut can add a token or two.
     """
     return sum(_count(piece) for piece in pieces(text))
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield a text in pieces of at most `LONGEST` characters, cut in front of spaces if possible."""
+    """Yield a text in pieces of at most `LONGEST` characters, cut before spaces if possible."""
     begin = 0
     while len(text) - begin > LONGEST:
         end = _cut(text, begin + LONGEST // 2, begin + LONGEST)

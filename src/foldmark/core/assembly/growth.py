@@ -48,7 +48,7 @@ def advanced(
     """Return the reach after `events`, the visible messages in order from the beginning of the request at the boundary.
 
     `size` is the bytes of the request at event `reach.settled`, `room` its limit as known at an event; `lower` reduces
-    messages to low water (`lowered`); `beside` maps a message to the bytes of the layers in front of it.
+    messages to low water (`lowered`); `beside` maps a message to the bytes of the layers before it.
     """
     waiting: set[int] = set()
     answering = False
@@ -147,7 +147,7 @@ def room_for(budget: int, limit: int | None, ratio: float, newest: float) -> flo
 
 
 def layers_weight(layers: Iterable[Part]) -> int:
-    """Return the weight in bytes of layers in front of a message."""
+    """Return the weight in bytes of layers before a message."""
     return sum(weight("user", layer.text, None, False, 0) for layer in layers)
 
 

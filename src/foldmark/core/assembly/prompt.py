@@ -26,7 +26,7 @@ GO_ON = "[Go on.]"
 EMPTY = "[The conversation is empty.]"
 _STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONVERSATION"
 CHILDREN = "children"
-"""The layer about children and mail. It stands among the messages, in front of a person's newest."""
+"""The layer about children and mail. It stands among the messages, before a person's newest."""
 
 ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
 """The layers that may change with every turn."""
@@ -37,7 +37,7 @@ class Prompt(NamedTuple):
 
     `stable` and `anchors` make the system field: what stays the same for long, and what may change with every turn. The
     first `settled` steps are of turns before the active one, the first `earlier` of turns before the newest of those.
-    `turns` are the steps at which turns begin, including the layers in front of their first messages, by the events
+    `turns` are the steps at which turns begin, including the layers before their first messages, by the events
     that opened them; 0 is the end of all. `anchored` is the step at which the anchors stand, -1 in the system field.
     """
 
@@ -75,7 +75,7 @@ def layers(
     memos: Sequence[Part] = (),
     later: bool = False,
 ) -> list[Part]:
-    """Return the layers in front of the messages, in order; `system` are the visible `system` messages.
+    """Return the layers before the messages, in order; `system` are the visible `system` messages.
 
     `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of the picked ones. With
     `later`, an earlier scratchpad may stand in the request, so an emptied one says so.
@@ -113,8 +113,8 @@ def assemble(
 ) -> Prompt:
     """Return the prompt of these layers and messages; `instruction` is a request of Foldmark's own, not of a person.
 
-    With `anchors_last` state, scratchpad and memos stand in front of the active turn instead of in the system field;
-    `later` are layers in front of a later message, by its event (0: of the active turn).
+    With `anchors_last` state, scratchpad and memos are sent before the active turn, not in the system field;
+    `later` are layers before a later message, by its event (0: of the active turn).
     """
     shown = [layer for layer in layers if layer.text.strip()]
     blank = [layer for layer in layers if not layer.text.strip() and layer.event is not None]

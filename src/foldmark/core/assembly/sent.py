@@ -26,17 +26,17 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True):
     """The inputs of a recorded request that are not columns of its row.
 
     `purpose` is `Request.purpose`; `speaks` the built-in provider whose format it has; `output` the maximum tokens of
-    the answer. `window` and `pinned` name the messages, sent or left out; `layers` the events in front of them by
+    the answer. `window` and `pinned` name the messages, sent or left out; `layers` the events before them by
     layer, 0 for a scratchpad that a fork handed down; `edge` is where the window began. `truncated` is event id ->
     characters kept of a tool result, `evicted` event id -> the operation that evicted it, `left_out` why -> event ids.
     `hashes` are the SHA-256 of texts: `config` (the settings as JSON), `tools` (their specs as JSON), `guidelines`,
     `instruction` (a last message of Foldmark's own). `question` is an instruction in a person's words, `quoted` the
-    messages that stand in front of it in the same message. For memos, `layers` has the ids and `hashes` the texts, as
+    messages that precede it in the same message. For memos, `layers` has the ids and `hashes` the texts, as
     `memo 3`, unless one was removed since. `digests` are layer -> SHA-256 of the texts sent in it. `told` is the
     content of the layer `children`, as in the manifest (`family` in older records: the present `told[0]`); `later` are
-    the layers in front of a later message. `thoughtless` is True if thinking was left out because the provider refused
+    the layers before a later message. `thoughtless` is True if thinking was left out because the provider refused
     it; `cache_ttl` is how long the provider was asked to cache it (`Options`). `upto` is the event that opened the turn
-    in front of which a compaction ends, 0 for none.
+    before which a compaction ends, 0 for none.
     """
 
     speaks: str

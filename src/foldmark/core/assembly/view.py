@@ -67,7 +67,7 @@ class AnsweredCall(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """The calls of one answer, the text in front of them, empty for none, and the blocks in front of that."""
+    """The calls of one answer, the text before them, empty for none, and the blocks before that."""
 
     text: str
     calls: tuple[AnsweredCall, ...]

@@ -2,7 +2,7 @@
 
 A turn includes everything between its visible messages, so a window begins only where no turn is split: the messages
 form *units*, nearly always one turn each. A summary recorded inside a turn splits it in two unless something of the
-turn is still visible in front of it: the part after the summary is the newest turn, and the summary an older one. The
+turn is still visible before it: the part after the summary is the newest turn, and the summary an older one. The
 newest unit is always in. Each older one is taken while the request with it and all newer ones fits; the first that does
 not fit ends the window.
 
@@ -121,7 +121,7 @@ def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int
     """Return the window's beginning in steps: the first turn that has at least L tokens of turns before it.
 
     L is the least multiple of the step whose weights leave enough room, or a later one if the request does not fit; one
-    unit always stays. `before(n)` is the tokens in front of the newest n units, `fits(n)` whether the request with them
+    unit always stays. `before(n)` is the tokens before the newest n units, `fits(n)` whether the request with them
     does. Reads one unit more than the weights leave room for.
     """
     at_most = _limit_of_turns(units, turns)

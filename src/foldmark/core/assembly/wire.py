@@ -232,7 +232,7 @@ INTERRUPTED = 20
 """Bytes of the note after an answer that was cut short."""
 
 NOTE = 32
-"""Bytes of the note in front of a tool's message, which is sent as a person's text."""
+"""Bytes of the note before a tool's message, which is sent as a person's text."""
 
 INACTIVE = 300
 """Characters of a tool result in an inactive turn, the default [S2]."""

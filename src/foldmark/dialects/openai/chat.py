@@ -26,7 +26,7 @@ from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
 
 RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
-"""Beginnings of the heading in front of the images and documents of a tool's result."""
+"""Beginnings of the heading before the images and documents of a tool's result."""
 
 REASONING = ("reasoning_content", "reasoning")
 """Fields of a model's thinking: the first is that of DeepSeek and many others, the second of vLLM, Ollama and

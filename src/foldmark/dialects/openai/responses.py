@@ -1,6 +1,6 @@
 """OpenAI's Responses API: encodes a prompt in its wire format, and parses responses.
 
-Nothing is stored there. A model's thinking comes back encrypted. It is sent again in front of the text or the call that
+Nothing is stored there. A model's thinking comes back encrypted. It is sent again before the text or the call that
 followed it, without its id: the API would look the id up among stored items, and check it against the item that
 followed. Codex does the same. `max_output_tokens` is not sent: thinking counts and could use it up; the model's own
 limit holds.

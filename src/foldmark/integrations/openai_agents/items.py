@@ -9,7 +9,7 @@ item, which are filled when the item is given back. `data["openai_agents"]` of t
 
 - `as`: the item with its holes, `holes`: [path, source] of each, where the source is the number of an image among
   `data["blocks"]`, or null for the event's text;
-- `before`: how many of the first `data["blocks"]` are items in front of it: the model's thinking;
+- `before`: how many of the first `data["blocks"]` are items before it: the model's thinking;
 - `with`: the event with the model's thinking in the same answer, if that is another event;
 - `left`: the event that held this thinking and the item that it led to, which was popped;
 - `json`: instead of the first two, the items as JSON text, if a log cannot hold them otherwise: with lone surrogates,

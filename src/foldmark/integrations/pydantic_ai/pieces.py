@@ -123,7 +123,7 @@ def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:
 
 
 def _side_by_side(groups: list[Group]) -> list[Group]:
-    """Return the groups, with messages between a call and its results moved in front of the call."""
+    """Return the groups, with messages between a call and its results moved before the call."""
     groups, moved, index = list(groups), set[int](), 0
     answered = {piece.answers for group in groups for piece in group} - {None}
     while index < len(groups):

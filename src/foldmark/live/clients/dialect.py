@@ -310,7 +310,7 @@ class RoleClient(ClientDialect):
         return self.written(self.split(raw)[0], blocks)
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        # Prompts that were not answered stand in front of the last one, as blocks of the same message.
+        # Prompts that were not answered precede the last one, as blocks of the same message.
         for at in range(len(message.blocks) - 1, -1, -1):
             block = decoded(message.blocks[at])
             text = block.get("text")

@@ -220,7 +220,7 @@ def _ids(blocks: Sequence[Mapping[str, Any]], kind: str) -> Iterator[str]:
 
 def _id_of(found: Mapping[str, Any], place: int) -> str:
     """Return the id of a call or a response; its name and place in the message if the provider gave none. Gemini CLI
-    puts the name in front of the id, and leaves it there in requests beside the conversation."""
+    puts the name before the id, and leaves it there in requests beside the conversation."""
     name, own = str(found.get("name", "")), found.get("id")
     if isinstance(own, str):
         own = own.removeprefix(f"{name}__")

@@ -143,7 +143,7 @@ class PairedCall(Struct, eq=False):
 class Pairs(Struct, frozen=True):
     """Calls and results that do not form a usual pair.
 
-    `unanswered` are calls without a result, `early` are results in front of their call, `orphans` are results without a
+    `unanswered` are calls without a result, `early` are results before their call, `orphans` are results without a
     call or whose call already has a result, and `repeated` are calls with the id of an earlier one.
     """
 

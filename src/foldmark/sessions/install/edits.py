@@ -17,8 +17,8 @@ PLAIN = "foldmark"
 
 SKILLS = ("trim", "rollover")
 COMMAND = "fm"
-"""The command for a session that runs under `foldmark live`. It is no skill: Claude Code puts a skill's folder in front
-of its text, and the gateway answers a prompt that is nothing but a command."""
+"""The command for a session that runs under `foldmark live`. It is no skill: Claude Code puts a skill's folder
+before its text, and the gateway answers a prompt that is nothing but a command."""
 
 
 EVENTS = {

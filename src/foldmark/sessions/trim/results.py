@@ -142,7 +142,7 @@ def _shortened(
         return [], 0
     edits, left = [], kept
     for each in texts:
-        if left < 0:  # removed, with the comma in front of it
+        if left < 0:  # removed, with the comma before it
             edits.append((items[each.item - 1][1], items[each.item][1], b""))
         elif len(each.text) > left:
             edits.append((each.begin, each.end, cut.quoted(each.text[:left] + pointer)))
