@@ -72,7 +72,7 @@ class ChatController:
         view.waiting = self._waiting
 
     def carry_out(self, step: Callable[[], None]) -> None:
-        """Run a step, then the lines typed meanwhile. Show errors."""
+        """Run a step, then the lines typed in the meantime. Show errors."""
         self._attempt(step)
         while self._waiting and not self.left:
             try:
@@ -288,8 +288,8 @@ class ChatController:
             return any(event.kind == "user" and event.actor == "human" for event in since)
 
     def _wait(self, end: "Future[Any]") -> Any:
-        """Wait for a result from the supervisor's thread, and return it; meanwhile, show what that thread hands over.
-        Raises its errors."""
+        """Return a result from the supervisor's thread. Until it is there, show what that thread hands over. Raises
+        the thread's errors."""
         return self.view.wait(lambda: end, self.agents.cancel_all, lambda: None).result()
 
     def _cancel(self) -> None:
@@ -309,7 +309,7 @@ class ChatController:
     # Events of other programs
 
     def changed(self, changes: list[Change]) -> None:
-        """Show what other programs have recorded in the conversation; called in a thread of its own."""
+        """Show what other programs have recorded in the conversation; called in its own thread."""
         agent = self.agent
         events = [each.event_id for each in changes if each.agent_id == agent.id and each.event_id is not None]
         if events and (agent.is_behind or live.is_live(agent)):

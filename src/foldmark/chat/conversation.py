@@ -1,7 +1,7 @@
 """Run a chat on any view, from its greeting to its end.
 
 Agents work in the background and MCP servers offer their tools. The chat also shows the messages that other programs
-record meanwhile: a gateway, another chat, a command.
+record in the meantime: a gateway, another chat, a command.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -94,7 +94,7 @@ LONGEST = 60.0
 
 
 class Following:
-    """A context manager with a thread of its own, in which `changed` is called with the changes that any process has
+    """A context manager with its own thread, in which `changed` is called with the changes that any process has
     committed since the block began, in order. Errors of the database are ignored, because the next look may succeed."""
 
     def __init__(self, log: Log, changed: Callable[[list[Change]], object]) -> None:

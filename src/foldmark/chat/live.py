@@ -22,7 +22,7 @@ ELSEWHERE = (
     "(Nothing was sent: a prompt for this session belongs in the agent itself. To talk about it here, /fork makes a "
     "copy, and /switch goes there.)"
 )
-"""The reply to a text that is no command."""
+"""The reply to a text that is not a command."""
 
 
 def is_live(agent: Agent) -> bool:

@@ -276,7 +276,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
         with session_model(agent) as model:
             try:
                 result = agent.do(line, asking=asking)
-            except ConflictError:  # another program has appended meanwhile
+            except ConflictError:  # another program has appended in the meantime
                 agent.context()
                 result = agent.do(line, asking=asking)
             if isinstance(result.effect, StartPlanning):

@@ -47,7 +47,7 @@ def _list(call: CommandCall) -> Result:
 
 
 def _window(agent: Agent) -> int:
-    """Return the oldest message of the window; 0 where nothing visible stands before it, or no request can be made."""
+    """Return the oldest message of the window; 0 where nothing visible precedes it, or no request can be made."""
     try:
         edge = agent.request().manifest.edge
     except CommandError:  # the settings no longer know the model

@@ -206,7 +206,7 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
 
 
 def _snippet(hit: Hit | SearchResult, before: str = "") -> HighlightedLine:
-    """Return the snippet on a line of its own; it is longer there than beside a title."""
+    """Return the snippet on its own line; it is longer there than beside a title."""
     line, start = hit.snippet, 4 + len(before)
     spans = [(start + len(one_line(line[:begin])), start + len(one_line(line[:end]))) for begin, end in hit.highlights]
     return HighlightedLine(f"    {before}{one_line(line)}", spans)

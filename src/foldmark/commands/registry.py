@@ -92,8 +92,8 @@ class CommandCall(Struct, frozen=True):
         return [_range(name, word) for word in self.arguments[name].replace(",", " ").split()]
 
     def listed(self, default: int, noun: str) -> int:
-        """Return the argument N, the number of the newest `noun` to list. Raises CommandError if it is no number from
-        1."""
+        """Return the argument N, the number of the newest `noun` to list. Raises CommandError unless it is 1 or
+        more."""
         number = default if self.get("N") is None else self.number("N")
         if not number:
             raise CommandError(f"N is the number of {noun} to list, from 1; without it the newest {default} are listed")

@@ -134,7 +134,7 @@ def _actor_name(actor: str) -> str:
 
 
 Fate = Literal["waits", "begun", "killed"]
-"""An agent waits to be run, has begun (it has a message of its own, or its model was asked), or was killed."""
+"""An agent waits to be run, has begun (it has its own message, or its model was asked), or was killed."""
 
 
 class InboxView(Protocol):

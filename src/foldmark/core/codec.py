@@ -223,7 +223,7 @@ class Secrets:
         return text
 
     def hidden_in(self, value: Any) -> Any:
-        """Return a JSON value without keys, including its members' names. Raises TypeError if it is no JSON value."""
+        """Return a JSON value without keys, including its members' names. Raises TypeError for any other value."""
         match value:
             case str():
                 return self.hidden(value)

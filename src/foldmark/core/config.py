@@ -180,7 +180,7 @@ class Kind(NamedTuple):
     from, if it has such a list. The parser raises ValueError.
 
     `types` are the types of TOML and Python that the setting takes beside a text. A boolean reaches the parser as `on`
-    or `off` and a number as its text, so that each rule stands in one place; a list reaches it unchanged.
+    or `off` and a number as its text, so that each rule is in one place; a list reaches it unchanged.
     """
 
     takes: str
@@ -311,7 +311,7 @@ _BY_TYPE = {
     str: Kind("a text", str),
 }
 KINDS = {key: _OWN.get(key) or _BY_TYPE[type(getattr(Config(), key))] for key in KEYS}
-"""The kind of each setting; the type of the default decides unless the setting has a kind of its own."""
+"""The kind of each setting; the type of the default decides unless the setting has its own kind."""
 
 
 def checked(key: str, value: Any) -> Any:

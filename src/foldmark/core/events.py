@@ -42,7 +42,7 @@ class Event(Struct, frozen=True):
     or None outside of turns; `tokens` is ceil(UTF-8 bytes of content and data / 4), fixed at append; `created_at` is
     UTC in ISO 8601 with microseconds; `answers` is, on a tool result, the id of its call. For a `tool_call`, `content`
     holds the arguments as JSON text and `data` the name and the call id. A `damaged` event differs from what was
-    recorded: U+FFFD replaces bytes that are not UTF-8, and `data` is None if it is no JSON.
+    recorded: U+FFFD replaces bytes that are not UTF-8, and `data` is None if it is not JSON.
     """
 
     id: int
@@ -90,7 +90,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):
-    """Base class of the operations. The tag is the kind of the event; everything specific to a kind stands in its
+    """Base class of the operations. The tag is the kind of the event; everything specific to a kind is in its
     class.
 
     `changes` is what the operation changes: the context, only the request that is made from the context, or nothing

@@ -246,7 +246,7 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the messages of each of these turns in order; none for an id that is not a turn."""
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        """Return the results of `calls` in order, wherever they stand, of any agent; with `erased` also those erased
+        """Return the results of `calls` in order, wherever they are, of any agent; with `erased` also those erased
         since."""
 
     def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:

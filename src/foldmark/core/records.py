@@ -213,7 +213,7 @@ class CopiedMemo(Struct, frozen=True):
 
 
 Beside: TypeAlias = Mail | CopiedSent | CopiedMemo | CodingSession
-"""Records beside the log that have ids of their own."""
+"""Records beside the log that have their own ids."""
 
 Copied = TypeVar("Copied", Mail, CopiedSent, CopiedMemo, CodingSession, CopiedEnd)
 

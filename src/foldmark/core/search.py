@@ -168,7 +168,7 @@ class SearchResult(Struct, frozen=True):
     `source` is claude, codex, conversation or memo; `id` the session's, the agent's or the memo's; `name` the session's
     working folder, the conversation's name or the memo's tags; `role` as in `Filters`, or memo. `all_words` is True if
     it holds every word of the query; a higher `score` is better. `snippet` is one line; `highlights` are the places of
-    the query's words in it, from and up to. A session's message stands in line `line` of `file`; a conversation's is
+    the query's words in it, from and up to. A session's message is in line `line` of `file`; a conversation's is
     the event `event_id`, and `visible` is True if it is in the context.
     """
 
@@ -364,7 +364,7 @@ class LogIndex(Index, Protocol):
 
 
 class Surroundings(NamedTuple):
-    """Where a found message stands in the log of its agent.
+    """Where a found message is in the log of its agent.
 
     `asked` is the beginning of the person's text: the message itself, or else the opening of its turn, "" if no person
     wrote that. `before` is how many messages its agent wrote before its turn, or before itself outside of turns.

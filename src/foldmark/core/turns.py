@@ -17,7 +17,7 @@ from foldmark.core.events import ROLES, Event
 def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, int | None]:
     """Return the turn that an appended event belongs to, and the turn that is open after it.
 
-    A `summary` is a turn of its own and leaves the open turn open. A `system` message opens no turn. Every event that
+    A `summary` is its own turn and leaves the open turn open. A `system` message opens no turn. Every event that
     is not a message belongs to the open turn.
     """
     if kind == "turn_ended":
@@ -62,7 +62,7 @@ def exchange_of(run: Sequence[Message], before: Message | None, results: Iterabl
     """Return the exchange of a maximal run of consecutive calls, given the message before it and all results of its
     calls.
 
-    A call's result is the first that answers it, wherever it stands. The text of the response is the assistant message
+    A call's result is the first that answers it, wherever it is. The text of the response is the assistant message
     directly before the first call, in the same turn.
     """
     answers: dict[int, int] = {}

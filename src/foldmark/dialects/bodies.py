@@ -65,6 +65,6 @@ def text_parts(text: str, kind: str = "text") -> list[Json]:
 
 
 def described(tool: ToolSpec) -> Json:
-    """Return the name of a tool, as it stands on the wire, and its description."""
+    """Return the name of a tool, as it is sent, and its description."""
     about = {"description": tool.description} if tool.description.strip() else {}
     return {"name": tool_name(tool.name), **about}

@@ -262,7 +262,7 @@ def _give_up(agent: "Agent") -> None:
 
 
 def answered(agent: "Agent", text: str) -> Result | None:
-    """Record a person's answer to the open offer in a turn of its own and carry it out. Return None and record nothing
+    """Record a person's answer to the open offer in its own turn and carry it out. Return None and record nothing
     if no offer is open, or if the text is neither a yes, nor a no, nor a choice of ranges.
 
     Raises CommandError for ranges that were not offered.

@@ -35,7 +35,7 @@ class AgentProgram:
     """A coding agent.
 
     `variable` names its base URL, and is its upstream when set; otherwise `provider` is, which speaks `wire`. With one
-    of the variables `elsewhere` it asks another service, which no gateway stands in front of.
+    of the variables `elsewhere` it asks another service, which no gateway intercepts.
     """
 
     program: str

@@ -28,7 +28,7 @@ Ask = Callable[[Asked, Request], str]
 
 
 class OtherPrograms:
-    """The files of a gateway's sessions, and the endpoint for questions, under a secret of its own. `base` is the
+    """The files of a gateway's sessions, and the endpoint for questions, under its own secret. `base` is the
     address of the gateway, without a path; no file is written before it is set, and none without an `environment`."""
 
     def __init__(self, environment: Mapping[str, str], ask: Ask) -> None:

@@ -166,7 +166,7 @@ def _done(agent: Agent, line: str) -> Result:
 
 
 def _repeated(agent: Agent, act: Callable[[], T]) -> T:
-    """Act once more if something was recorded meanwhile."""
+    """Act once more if something was recorded in the meantime."""
     try:
         return act()
     except ConflictError:

@@ -148,7 +148,7 @@ class Sessions:
         transcript: ClientTranscript,
         command: prompts.AskedCommand,
     ) -> Answering:
-        """Carry out a command in a thread of its own: it may ask a model, and other requests are not to wait for
+        """Carry out a command in its own thread: it may ask a model, and other requests are not to wait for
         that."""
         messages = request.messages
         prompt = messages.pop(command.place[0])
@@ -303,8 +303,8 @@ class Sessions:
     def _take(
         self, transcript: ClientTranscript, model: str, messages: list[ClientMessage], *, asks: bool = True
     ) -> None:
-        """Record messages. Those that ask nothing stand before a command: who types one waits for no answer any
-        more."""
+        """Record messages. Messages with `asks` False came before a command, whose author no longer waits for an
+        answer to them."""
         agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
             with suppress(FoldmarkError):

@@ -127,15 +127,15 @@ class ClientTranscript:
             self._retried(partial(self._take, places, messages))
 
     def take_answer(self, after: Sequence[ClientMessage], answer: ClientAnswer, prefix: str | None) -> None:
-        """Record the answer to the messages `after`; does nothing if the client has gone on meanwhile. `prefix` is what
-        its thinking is bound to, None if that is what the client sent."""
+        """Record the answer to the messages `after`, unless the client has sent more since then. `prefix` is what its
+        thinking is bound to, None if that is what the client sent."""
         if len(self.known) == len(after):
             joined = self.dialect.continued(after[-1], answer) if after else None
             self._retried(partial(self._take_answer, answer, prefix, joined))
 
     def take_local(self, place: tuple[int, int], prompt: ClientMessage, reply: str) -> None:
         """Note a command to Foldmark at a place (message, block), and the key of its reply: neither is recorded as a
-        message. What the client adds after a prompt stands before the reply."""
+        message. What the client adds after a prompt precedes the reply."""
         at, local = place
         own = {local} | ({local - 1} if local and self.dialect.announces(prompt.blocks[local - 1]) else set())
 

@@ -35,7 +35,7 @@ class Messages(Sequence[Event]):
 
     def _read(self, count: int, *, newest_first: bool = False) -> Iterator[Event]:
         """Yield the messages page by page, `count` at first. Each page is read in a separate moment, since the
-        segments do not change meanwhile."""
+        segments do not change in the meantime."""
         left, done = self._segments, 0
         while left:
             with self._store.read() as moment:

@@ -63,7 +63,7 @@ def repair(log: Log, finding: StoreFinding) -> bool:
     if any(log.store.damage()):
         return False  # the size beside the segments would be computed from wrong sums
     agent = log.agent(finding.agent_id)
-    with log.store.write() as transaction:  # no other writer can append meanwhile
+    with log.store.write() as transaction:  # no other writer can append in the meantime
         fold = agent.replay(transaction)
         transaction.save_fold(fold, agent.beside(transaction, fold))
     return True

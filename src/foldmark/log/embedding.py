@@ -41,7 +41,7 @@ BEFORE = 400
 
 class EmbeddingProgress(NamedTuple):
     """The number of messages embedded, the newest message with a vector, and the newest message; `overtaken` is True
-    if another process stored the same vectors meanwhile."""
+    if another process stored the same vectors in the meantime."""
 
     messages: int
     until: int

@@ -126,7 +126,7 @@ def archive(conversation: Agent) -> None:
 
 
 def _check_there(moment: Snapshot, agent: Agent) -> None:
-    """Raise CommandError if the agent was deleted meanwhile."""
+    """Raise CommandError if the agent was deleted in the meantime."""
     if (end := moment.end(agent.id)) and end.killer is None:
         raise CommandError(f"{end.sentence}")
 

@@ -306,7 +306,7 @@ class Operable(Timeline):
         kept = self._erasure
         if kept is None or kept[0] is not at or kept[1].turn != turn_id:
             kept = at, erasable(moment, at, turn_id)
-            # The standing says nothing about another agent, which may go on meanwhile.
+            # The standing says nothing about another agent, which may go on in the meantime.
             self._erasure = kept if kept[1].owner == self.id else None
         return kept[1]
 

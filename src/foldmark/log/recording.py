@@ -31,7 +31,7 @@ def append_answer(
 ) -> list[int]:
     """Record an answer and return its messages' ids; an empty answer records nothing.
 
-    A state block at the end of the text is recorded as an event of its own. No dialect repeats text in the blocks it
+    A state block at the end of the text is recorded as its own event. No dialect repeats text in the blocks it
     wants back. A block that contains a provider's key is left out: without the key its signature would not match. Each
     of `compacted` becomes a summary of everything before it, in the form of `reader` (`eviction`).
     """

@@ -191,7 +191,7 @@ class Timeline:
             try:
                 if newborn:
                     transaction.create_agent(self._record, birth(self.id), Size(0, 0))
-                transaction.append(self.id, self._head, [])  # raises if another writer has appended meanwhile
+                transaction.append(self.id, self._head, [])  # raises if another writer has appended in the meantime
                 yield transaction
             finally:
                 self._batching = False

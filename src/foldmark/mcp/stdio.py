@@ -120,7 +120,7 @@ async def serve(server: Server[Any]) -> None:
     pending = Pending()
     lines = MessageLines(sys.stdin.buffer, pending)
     read = anyio.wrap_file(cast(TextIO, lines))
-    # The SDK takes the real standard output; for all other code, it is standard error meanwhile.
+    # The SDK takes the real standard output; for all other code, it is standard error in the meantime.
     async with stdio_server(stdin=read) as (messages, written):
         answers = _Answers(written, pending)
 

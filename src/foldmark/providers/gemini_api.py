@@ -2,7 +2,7 @@
 
 Requests go through the low-level client of Google's SDK (`google-genai`). The SDK's typed calls convert thought
 signatures to bytes and back, drop unknown fields, refuse a system instruction when they count tokens, and do not
-support Code Assist. The low-level client sends the given JSON. Each request has an HTTP client of its own, so that
+support Code Assist. The low-level client sends the given JSON. Each request has its own HTTP client, so that
 closing it ends the request at once, nothing is retried unseen, and a silent connection times out. The stream is read
 here, because the SDK's reader leaves its generators to the event loop if it is closed early, which then warns about
 them.

@@ -41,7 +41,7 @@ class Line(Struct, frozen=True):
 
     @property
     def typed(self) -> bool:
-        """True if a person wrote it. The state block and other layers may stand among the messages, too."""
+        """True if a person wrote it. The state block and other layers may be among the messages, too."""
         return self.by_person and _HEADING.match(self.text) is None
 
 

@@ -27,7 +27,7 @@ def connect(model: str, access: Access) -> Provider:
 class OpenAIServer(ModelServer):
     """A server that speaks OpenAI's dialect, and the access to it.
 
-    Raises ProviderError without the SDK, without a key (unless the server has an address of its own), and for an
+    Raises ProviderError without the SDK, without a key (unless the server has its own address), and for an
     invalid address. `own` is True for OpenAI itself.
     """
 

@@ -131,7 +131,7 @@ async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: 
 
 
 class ModelServer:
-    """A server behind Anthropic's or OpenAI's SDK, which share one design. Each request has a client of its own, so
+    """A server behind Anthropic's or OpenAI's SDK, which share one design. Each request has its own client, so
     that no client outlives its event loop. `name` is the name of the server for a person, `hidden` removes the key from
     a text."""
 

@@ -1,7 +1,7 @@
 """One turn: from a person's text to idle [SPEC 4, 6].
 
 Text, model, tool calls, results, and again, until the model calls nothing. Each step is recorded before it is acted on.
-Tools run in threads of their own, so that the turn stays responsive: read-only ones side by side, others one after
+Tools run in their own threads, so that the turn stays responsive: read-only ones side by side, others one after
 another, `slash` calls last; results are recorded in the order of the calls.
 """
 
@@ -87,8 +87,8 @@ async def turn(
     writing: Writing = _Unshared(),  # noqa: B008 - it holds nothing
     threads: Executor | None = None,
 ) -> None:
-    """Record `text` and answer it, step by step, until the model is done; without a text continue the open turn, or a
-    turn of its own that the answer opens.
+    """Record `text` and answer it, step by step, until the model is done. Without a text, continue the open turn, or let
+    the answer open one.
 
     A text that answers an open offer is carried out here, and no model is asked [SPEC 4.2].
 
@@ -274,7 +274,7 @@ class _RunningTurn:
         self, answer: StreamedAnswer, *, interrupted: bool, end: bool, measured: StreamedAnswer | None = None
     ) -> int | None:
         """Record the answer and, at the end, close the turn, but no turn of another process. Return the id of the turn
-        that continues; the answer has opened a new one if another process has ended it meanwhile.
+        that continues; the answer has opened a new one if another process has ended it in the meantime.
 
         `measured` is the turn's last answer, which calibrates the estimates of the next turns.
         """
@@ -304,7 +304,7 @@ class _RunningTurn:
         return self._recorded(once)
 
     def _recorded(self, once: Callable[[], _T]) -> _T:
-        """Record something in one transaction, whatever others have appended meanwhile."""
+        """Record something in one transaction, whatever others have appended in the meantime."""
 
         def checked() -> _T:
             with self._agent.batch():
@@ -320,7 +320,7 @@ def in_thread(threads: Executor | None, work: Callable[[], _T]) -> "Future[_T]":
 
 
 async def _wait_for(work: "Future[tuple[str, bool]]", interruption: Interruption) -> bool:
-    """Wait for the end of a tool; return True if the turn was cancelled meanwhile, which interrupts the tool."""
+    """Wait for the end of a tool; return True if the turn was cancelled in the meantime, which interrupts the tool."""
     cancelled = False
     while not work.done():
         try:

@@ -137,7 +137,7 @@ class Supervisor:
 
     async def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> None:
         """Run one turn of an agent to its end; without a text it continues the open turn, or answers again after a
-        failed answer, in a turn of its own.
+        failed answer, in its own turn.
 
         If the agent works in the background, that is waited for. Raises as `turn`, LeaseError, TurnInterruptedError if
         somebody else ends the turn, CommandError for an agent of another log or if there is nothing to answer.

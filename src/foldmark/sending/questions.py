@@ -1,6 +1,6 @@
 """Foldmark's own questions to the agent's model: a judgement, a summary, a state block [SPEC 3, 4].
 
-A provider that can write summaries in a form of its own is asked for one if the setting says so [SPEC 5.7]. It gets the
+A provider that can write summaries in its own form is asked for one if the setting says so [SPEC 5.7]. It gets the
 next request, cut after the messages to sum up, so that its cache applies and the rest of the conversation continues
 from the summary. The turns that the window has passed are summed up when a summary is due [S3, SPEC 5.1].
 """
@@ -234,7 +234,7 @@ def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
             decided = summary(moment, at, f"{SPAN}{covered.until}")
         written = compacted(agent, decided)
     if written is not None:
-        agent.context()  # other processes may have written to the agent meanwhile
+        agent.context()  # other processes may have written to the agent in the meantime
         with agent.batch() as moment:
             if visible_hash(moment, agent.standing_in(moment), covered.until) != covered.covers:
                 return None

@@ -32,12 +32,12 @@ def record_sent(
 
     `instruction` is the last message if the log does not hold it. With `quoted`, the messages that precede it
     (`quoting`), it is in a person's words: it is erased with the turn. `upto` is as for `prepare`. Raises StoreError,
-    and CommandError if the agent was deleted meanwhile.
+    and CommandError if the agent was deleted in the meantime.
     """
     from foldmark.providers.registry import dialect_of, speaks
     from foldmark.request.exchanges import read_as, read_by
 
-    with agent.log.store.write() as transaction:  # a memo in the request cannot be removed meanwhile
+    with agent.log.store.write() as transaction:  # a memo in the request cannot be removed in the meantime
         reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
         at = read_by(transaction, agent.standing_in(transaction), reads)
         if (end := transaction.end(agent.id)) is not None and end.killer is None:

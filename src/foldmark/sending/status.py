@@ -97,7 +97,7 @@ def is_unanswered(moment: Snapshot, at: Standing) -> bool:
 def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
     """Return the person's text that still needs an answer; None if there is none.
 
-    A repeated answer is a turn of its own, without a text: then the turn before it counts as well.
+    A repeated answer is its own turn, without a text: then the turn before it counts as well.
     """
     turn: int | None = -1
     for message in moment.messages(at.visible, newest_first=True):

@@ -2,7 +2,7 @@
 
 Every format lists its records as `RecordEntry`, so this module does not depend on the agent that wrote a session.
 
-- A record continues the record that its parentUuid names, if that stands before it in the file (the last one with that
+- A record continues the record that its parentUuid names, if that precedes it in the file (the last one with that
   uuid). Otherwise (no parent, an unknown or later one, one in a sidechain) it continues the main chain's previous
   record. So parents always precede their children, and there are no loops.
 - The active chain is the path from the main chain's last message up to its beginning. Records that Claude Code writes
@@ -13,7 +13,7 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
   main chain in which it began. Records without a message stay in place, with the main chain.
 - A result that was written before its own call (parallel calls race) moves behind it. The records of one API message
   stand together, followed by the results of its calls.
-- A compaction (a summary in place of earlier messages) on the main chain ends a turn and is a turn of its own. In
+- A compaction (a summary in place of earlier messages) on the main chain ends a turn and is its own turn. In
   another branch it is a message. Its boundary may name preserved records: after the summary (the last messages before
   the compaction) or before it (the first ones). The next record continues the last record after the summary, so
   its parent may precede the boundary. If no messages precede the summary, as in a new file of a session, it
@@ -37,7 +37,7 @@ _WALKS = 20
 
 
 class Compaction(Struct, frozen=True):
-    """The records that a summary preserves, by uuid. `behind`: they stand behind the summary, not before it."""
+    """The records that a summary preserves, by uuid. `behind`: they follow the summary instead of preceding it."""
 
     stays: frozenset[str] = frozenset()
     behind: bool = False
@@ -58,7 +58,7 @@ class PlannedRecord(Struct, frozen=True, gc=False):
     """A record to import.
 
     `usage` is recorded after the last record of its API message. `astray` are the results in it whose call does not
-    wait for them here but stands in another branch, or in this one if it leaves the context.
+    wait for them here but is in another branch, or in this one if it leaves the context.
     """
 
     entry: RecordEntry

@@ -117,7 +117,7 @@ def _remove_left(folder: Path) -> None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
         for name in [each.path for each in entries if each.name.startswith(PREFIX) and each.name.endswith(SUFFIX)]:
-            with suppress(OSError):  # another user's, or removed meanwhile
+            with suppress(OSError):  # another user's, or removed in the meantime
                 descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
                     if locked(descriptor, without_locks=False):

@@ -124,7 +124,7 @@ def _by_id(named: str, environment: Mapping[str, str]) -> SessionPath:
 def _written(path: Path) -> float:
     try:
         return size_and_time(path)[1]
-    except OSError:  # it was removed meanwhile
+    except OSError:  # it was removed in the meantime
         return 0.0
 
 

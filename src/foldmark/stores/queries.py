@@ -29,7 +29,7 @@ def named_queries(path: Path) -> dict[str, str]:
 def migrations(dialect: str) -> list[tuple[int, str]]:
     """Return the migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited.
 
-    A migration holds SQL and constants. It may call functions of its own that the store keeps frozen (`sqlite.frozen`),
+    A migration holds SQL and constants. It may call its own functions that the store keeps frozen (`sqlite.frozen`),
     and nothing else of Foldmark.
     """
     files = (_HERE / dialect / "sql").glob("[0-9][0-9][0-9][0-9]_*.sql")

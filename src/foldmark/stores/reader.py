@@ -1,6 +1,6 @@
 """Named statements of a database, and the values of their rows, which may be damaged.
 
-Each database derives a `SqlReader` and a `SqlWriter` of its own. A statement is given its bindings by name. The
+Each database derives its own `SqlReader` and `SqlWriter`. A statement is given its bindings by name. The
 database decides which bindings an agent, segments or events take (`_for_agent`, `_for_segments`, `_for_events`,
 `_for_messages`).
 """
@@ -190,7 +190,7 @@ class _Page(Struct, array_like=True, gc=False):
 
 def check_types(rows: Sequence[Sequence[Any]]) -> None:
     """Raise ValidationError if a column of an event has the wrong type."""
-    convert((rows,), _Page)  # a type that is no struct would be inspected with every call
+    convert((rows,), _Page)  # a type that is not a struct would be inspected with every call
 
 
 def well_typed(row: Sequence[Any]) -> Row:

@@ -182,7 +182,7 @@ class LogSnapshot(BesideReader, Protocol):
     ) -> Iterator[T]:
         """Yield the values that `read` returns for segments, at most a page of each at a time, in order of ids.
 
-        It reads pages instead of keeping a cursor open, because a reader may stop half-way. One statement reads as many
+        It reads pages instead of keeping a cursor open, because a reader may stop halfway. One statement reads as many
         short segments as fill a page. Until `expected` values are found, only the missing number is read; then twice as
         many each time.
         """

@@ -1,4 +1,4 @@
-"""Panels: on the right of the chat in a wide terminal, on a screen of their own in a narrow one."""
+"""Panels: on the right of the chat in a wide terminal, on their own screen in a narrow one."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -69,7 +69,7 @@ class Panel(Vertical):
 
 
 class PanelScreen(ContextScreen):
-    """A panel on a screen of its own."""
+    """A panel on its own screen."""
 
     def __init__(self, panel: type[Panel], agent: Agent, submit: Submit) -> None:
         super().__init__(agent, submit)

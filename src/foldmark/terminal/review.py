@@ -161,7 +161,7 @@ class ReviewPanel(Vertical):
 
     def takes(self, line: str) -> bool:
         """Return True if the review takes a submitted line: as an answer, or to ask about it. Otherwise return False; a
-        line that is no command ends the review."""
+        line that is not a command ends the review."""
         found = self._found
         if found is None or line.lstrip().startswith("/"):
             return False

@@ -44,7 +44,7 @@ class Harness(Protocol):
         """Open a store over an empty database, a new one with each call. The suite closes it."""
 
     def open(self, address: str) -> Store:
-        """Open the database at a `Store.address` once more, with a connection of its own.
+        """Open the database at a `Store.address` once more, with its own connection.
 
         It is called in this process and in others. For those the harness is pickled, so its contents must support
         pickling and its class must be importable there. If only one connection can reach the database, call

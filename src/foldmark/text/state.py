@@ -1,6 +1,6 @@
 """The model's `### STATE` block: split from the end of an answer, and held back while the answer streams [S2, SPEC 7].
 
-A block begins with a line of its own, `### STATE` or `### State`, bold or not, outside of code fences; the last such
+A block begins with its own line, `### STATE` or `### State`, bold or not, outside of code fences; the last such
 line counts. It extends to the end of the answer and holds at least one of its four members (`Goal:`, `Context:`,
 `Resolved:`, `Technical Anchors:`) with content. Any other block, or one followed by another heading, is malformed: it
 is text like any other.

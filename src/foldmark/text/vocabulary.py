@@ -185,7 +185,7 @@ DOUBT = frozenset(
     mais sauf seulement attends pero salvo solo espera нет не но стоп 不 别 不要
     """.split()
 )
-"""Words of a condition, an exception or an addition: with one of them, a yes and an order are no plain yes."""
+"""Words of a condition, an exception or an addition: with one of them, a yes and an order are not a plain yes."""
 
 NO = frozenset(
     """

@@ -77,7 +77,7 @@ _GOES_ON = re.compile(r"$|[-@:](?!\d{1,2}(?!\d))")
 
 
 class _Provider(Struct, frozen=True):
-    """A provider in the table: it has models of its own, those of another provider, or those of vendors that it
+    """A provider in the table: it has its own models, those of another provider, or those of vendors that it
     resells; `but` holds the figures that differ there."""
 
     source: str = ""

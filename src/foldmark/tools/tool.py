@@ -221,7 +221,7 @@ def _conversation(root: Agent) -> _Conversation:
 
 @contextmanager
 def _exclusive(lock: Lock, cut: Event) -> Iterator[None]:
-    """Hold the lock during the block. Raises CommandError if the turn is interrupted meanwhile."""
+    """Hold the lock during the block. Raises CommandError if the turn is interrupted in the meantime."""
     while not lock.acquire(timeout=WAKE):
         _check_going_on(cut)
     try:

@@ -84,7 +84,7 @@ class Typed(Prompting):
 
     def answer(self, question: str) -> str:
         """Read the answer to a question; text typed so far for a line does not get into it. Raises EOFError, and
-        TakenError if the question is withdrawn meanwhile."""
+        TakenError if the question is withdrawn in the meantime."""
         return self._read(question, "answer")
 
     def take(self) -> None:

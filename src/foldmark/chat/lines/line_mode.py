@@ -163,7 +163,7 @@ class LineView:
             print(fitted(text), flush=True)
 
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
-        """Print the messages that a live session has recorded meanwhile; called in any thread."""
+        """Print the messages that a live session has recorded in the meantime; called in any thread."""
         if is_live(agent):
             self._front.put(partial(self._print_news, agent, events))
             self._keyboard.take()

@@ -1,6 +1,6 @@
 """The content of a message besides its text: images, documents, blocks; and which part of it is sent [SPEC 5.2, 5.4].
 
-Images and documents stand in `data["blocks"]` in one form, whatever dialect they are sent in: `{"type": "image",
+Images and documents are in `data["blocks"]` in one form, whatever dialect they are sent in: `{"type": "image",
 "source": {"type": "base64", "media_type": "image/png", "data": "..."}}`, or a source of `{"type": "url", "url":
 "https://..."}`. A document is a PDF: `{"type": "document", "source": {"type": "base64", "media_type":
 "application/pdf", "data": "..."}}`, with a `title` if it has a name. Its `pages` are counted once, when the message is

@@ -1,9 +1,9 @@
 """The prompt: the layers of a request in order, and the view in a frame that every provider accepts [SPEC 5.1, 5.2].
 
 System prompt and guidelines go into the provider's system field. The anchors (state, scratchpad, memos and the window
-summary) follow them there. Under the policy `steady` they stand before the message that opened the active turn instead:
+summary) follow them there. Under the policy `steady` they precede the message that opened the active turn instead:
 they change often, and a change in the system field would invalidate the provider's cache of everything after it. The
-layer about children always stands among the messages. The messages are the pinned turns, then the window. Providers
+layer about children is always among the messages. The messages are the pinned turns, then the window. Providers
 require that the first message is a user's and the last one a user's or a tool's result, so synthetic messages are added
 where needed.
 """
@@ -26,7 +26,7 @@ GO_ON = "[Go on.]"
 EMPTY = "[The conversation is empty.]"
 _STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONVERSATION"
 CHILDREN = "children"
-"""The layer about children and mail. It stands among the messages, before a person's newest."""
+"""The layer about children and mail. It is among the messages, before a person's newest."""
 
 ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
 """The layers that may change with every turn."""
@@ -78,7 +78,7 @@ def layers(
     """Return the layers before the messages, in order; `system` are the visible `system` messages.
 
     `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of the picked ones. With
-    `later`, an earlier scratchpad may stand in the request, so an emptied one says so.
+    `later`, an earlier scratchpad may be in the request, so an emptied one says so.
     """
     found = [Part("system", None, None, "system", text=config.system)]
     found += [Part("system", event.id, event.turn_id, "system", text=event.content) for event in system]
@@ -143,7 +143,7 @@ def assemble(
         steps[place:place] = [ViewMessage("user", text) for text in injected[place]]
 
     def moved(step: int) -> int:
-        """Return the place of a step of the view, now that layers stand among the steps."""
+        """Return the place of a step of the view, now that layers are among the steps."""
         return step + sum(len(texts) for place, texts in injected.items() if place < step)
 
     settled, earlier, anchored = moved(view.settled), moved(view.earlier), moved(view.active)
@@ -159,7 +159,7 @@ def assemble(
         joined(stable),
         tuple(steps),
         (*stable, *anchors, *reports, *news, *parts),
-        # A layer is no message of a turn, although its event may have been recorded in one.
+        # A layer is not a message of a turn, although its event may have been recorded in one.
         (*(LeftOut(e.event, None, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else joined(anchors),
         settled,
@@ -235,7 +235,7 @@ def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:
 
 
 def _texts(anchors: Iterable[Part]) -> list[str]:
-    """Return the texts of layers among the messages; the layer about children is a message of its own."""
+    """Return the texts of layers among the messages; the layer about children is its own message."""
     anchors = list(anchors)
     notes = joined(layer for layer in anchors if layer.layer != CHILDREN)
     return [*filter(None, [notes]), *(layer.text for layer in anchors if layer.layer == CHILDREN)]

@@ -2,7 +2,7 @@
 
 A record names the messages of a request, how they were shortened, and hashes of everything else, which is enough to
 rebuild the request byte for byte. Records stand beside the log, so they change no context and no event id. They never
-contain texts of messages: these stand in the log only, where `/message remove` erases them.
+contain texts of messages: these are in the log only, where `/message remove` erases them.
 """
 
 from collections.abc import Mapping

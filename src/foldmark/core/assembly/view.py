@@ -6,10 +6,10 @@ the log, and records for each message what happened to it.
 
 Isolation: text is sent in every dialect. `tool_call`, `tool_result` and `tool` messages are sent only in the dialect
 that they were written in; `gemini` and `gemini_gca` count as one. A message without a dialect is sent everywhere:
-Foldmark keeps calls in a form of its own, and a caller that names no dialect expects to see the call again.
+Foldmark keeps calls in its own form, and a caller that names no dialect expects to see the call again.
 
 Pairing: consecutive calls are sent together, with the text that the model wrote before them, and each is followed by
-its result, wherever that stands in the log. A call without a result gets a synthetic one; a result without a call is
+its result, wherever that is in the log. A call without a result gets a synthetic one; a result without a call is
 left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
 
 `media` decides about images, documents and blocks, `wire` about names, ids and the length of results.

@@ -45,7 +45,7 @@ class Unit(NamedTuple):
 
 
 def opened_by(event: Event) -> Unit:
-    """Return the turn that an event opened, as a unit of its own."""
+    """Return the turn that an event opened, as its own unit."""
     return Unit(event.id, (event.turn_id,), (event,))
 
 

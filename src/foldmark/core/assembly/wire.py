@@ -11,8 +11,8 @@ The weight of a message is the number of bytes that it takes in a request once i
 message is appended and stored as a running sum, so that the weight of a whole context is a subtraction of two sums. It
 is an upper bound for every dialect: text is counted with JSON escapes and with the largest frame that any wire format
 puts around it, a tool result as it is sent in an inactive turn. So a window that the weights choose fits. Stored
-weights must equal what this module computes: a change here needs a migration that weighs all messages again, with a
-frozen function of its own, like the migration that added weights.
+weights must equal what this module computes: a change here needs a migration that weighs all messages again, with its
+own frozen function, like the migration that added weights.
 """
 
 import re
@@ -38,7 +38,7 @@ _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 def tool_name(name: str) -> str:
-    """Return `name` as it stands on the wire: letters, digits, `_` and `-`, at most 64, the first one a letter or
+    """Return `name` as it is sent: letters, digits, `_` and `-`, at most 64, the first one a letter or
     `_`."""
     if _NAME.fullmatch(name):
         return name

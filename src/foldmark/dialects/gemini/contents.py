@@ -2,7 +2,7 @@
 responses.
 
 The API wants thought signatures back. A call carries its own (`ToolCall.signature`). Any other signed part is kept
-unchanged, but without the text, which is recorded anyway: `{"text": "", "thoughtSignature": "..."}` stands behind the
+unchanged, but without the text, which is recorded anyway: `{"text": "", "thoughtSignature": "..."}` follows the
 text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` before it. Thoughts without a signature are not
 sent again: the model would not read them. Other parts, such as code that Google ran, go back as they came, in their
 places. Sources: ai.google.dev, thought-signatures, function-calling and code-execution.

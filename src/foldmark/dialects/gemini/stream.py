@@ -39,7 +39,7 @@ class ResponseReader:
                 yield Thought(new) if part.get("thought") is True else new
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces of the whole. A call without an id of its own gets one: its place in the answer to this very
+        """Yield the pieces of the whole. A call without its own id gets one: its place in the answer to this very
         request."""
         found = parse(self.whole)
         if not any(isinstance(piece, Stopped) for piece in found):

@@ -46,7 +46,7 @@ _BROKEN = ("error", "abort", "network_error", "insufficient_system_resource")
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
     """Return the body of a request to /v1/chat/completions.
 
-    For models whose cache goes by breakpoints (`models`) these stand behind what stays the same: the stable
+    For models whose cache goes by breakpoints (`models`) these follow what stays the same: the stable
     system text, the turns before the active one, and these as they were a turn ago. The API sets one more at the end.
     """
     body: Json = {"model": model}

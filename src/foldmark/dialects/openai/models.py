@@ -1,4 +1,4 @@
-"""The capabilities of OpenAI's own models, by their names. Other servers use the same dialect for models of their own;
+"""The capabilities of OpenAI's own models, by their names. Other servers use the same dialect for their own models;
 nothing is assumed about these except the rules here. Sources: developers.openai.com/api/docs/guides/reasoning and
 /prompt-caching, and refusals of the API as users report them."""
 

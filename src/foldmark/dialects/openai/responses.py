@@ -48,7 +48,7 @@ MESSAGE = "message"
 """The type of a kept block with the fields of a message of an answer besides its text."""
 
 _OURS = ("message", "function_call", "function_call_output", "reasoning", "compaction")
-"""Items that are made here, and sent in a form of their own."""
+"""Items that are made here, and sent in their own form."""
 
 _PICTURES = ("image_generation_call",)
 """Items that are not sent again: images drawn by a model are in no context."""
@@ -125,7 +125,7 @@ def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
         elif (item := _reasoning(block) or _carried(block)) is not None:
             begin = block_position(block, done, text)
             if text[begin:] and not text[begin:].startswith(APART):
-                begin = done  # no item stands inside a message
+                begin = done  # no item is inside a message
             items += [*_message_of(text[done:begin].removesuffix(APART), plain), item]
             done = begin
     items += _message_of(text[done:], plain)

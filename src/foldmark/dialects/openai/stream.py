@@ -208,7 +208,7 @@ def refusal(
 ) -> ProviderError:
     """Return the error for a refusal: `body` is the `error` of the server's JSON, or the content that it sent instead.
 
-    `status` is 0 for an error in the middle of a stream; its code then stands in the body. `hidden` takes keys out of a
+    `status` is 0 for an error in the middle of a stream; its code is then in the body. `hidden` takes keys out of a
     text.
     """
     about = as_object(body)

@@ -197,7 +197,7 @@ class FoldmarkSession:
         return self._repeated(recorded)
 
     def _repeated(self, action: Callable[[], _T]) -> _T:
-        """Do work, and repeat it after reading the new events if another writer has appended meanwhile."""
+        """Do work, and repeat it after reading the new events if another writer has appended in the meantime."""
         while True:
             self._living().context()
             try:

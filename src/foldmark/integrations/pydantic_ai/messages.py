@@ -1,7 +1,7 @@
 """Messages of Pydantic AI as messages of a conversation: their content, and their form in events.
 
 A request or a response holds parts. A part with text for a reader (a prompt, an answer, a call, a result, a summary of
-earlier messages) is an entry of its own. Other parts (thinking, files, calls that the provider runs itself, changes of
+earlier messages) is its own entry. Other parts (thinking, files, calls that the provider runs itself, changes of
 instructions, unknown kinds) go with a neighbouring entry: in a response with the next one, since thinking belongs to
 the part that it led to, in a request with the one before.
 

@@ -39,7 +39,7 @@ class RequestHead(Struct, frozen=True):
     """What a request says besides its messages.
 
     `session` and `agent` are the client's ids of its session and of a sub-agent in it, empty if it names none. `tools`
-    is True if the model may call tools. `aside` is True if the client says that the request is no part of the
+    is True if the model may call tools. `aside` is True if the client says that the request is not part of the
     conversation. `system` is the system prompt as it came.
     """
 
@@ -183,7 +183,7 @@ class ClientDialect(ABC):
         return False
 
     def opens(self, part: TextMessage) -> bool:
-        """Return True if a user's text opens a turn of its own where the one before it was not ended by an answer."""
+        """Return True if a user's text opens its own turn where the one before it was not ended by an answer."""
         return True
 
     def is_reply(self, message: ClientMessage) -> bool:
@@ -213,7 +213,7 @@ class ClientDialect(ABC):
         return shown
 
     def binds(self, model: str) -> bool:
-        """Return True if a model binds its thinking to what stands before it."""
+        """Return True if a model binds its thinking to what precedes it."""
         return False
 
     def mark_of(self, raw: bytes) -> bytes | None:
@@ -245,7 +245,7 @@ class ClientDialect(ABC):
 
     @abstractmethod
     def messages_of(self, events: Iterable[Event]) -> list[bytes]:
-        """Return events that the client no longer sends as messages of their own, without their thinking."""
+        """Return events that the client no longer sends as their own messages, without their thinking."""
 
     # Answers
 
@@ -255,7 +255,7 @@ class ClientDialect(ABC):
 
     def continued(self, before: ClientMessage, answer: ClientAnswer) -> str | None:
         """Return the key of the message in which the client will repeat an answer together with the message before it,
-        as where an answer broke off and was asked for again; None if the answer will be a message of its own."""
+        as where an answer broke off and was asked for again; None if the answer will be its own message."""
         return None
 
     @abstractmethod

@@ -40,7 +40,7 @@ _REPLY = "msg_foldmark_"
 """Begins the id of an answer of Foldmark's own; Codex sends it again with the answer."""
 
 _BESIDE = ("thread_title", "memory_consolidation", "guardian")
-"""Sources of threads, and kinds of sub-agents, that are no part of a conversation."""
+"""Sources of threads, and kinds of sub-agents, that are not part of a conversation."""
 
 _CONVERSATION = ("turn", "compaction")
 """Kinds of requests that hold the conversation."""
@@ -120,7 +120,7 @@ class ResponsesClient(ClientDialect):
         if _is_spoken(list(map(decoded, items))):
             return openai_items.with_contents(items[0], list(blocks))
         if all(map(is_output, map(decoded, items))):
-            # What became a text of the user stands behind the outputs: these follow their calls directly.
+            # What became a text of the user follows the outputs: these follow their calls directly.
             ordered: list[bytes] = sorted(blocks, key=_is_text)
             return b",".join(ordered)
         return b",".join(blocks)

@@ -22,7 +22,7 @@ class RequestReader:
         """Read a request. Raises ValueError (msgspec's errors among them) for a body of another shape."""
         candidates = [_shared(each, body) for each in self._newest if each.dialect is dialect]
         begin, at, sent = max(candidates, key=_place, default=(0, 0, ()))
-        # The rest is a body of its own: what precedes the messages, and the messages that are left.
+        # The rest is its own body: what precedes the messages, and the messages that are left.
         rest = body[: begin + 1] + body[at:] if sent else body
         whole, text = _read_body(dialect, rest)
         messages = bytes(whole.messages)

@@ -115,7 +115,7 @@ def one_thread_each() -> None:
 
 @contextmanager
 def undivided() -> Iterator[None]:
-    """Import NumPy with one thread for its matrices while the block runs. No program may be started meanwhile."""
+    """Import NumPy with one thread for its matrices while the block runs. No program may be started in the meantime."""
     own = [name for name in _THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(own, "1"))
     try:

@@ -35,7 +35,7 @@ class IndexFileError(FoldmarkError):
 
 
 class IndexFile(apsw.Connection):
-    """An open index. Its statements stand in `sql/queries.sql`."""
+    """An open index. Its statements are in `sql/queries.sql`."""
 
     def run(self, name: str, /, **bindings: Any) -> list[Row]:
         """Return the rows of a statement."""

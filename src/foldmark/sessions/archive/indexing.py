@@ -83,7 +83,7 @@ class _File(Struct):
 
 
 class _Pass:
-    """One pass over a file. It ends early if another process has indexed the file meanwhile."""
+    """One pass over a file. It ends early if another process has indexed the file in the meantime."""
 
     def __init__(
         self, db: IndexFile, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]

@@ -1,7 +1,7 @@
 """Find the marker by which a person keeps a session out of the archive and the index.
 
 The marker has two forms: that of the episodic-memory program, anywhere in a text, and `DO NOT INDEX THIS SESSION` as a
-line of its own. It counts in texts of the user and the system. It does not count in the result of a tool, because a
+its own line. It counts in texts of the user and the system. It does not count in the result of a tool, because a
 file or a page may contain anything, nor in a model's own text. Standard library only: a hook looks for it, too.
 """
 

@@ -7,7 +7,7 @@ Blocks keep their order. Where the format leaves a choice:
   without content; images and documents in the first user message of their record; all other blocks in the result of
   their tool.
 - `data={"response": id}` names the API message of an assistant's text or call, since one spans several records.
-- A prompt that a person typed while the model was busy, and a file given with @, stand in `attachment` records. Each
+- A prompt that a person typed while the model was busy, and a file given with @, are in `attachment` records. Each
   becomes a user message. The rest of the attachment is kept in `data={"attachment": ...}`, for an export.
 - An error of the API that Claude Code put in place of an answer (`isApiErrorMessage`) is no message: no model reads it.
 - A record that an export made up (`MADE_UP`) is no message either.
@@ -25,7 +25,7 @@ MADE_UP = "foldmark_made_up"
 """Marks a record that only completes an exported session. Nothing of it was in the conversation."""
 
 RESPONSE = "foldmark_response"
-"""The member for the original response id (null: none) of an exported record whose answer got an id of its own."""
+"""The member for the original response id (null: none) of an exported record whose answer got its own id."""
 
 FILE_HEADING = "[File {}, given with @:]\n"
 """The heading of the content of a file that a person gave with @."""

@@ -293,7 +293,7 @@ def _usage(kind: Any, payload: Data, carried: dict[str, Any]) -> AnswerUsage | N
 
 
 def _set_aside(entries: list[RecordEntry], begin: int, side: str) -> None:
-    """Move the messages from entry `begin` on to a branch of their own."""
+    """Move the messages from entry `begin` on to their own branch."""
     for at in range(begin, len(entries)):
         if entries[at].role and entries[at].side is None:
             entries[at] = replace(entries[at], side=side)

@@ -89,7 +89,7 @@ class _Import:
     def __init__(
         self, session: SessionFile, kept: SessionFormat, identity: str, progress: Progress | None, agent: Agent
     ) -> None:
-        agent.context()  # includes events that others appended meanwhile
+        agent.context()  # includes events that others appended in the meantime
         self._session, self._format, self._identity, self._agent = session, kept, identity, agent
         self._meter = ContextMeter(session.size, progress)
         self._imported, self._carried = ImportedSession(agent), dict[str, Any]()

@@ -208,7 +208,7 @@ def _link_missing(plan: RepairPlan) -> None:
 
 
 def _as_main(plan: RepairPlan) -> None:
-    """Turn a file of a subagent's records into a session of its own."""
+    """Turn a file of a subagent's records into its own session."""
     for row in plan.rows:
         if row.chained and row.side:
             row.side = False
@@ -218,7 +218,7 @@ def _as_main(plan: RepairPlan) -> None:
 
 
 def _cut_loops(plan: RepairPlan) -> None:
-    """Break loops of parents: link each record in a loop whose parent stands behind it to the record before."""
+    """Break loops of parents: link each record in a loop whose parent follows it to the record before."""
     for turn in range(_LOOP_ROUNDS + 1):
         links = Links(plan.rows)
         looping = _in_loops(plan, links)

@@ -17,7 +17,7 @@ PLAIN = "foldmark"
 
 SKILLS = ("trim", "rollover")
 COMMAND = "fm"
-"""The command for a session that runs under `foldmark live`. It is no skill: Claude Code puts a skill's folder
+"""The command for a session that runs under `foldmark live`. It is not a skill: Claude Code puts a skill's folder
 before its text, and the gateway answers a prompt that is nothing but a command."""
 
 
@@ -179,7 +179,7 @@ class PromptFile:
         self._text = template("context").strip().replace("{foldmark}", command)
 
     def put_in(self, text: str | None, ours: bool) -> Edited:
-        """Append the paragraph, or replace it where it stands. Raises NotMergeableError if a mark is missing."""
+        """Append the paragraph, or replace it where it is. Raises NotMergeableError if a mark is missing."""
         newline = "\r\n" if text and "\r\n" in text else "\n"
         block = f"{BEGIN}\n{self._text}\n{END}".replace("\n", newline)
         if not text:

@@ -5,7 +5,7 @@
 - `output`: the output of a tool of Codex. It is a text; a text that is itself JSON, `{"output": "...", "metadata":
   {...}}`, in which only the inner text is cut; a list of texts and images; or `{"content": ..., "success": ...}`.
 
-Every value is JSON in bytes, as it stands in the file.
+Every value is JSON in bytes, as it is in the file.
 """
 
 import re

@@ -232,7 +232,7 @@ class PostgresSandbox:
                 try:
                     return self._reading.query(_scope(scope, keys), statement, limits)
                 except StoreError:
-                    # The server may have ended the connection meanwhile, for example by a restart.
+                    # The server may have ended the connection in the meantime, for example by a restart.
                     if not self._reading.closed:
                         raise
                     self._forget_reading()

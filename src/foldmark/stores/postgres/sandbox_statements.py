@@ -57,7 +57,7 @@ _OTHER_NAMES = {
     "TimestampTrunc": "date_trunc",
 }
 _NAMES = {name.replace("_", ""): name.lower() for name in _FUNCTIONS.split()} | _OTHER_NAMES
-"""The allowed functions with nodes of their own: node -> PostgreSQL's name."""
+"""The allowed functions with their own nodes: node -> PostgreSQL's name."""
 
 _PLAIN = frozenset({"json_array_length", "json_typeof", "jsonb_array_length", "jsonb_typeof", "octet_length"})
 """The other allowed functions, which have no node of their own."""

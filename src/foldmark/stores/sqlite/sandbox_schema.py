@@ -23,7 +23,7 @@ Ranges = Sequence[tuple[int, int, int]]
 """(agent's key, first id, last id), sorted."""
 
 _FEW = 8
-"""Maximum number of ranges that stand in the view itself; more are looked up in a table."""
+"""Maximum number of ranges that are in the view itself; more are looked up in a table."""
 
 
 class Built(NamedTuple):

@@ -90,7 +90,7 @@ class SqliteReader(reader.SqlReader):
         rows, damaged = list[Row](), set[int]()
         try:
             columns = len(self._db.execute(f"SELECT * FROM ({sql})", bindings).get_description())
-        except apsw.ExecutionCompleteError:  # the rows were erased meanwhile
+        except apsw.ExecutionCompleteError:  # the rows were erased in the meantime
             return rows, damaged
         names = [f"c{number}" for number in range(columns)]
         # Two columns of each: texts as their bytes, and everything else as it is.

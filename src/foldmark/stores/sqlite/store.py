@@ -55,7 +55,7 @@ class SqliteWatch:
         self._seen = 0
         self._seen = self._state()
         if db is not None:
-            db.set_busy_timeout(0)  # a committing thread waits for `changed`, which is held meanwhile
+            db.set_busy_timeout(0)  # a committing thread waits for `changed`, which is held in the meantime
 
     def wait(self, seconds: float) -> bool:
         began = monotonic()
@@ -171,7 +171,7 @@ class _Reading(AbstractContextManager[SqliteSnapshot]):
 
 
 class _Writing(AbstractContextManager[SqliteTransaction]):
-    """A block of `SqliteStore.write` that is a transaction of its own. Every append opens one."""
+    """A block of `SqliteStore.write` that is its own transaction. Every append opens one."""
 
     __slots__ = ("_store", "_transaction")
 
@@ -247,7 +247,7 @@ class SqliteStore(SqliteReader):
         return _Reading(self)
 
     def write(self) -> AbstractContextManager[SqliteTransaction]:
-        # Each append opens a block. So it is no generator, and compares types: `isinstance` would take ten times as
+        # Each append opens a block. So it is not a generator, and compares types: `isinstance` would take ten times as
         # long, because the class derives from protocols.
         inside = self._open
         if type(inside) is SqliteTransaction and inside.thread == get_ident():

@@ -1,1 +1,1 @@
-"""The screens beside the chat, each opened with a key of its own."""
+"""The screens beside the chat, each opened with its own key."""

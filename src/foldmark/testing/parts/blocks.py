@@ -37,7 +37,7 @@ HALF: dict[str, Part] = {
         AgentRecord("half", "half", None, 0, NOW), birth("nobody"), Size(0, 0)
     ),
 }
-"""Calls that fail half-way, or before the store has written any part of them."""
+"""Calls that fail halfway, or before the store has written any part of them."""
 
 
 class Blocks(Suite):
@@ -95,7 +95,7 @@ class Blocks(Suite):
                 with pytest.raises(StoreError):
                     late()
         assert len(texts_of(other, agent)) == 600
-        # A reader that stopped half-way blocks nobody.
+        # A reader that stopped halfway blocks nobody.
         append(other, agent, draft())
         assert other.forget_erased()
 

@@ -1,4 +1,4 @@
-"""Copies keep all ids, can be made in any number of steps, and are refused by a store with contents of its own."""
+"""Copies keep all ids, can be made in any number of steps, and are refused by a store with its own contents."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -50,7 +50,7 @@ from foldmark.testing.suite import (
 
 
 class CopyingTests(Suite):
-    """A copy is complete, and a target with contents of its own is refused."""
+    """A copy is complete, and a target with its own contents is refused."""
 
     @pytest.fixture
     def target(self, harness: Harness) -> Iterator[Store]:
@@ -118,7 +118,7 @@ class CopyingTests(Suite):
             assert moment.index(SearchScope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == [16, 0]
 
     def test_a_copy_goes_back(self, store: Store, target: Store) -> None:
-        """Changes made in the copy are copied to the original, which did not change meanwhile."""
+        """Changes made in the copy are copied to the original, which did not change in the meantime."""
         agents = fill(store)
         copy(store, target)
         change(target, agents)

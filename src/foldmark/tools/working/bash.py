@@ -168,7 +168,7 @@ def _alive(process: "Popen[bytes]") -> bool:
 
 
 def _runs_in(group: int, stat: Path) -> bool:
-    """Return True if the process described by `/proc/N/stat` belongs to the group and is no zombie."""
+    """Return True if the process described by `/proc/N/stat` belongs to the group and is not a zombie."""
     try:
         state, _, found = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
     except (OSError, ValueError):
