@@ -87,8 +87,8 @@ async def turn(
     writing: Writing = _Unshared(),  # noqa: B008 - it holds nothing
     threads: Executor | None = None,
 ) -> None:
-    """Record `text` and answer it, step by step, until the model is done. Without a text, continue the open turn, or let
-    the answer open one.
+    """Record `text` and answer it, step by step, until the model is done. Without a text, continue the open turn, or
+    let the answer open one.
 
     A text that answers an open offer is carried out here, and no model is asked [SPEC 4.2].
 
