@@ -1,4 +1,4 @@
-"""A provider's cache that is given whole requests."""
+"""A provider's cache that takes whole requests."""
 
 from typing import Any
 
@@ -7,18 +7,18 @@ from foldmark.dialects.dialect import dialect_named
 
 
 def blocks(dialect: str, body: dict[str, Any]) -> list[Block]:
-    """The blocks of a request's body."""
+    """Return the blocks of a request's body."""
     return list(dialect_named(dialect).blocks(body))
 
 
 class Sent:
-    """One conversation's requests on their way to a cache."""
+    """The requests of one conversation on their way to a cache."""
 
     def __init__(self, rules: Rules | None, ratio: float = 4.0) -> None:
         self._cache, self._request, self._blocks = Cache(rules, ratio), Beginnings(), list[Block]()
 
     def bill(self, dialect: str, body: dict[str, Any], tokens: int, now: float) -> Bill:
-        """What a request costs."""
+        """Return the bill for a request."""
         found = blocks(dialect, body)
         pairs = enumerate(zip(found, self._blocks, strict=False))
         same = next(

@@ -1,4 +1,4 @@
-"""Many cases in one test, which share what is expensive to make."""
+"""Many cases in one test that share an expensive setup."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def case(*what: object) -> Iterator[None]:
-    """Name the case in a failure inside the block."""
+    """Add the case to the message of a failure inside the block."""
     try:
         yield
     except BaseException as error:

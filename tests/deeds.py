@@ -1,4 +1,4 @@
-"""Random things that are done to an agent and its forks, and what its context shows."""
+"""Random actions on an agent and its forks, and the contents of its context."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OPERATING = (
 DEEDS = st.lists(
     st.tuples(st.sampled_from((*SAYING, *OPERATING)), st.integers(0, 60), st.integers(0, 2)), min_size=6, max_size=30
 )
-"""What is done, a number that chooses among what there is, and the agent that does it: the root or a fork."""
+"""The action, a number that selects its target, and the agent that performs it: the root or a fork."""
 
 
 class Shown(NamedTuple):
-    """A context, read whole."""
+    """The whole contents of a context."""
 
     messages: tuple[tuple[int, str], ...]
     marks: dict[str, int]
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
 
 def shown(context: Any) -> Shown:
-    """What a context shows; its sizes are those that are counted, which must be those it says."""
+    """Return the contents of a context. Its size is counted, and must equal the size that it reports."""
     messages = list(context.messages)
     counted = (len(messages), sum(message.tokens for message in messages))
     assert tuple(context.size) == counted
@@ -50,7 +50,7 @@ def shown(context: Any) -> Shown:
 
 
 def family(root: Agent) -> list[Agent]:
-    """The agent and its descendants."""
+    """Return the agent and its descendants."""
     return [root, *(each for child in root.children for each in family(child))]
 
 
@@ -59,13 +59,13 @@ def ids(agent: Agent) -> list[int]:
 
 
 def operations(agent: Agent) -> list[int]:
-    """The ids of all operations of an agent."""
+    """Return the ids of all operations of an agent."""
     found = stored(agent.log).operations(agent.id)
     return [event.id for event in found if event.kind in OPERATION_KINDS]
 
 
 def do(agent: Agent, deed: str, number: int) -> Any:
-    """Do one of `SAYING` or `OPERATING`; the `Result` of an operation, None for what is said or was refused."""
+    """Do one of `SAYING` or `OPERATING`. Return the `Result` of an operation, None for a message or a refusal."""
     with suppress(CommandError):
         match deed:
             case "say" | "tools" | "open":

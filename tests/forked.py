@@ -1,6 +1,6 @@
-"""Python programs as forks of a process that has imported what they need: each starts in 10 ms instead of 400.
+"""Python programs as forks of a process that has already imported their modules: each starts in 10 ms instead of 400.
 
-A fork has its own process id, descriptors, environment, folder, signals and end, as a program that is started anew.
+Like a newly started program, a fork has its own process id, descriptors, environment, folder, signals and end.
 Tests of the start itself use `subprocess`. With FOLDMARK_DEEP=1 nothing is forked.
 """
 
@@ -38,7 +38,7 @@ _IMPORTED = (
 """Folders of Foldmark whose modules the programs of most tests import."""
 
 _AT_START = ("PYTHON", "LC_", "LANG", "TZ")
-"""Beginnings of variables that Python reads when it starts. Where nothing is said of a language, it takes C.UTF-8."""
+"""Prefixes of variables that Python reads when it starts. Without a locale, it uses C.UTF-8."""
 
 _AT_ANY_TIME = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
 
@@ -47,8 +47,8 @@ _NUMBER = struct.Struct("!i")
 
 
 class Popen(subprocess.Popen[Any]):
-    """`subprocess.Popen` of a command that is `foldmark` or Python with a script or `-c`; `terminal` makes its standard
-    input the terminal that controls it. `site` is a folder of packages that nobody has imported, which its environment
+    """`subprocess.Popen` of a command that is `foldmark` or Python with a script or `-c`. `terminal` makes its standard
+    input its controlling terminal. `site` is a folder of packages that are not yet imported, which its environment
     names in `PYTHONPATH`."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Popen(subprocess.Popen[Any]):
 def run(
     command: Sequence[str | Path], *, input: bytes | str | None = None, timeout: float | None = None, **how: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """`subprocess.run` of such a command."""
+    """Run such a command as `subprocess.run` does."""
     if how.pop("capture_output", False):
         how |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if input is not None:
@@ -138,7 +138,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def _folder(given: Path | str | None) -> str | None:
-    """The folder to start in; None where it is no more."""
+    """Return the folder to start in; None if it no longer exists."""
     try:
         return str(Path(given or ".").absolute())
     except FileNotFoundError:
@@ -170,7 +170,7 @@ def _read_at_start(environment: dict[str, str]) -> dict[str, str]:
 
 
 class _Server:
-    """The process that is forked, as others see it."""
+    """The process that forks, as seen from the tests."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -185,7 +185,7 @@ class _Server:
         self._lock = threading.Lock()
 
     def start(self, request: dict[str, Any], files: list[int]) -> socket.socket:
-        """Start a program with these files as its first three; what is given back tells its id, and its end."""
+        """Start a program with these files as its first three. Return a socket that reports its id and its end."""
         status, theirs = socket.socketpair()
         text = json.dumps(request).encode()
         with theirs, self._lock:
@@ -216,7 +216,7 @@ def _exactly(source: socket.socket, size: int) -> bytes:
 
 
 def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Fork for each request, and tell of each end. Comes back in the forks alone, each with its request and files."""
+    """Fork for each request, and report each exit. Return only in the forks, each with its request and files."""
     running: dict[int, socket.socket] = {}
     woken, wake = socket.socketpair()
     wake.setblocking(False)
@@ -256,7 +256,7 @@ def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def _become(request: dict[str, Any], files: list[int]) -> None:
-    """Make this process what `subprocess` makes a new one."""
+    """Set up this process as `subprocess` sets up a new one."""
     if request["session"]:
         os.setsid()
     for target, file in enumerate(files):
@@ -302,7 +302,7 @@ def _play(words: list[str]) -> None:
 
 
 def _end(code: object) -> NoReturn:
-    """As the interpreter ends, but for taking apart what was imported, which nobody sees."""
+    """End as the interpreter does, but without tearing down the imported modules, which nobody would see."""
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1

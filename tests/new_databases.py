@@ -1,7 +1,7 @@
-"""New SQLite databases that are copies of one: all migrations in each would take longer than most tests. Nor does a
-commit wait for the disk: that protects from a power cut, which no process of a test can see.
+"""New SQLite databases that are copies of one: running all migrations in each would take longer than most tests. Nor
+does a commit wait for the disk: that protects against a power cut, which no process of a test can see.
 
-`tests/stores` makes each of its own anew and on the disk, as everybody else does, and so does a deep run.
+As in normal use, `tests/stores` and a deep run create each database by its migrations, and commit to the disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _connect, _create, _prepare = file._connect, file._create, file._prepare
 
 @contextmanager
 def copied() -> Iterator[None]:
-    """New databases are copies, and no commit waits for the disk, while the block runs."""
+    """Make new databases copies, and let no commit wait for the disk, while the block runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file, "_connect", _copied_in_memory)
         patch.setattr(file, "_create", _copied_file)
@@ -35,7 +35,7 @@ def copied() -> Iterator[None]:
 
 @contextmanager
 def made() -> Iterator[None]:
-    """Each new database is made by all migrations, and each commit is on the disk, while the block runs."""
+    """Create each new database by all migrations, and let commits wait for the disk, while the block runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file, "_connect", _connect)
         patch.setattr(file, "_create", _create)
@@ -57,7 +57,7 @@ def _copied_in_memory(path: str, create: bool, place: str, **how: Any) -> apsw.C
 
 
 def _copied_file(path: Path) -> None:
-    """The name is there once the file is whole, as others may open it at any moment."""
+    """Create the file under its name only when it is complete, since others may open it at any moment."""
     if path.exists():
         return
     whole = path.with_name(f".{os.getpid()}-{get_ident()}.new")

@@ -1,4 +1,4 @@
-"""A conversation in a file about which a person and a scripted model plan what to forget, step by step (SPEC 4.2)."""
+"""A conversation in a file, in which a person and a scripted model plan a filter step by step (SPEC 4.2)."""
 
 import json
 import shutil
@@ -18,8 +18,8 @@ NOBODY = Asking()
 
 
 class Talk:
-    """Every sixth step (in a deep run each) and the end look for what is wrong with the database; with `restarts` each
-    step is a program of its own."""
+    """The steps of such a conversation. Every sixth step (in a deep run, each) and the end check the database.
+    With `restarts`, each step opens the database anew, like a separate program."""
 
     def __init__(self, path: Path, restarts: bool = False) -> None:
         self._path, self._restarts, self._calls, self._steps = path, restarts, 0, 0
@@ -37,19 +37,19 @@ class Talk:
         self.log.close()
 
     def check(self) -> None:
-        """Law L7, if anything was written since it was looked at last."""
+        """Check law L7, if anything was written since the last check."""
         db = connection(self.log)
         if db.total_changes() != self._checked:
             assert list(examine(self.log)) == []
             self._checked = db.total_changes()
 
     def reopen(self) -> None:
-        """As after a crash: whatever is open stays so."""
+        """Open the log again, as after a crash: anything open stays open."""
         self.log.close()
         self.log = foldmark.open(self._path, settings={})
 
     def go_on_from(self, other: "Talk") -> None:
-        """Continue a copy of another talk, which is closed."""
+        """Continue with a copy of another talk, which is already closed."""
         self.log.close()
         shutil.copy(other._path, self._path)
         self.log = foldmark.open(self._path, settings={})
@@ -65,10 +65,10 @@ class Talk:
             self._checked = -1
         return self.log.agent("default")
 
-    # What a person and a model do
+    # Steps of a person and a model
 
     def exchange(self, user: str, assistant: str) -> list[int]:
-        """A whole turn of one question and one answer; the ids of both."""
+        """Append a whole turn of one question and one answer. Return the ids of both."""
         agent = self.agent
         ids = [agent.append("user", user), agent.append("assistant", assistant)]
         agent.end_turn()
@@ -78,13 +78,13 @@ class Talk:
         return self.agent.append("user", text)
 
     def answers(self, text: str) -> int:
-        """The model's last words in a turn."""
+        """Append the model's last answer in a turn, and end the turn. Return its id."""
         event_id = self.agent.append("assistant", text)
         self.agent.end_turn()
         return event_id
 
     def tool(self, asking: Asking = NOBODY, **args: Any) -> dict[str, Any]:
-        """A call of `filter_context` that is recorded with its result, and its result."""
+        """Call `filter_context`, and record the call with its result. Return the result."""
         self._calls += 1
         call_id = f"call-{self._calls}"
         self.agent.append_tool_call("filter_context", args, call_id=call_id, dialect="openai")
@@ -97,20 +97,20 @@ class Talk:
         return found
 
     def forget(self, criteria: str, mode: str = "forget") -> dict[str, Any]:
-        """The turn that ends in the question whether to proceed; what the preview found."""
+        """Play the turn that ends with the question whether to proceed. Return the preview."""
         self.agent.do(f"/{mode} {criteria}")
         found = self.tool(action="preview")
         self.answers("Should I proceed?")
         return found
 
     def applied(self, **args: Any) -> dict[str, Any]:
-        """The turn in which the person agrees and the model applies the filter."""
+        """Play the turn in which the person agrees and the model applies the filter. Return the result."""
         self.says("Yes, proceed")
         done = self.tool(action="apply", **args)
         self.answers("Done.")
         return done
 
-    # What there is
+    # State
 
     @property
     def ids(self) -> list[int]:
@@ -129,7 +129,7 @@ class Talk:
         return self.planning is not None
 
     def sent(self) -> list[str]:
-        """The texts of the request that would go out, without the system's; a call as its arguments."""
+        """Return the texts of the next request without the system prompt; a call is given as its arguments."""
         body = self.agent.request("openai", "nameless").body
         answered = set()
         found = []

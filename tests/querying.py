@@ -1,4 +1,4 @@
-"""Asking `query_db` as a model does, whatever the database: hostile statements, and what holds of each answer."""
+"""Calls of `query_db` as a model makes them, on any database: hostile statements, and checks of every answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from foldmark import Agent, CommandError
 from patience import LIMIT
 
 FOREIGN = "f0re1gn"
-"""Stands in all that a model must not see."""
+"""Part of all content that a model must not see."""
 
 ANYWHERE = {
     "insert into a view": "INSERT INTO messages (content) VALUES ('x')",
@@ -38,7 +38,7 @@ ANYWHERE = {
     "deep functions": "SELECT " + "abs(" * 1500 + "1" + ")" * 1500,
     "deep CASE": "SELECT " + "CASE 1 WHEN 1 THEN " * 400 + "1" + " END" * 400,
 }
-"""Statements that are refused, or end at a limit, in any dialect of SQL."""
+"""Statements that are refused or stopped by a limit, in any dialect of SQL."""
 
 
 def ask(agent: Agent, sql: str) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def refused(agent: Agent, sql: str) -> str:
 
 
 def tried(agent: Agent, sql: str, written: str) -> tuple[str, bool]:
-    """What a model is told, and whether it was refused; nothing foreign, and not for long. `written` is the statement
-    with its places filled in."""
+    """Return the answer to a model, and whether it is a refusal. Assert that it has nothing foreign and is not late.
+    `written` is the statement with its placeholders filled in."""
     begun, was_refused = monotonic(), False
     try:
         said = agent.call_tool("query_db", {"sql": written})

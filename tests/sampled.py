@@ -1,4 +1,4 @@
-"""How much of a long test runs: a sample by default, all of it with FOLDMARK_DEEP=1 (`make deep`)."""
+"""The share of a long test that runs: a sample by default, all of it with FOLDMARK_DEEP=1 (`make deep`)."""
 
 import os
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
 
 
 def sampled(every: Sequence[T], most: int) -> list[T]:
-    """Return `most` of these at equal distances, the first and the last among them; all of them in a deep run."""
+    """Return `most` of these at equal distances, including the first and the last; all of them in a deep run."""
     if DEEP or len(every) <= most:
         return list(every)
     return [every[number * (len(every) - 1) // (most - 1)] for number in range(most)]

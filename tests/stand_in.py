@@ -1,7 +1,7 @@
 """A folder with a program `foldmark` that becomes a fork (see `forked`): it starts in 20 ms instead of 300.
 
-It is for what does not start its programs with `forked` itself: a shell, or somebody else's library. A signal reaches
-the stand-in only, not the fork.
+It is for callers that do not start their programs with `forked`: a shell, or a third-party library. A signal reaches
+only the stand-in, not the fork.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from threading import Thread
 
 import forked
 
-# It hands its arguments, environment, folder and files over, and ends as the fork
-# does. It imports next to nothing, as that is what takes the time.
+# It passes on its arguments, environment, folder and files, and ends as the fork does. It imports next to nothing,
+# since imports take most of the time.
 _STAND_IN = """#!{python} -IS
 import _socket, marshal, os, sys
 
@@ -36,7 +36,7 @@ sys.exit(connection.recv(1)[0])
 
 @cache
 def folder() -> Path:
-    """Return the folder. What is started from it is forked until this process ends."""
+    """Return the folder. Programs started from it are forked until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="foldmark-programs-"))
     atexit.register(shutil.rmtree, folder)
     listener = socket.socket(socket.AF_UNIX)

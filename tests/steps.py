@@ -1,4 +1,4 @@
-"""How much work is done, whatever the machine: steps of SQLite's virtual machine, lines of Foldmark's code."""
+"""Measures of work that do not depend on the machine: steps of SQLite's virtual machine, lines of Foldmark's code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stored import connection
 
 
 def steps(log: foldmark.Log, action: Callable[[], object]) -> int:
-    """The steps of all statements that `action` runs on the log's database, as far as they loop or jump."""
+    """Count the steps that loop or jump in all statements that `action` runs on the log's database."""
     taken = 0
 
     def count() -> bool:
@@ -30,7 +30,7 @@ def steps(log: foldmark.Log, action: Callable[[], object]) -> int:
 
 
 def work(run: Callable[[], object]) -> int:
-    """Lines of Foldmark's own code that `run` executes."""
+    """Count the lines of Foldmark's own code that `run` executes."""
     lines = 0
     folder = str(Path(foldmark.__file__).parent)
 

@@ -1,4 +1,4 @@
-"""What a log's store holds, for a look from outside."""
+"""The contents of a log's store, read from outside the log."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -24,11 +24,11 @@ class _Stored:
 
 
 def stored(log: Log) -> Snapshot:
-    """The methods of a moment, each of which reads one of its own: the present."""
+    """Return the methods of a moment, each of which reads a new moment: the present state."""
     return cast(Snapshot, _Stored(log))
 
 
 def connection(log: Log) -> apsw.Connection:
-    """Return the connection of a log whose store is SQLite's."""
+    """Return the connection of a log with a SQLite store."""
     assert isinstance(log.store, SqliteStore)
     return log.store._db

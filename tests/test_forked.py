@@ -1,4 +1,4 @@
-"""A forked program does what one does that is started anew."""
+"""A forked program behaves like a newly started one."""
 
 from __future__ import annotations
 

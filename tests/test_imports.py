@@ -1,4 +1,4 @@
-"""Imports in circles that import-linter's contract in pyproject.toml cannot see: a package and what is in it.
+"""Circular imports that import-linter's contract in pyproject.toml cannot see: between a package and its own modules.
 
 The contract compares only the modules and packages of one package with each other.
 """
@@ -10,7 +10,7 @@ import pytest
 
 
 def circles(graph: grimp.ImportGraph) -> Iterator[tuple[str, ...]]:
-    """Yield the way back to each package that imports a module of its own which leads back to it."""
+    """Yield the chain of imports from each package through one of its own modules back to the package."""
     for package in sorted(graph.modules):
         for module in sorted(graph.find_modules_directly_imported_by(package)):
             if module.startswith(f"{package}.") and (way := graph.find_shortest_chain(module, package)):

@@ -1,4 +1,4 @@
-"""A log with a clock that stands still and agents whose uuids are known."""
+"""A log with a fixed clock and agents with known uuids."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -13,7 +13,7 @@ from foldmark import Log
 
 @pytest.fixture
 def open_log(tmp_path: Path) -> Iterator[Open]:
-    """Opens connections to one file; agents made are 1000…, 2000… and so on, in the order of their births."""
+    """A function that opens connections to one file; new agents are 1000…, 2000… and so on, in order of creation."""
     numbers, logs = count(1), []
 
     def opened() -> Log:
@@ -29,7 +29,7 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
 
 @pytest.fixture
 def talk(open_log: Open) -> Log:
-    """Conversation `default` (1) with the forks 2 and, of that one, 3; conversation `other` (4) with the fork 5."""
+    """Conversation `default` (1) with its fork 2 and that one's fork 3; conversation `other` (4) with its fork 5."""
     log = open_log()
     default = log.agent("default")
     said(default, "hello", "hi")

@@ -1,6 +1,6 @@
-"""A process that reads its mail for ever, for tests that kill it: mail_reader.py DATABASE UUID.
+"""A process that reads its mail in an endless loop, for tests that kill it: mail_reader.py DATABASE UUID.
 
-It says "ready" once the database is open and prints the ids of the mail that each /check-mail brought.
+It says "ready" once the database is open and prints the ids of the mail that each /check-mail delivered.
 """
 
 import sys

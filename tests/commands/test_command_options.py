@@ -1,4 +1,4 @@
-"""Options in the line of a command: at its beginning and its end, with values, and not where they are quoted."""
+"""Options in a command line: at its beginning and its end, with values, and ignored inside quotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/context sent`: what went to models, listed and rebuilt (SPEC 5.6)."""
+"""`/context sent`: requests sent to models, listed and rebuilt (SPEC 5.6)."""
 
 from __future__ import annotations
 

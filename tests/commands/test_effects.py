@@ -1,4 +1,4 @@
-"""What a command leaves to its interface has a type, and `Result.data` is its JSON (SPEC 9)."""
+"""The effect that a command leaves to its interface has a type, and `Result.data` is its JSON (SPEC 9)."""
 
 import pytest
 from two_trees import NOW, fork

@@ -35,7 +35,7 @@ def test_send_answers_with_a_receipt_and_writes_to_no_log(talk: Log) -> None:
     assert result.data == {"mail": 1, "from": uuid(1), "to": uuid(2), "actor": "human"}
     assert [stored(talk).agent(uuid(number)) for number in (1, 2)] == heads
     assert contents(child) == ["hello", "hi", "more", "yes"]
-    child.append("user", "mail did not disturb")  # the expected-id check does not see it
+    child.append("user", "mail did not disturb")  # mail does not change the expected id
 
 
 def test_check_mail_delivers_everything_in_one_message(talk: Log) -> None:
@@ -137,7 +137,7 @@ def test_mail_reaches_any_agent_of_the_database_by_any_unique_beginning(talk: Lo
     ],
 )
 def test_hostile_mail(talk: Log, text: str, shown: str) -> None:
-    """What one agent writes neither passes for mail of another nor harms the database."""
+    """An agent's text neither passes for another agent's mail nor harms the database."""
     agent(talk, 1).do(f"/send 2000 {text}", actor="model")
     agent(talk, 2).do("/check-mail", actor="model")
     assert contents(agent(talk, 2))[-1] == f"[Mail from 10000000 at {AT}]\n{shown}"
@@ -165,7 +165,7 @@ def test_an_error_after_reading_leaves_the_mail_unread(talk: Log) -> None:
 
 
 def test_two_connections_race_for_the_same_mail(talk: Log, open_log: Open) -> None:
-    """One delivers it; the other is told that somebody wrote, and then that there is no mail."""
+    """One connection delivers it; the other gets a conflict error and, on its second try, no mail."""
     for round in range(10):
         agent(talk, 1).do(f"/send 2000 hello {round}")
         logs, barrier = [open_log(), open_log()], threading.Barrier(2)
@@ -190,7 +190,7 @@ def test_two_connections_race_for_the_same_mail(talk: Log, open_log: Open) -> No
 
 
 def test_killed_while_reading_mail(tmp_path: Path) -> None:
-    """A reader is killed with SIGKILL again and again while mail comes in: each arrives once, none twice, in order."""
+    """A reader is repeatedly killed with SIGKILL while mail comes in: each mail arrives exactly once, in order."""
     path = tmp_path / "log.db"
     with foldmark.open(path) as log:
         parent = log.agent("default")
@@ -205,7 +205,7 @@ def test_killed_while_reading_mail(tmp_path: Path) -> None:
                 sent += 1
                 parent.do(f"/send {child.id} {sent}")
                 if mail == 5:
-                    lines.append(reader.stdout.readline())  # it is at work, however slow the machine is
+                    lines.append(reader.stdout.readline())  # the reader has begun, however slow the machine is
             reader.kill()
             lines += reader.stdout.read().splitlines(keepends=True)
             reader.stdout.close()
@@ -226,7 +226,7 @@ def test_killed_while_reading_mail(tmp_path: Path) -> None:
 
 
 def test_parallel_research(talk: Log, open_log: Open) -> None:
-    """Two children, each with its goal only, report by mail; the parent goes on meanwhile and reads both."""
+    """Two children, each with only its goal, report by mail; the parent keeps working and then reads both reports."""
     parent, children = talk.agent("research"), []
     said(parent, "We need a login.", "Let us find out.")
     for mark, goal in (
@@ -349,7 +349,7 @@ def test_an_agent_killed_while_it_reads_its_mail(talk: Log, open_log: Open) -> N
     assert stored(talk).unread_count(uuid(2)) == 1
 
 
-# Wrong requests, each with its whole message
+# Wrong requests with their full messages
 
 NONE = "there is no conversation or agent '{}'; conversations: default, other; other agents here: {}"
 DEAD = f"agent 30000000 is dead: killed by a person in 10000000 at {AT}"

@@ -1,4 +1,4 @@
-"""`/message list | show | remove` and `/note` (SPEC 4): turns as they stand in the log, visible or not."""
+"""`/message list | show | remove` and `/note` (SPEC 4): turns as they are in the log, visible or not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def agent(log: Log) -> Agent:
 
 
 def said(agent: Agent, *texts: str) -> list[int]:
-    """One turn for each text; the ids of the turns."""
+    """Append one turn for each text and return the ids of the turns."""
     turns = []
     for text in texts:
         turns.append(agent.append("user", text))
@@ -121,7 +121,7 @@ def test_turns_before_the_window(agent: Agent) -> None:
 
 
 def test_listing_reads_neither_history_nor_other_conversations(log: Log, agent: Agent) -> None:
-    """Tombstones are found by their index; without it the events of everybody would be read."""
+    """Tombstones are found by their index; without it the events of all conversations would be read."""
     said(agent, "one")
     store: Any = log.store
     plan = store._db.execute(f"EXPLAIN QUERY PLAN {store._sql['tombstones']}", ("[]",)).fetchall()
@@ -164,7 +164,7 @@ def test_calls_and_their_results(agent: Agent) -> None:
 
 
 def asked(agent: Agent, line: str, answer: bool = False) -> str:
-    """The question that a command puts; it is answered with `answer`."""
+    """Return the question that a command asks; it is answered with `answer`."""
     questions = []
 
     def confirm(question: str) -> bool:
@@ -217,7 +217,7 @@ def test_yes_beforehand(agent: Agent, line: str) -> None:
 
 
 def test_the_question_names_every_agent_that_sees_it(log: Log, agent: Agent) -> None:
-    """Also those that have it out of their context, for they lose it; not those that never had it."""
+    """This includes agents that forgot the turn, for they lose it too, but not agents that never had it."""
     numbers = iter(f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 9))
     log.new_id = lambda: next(numbers)
     (one,) = said(agent, "one")

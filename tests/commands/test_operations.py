@@ -35,7 +35,7 @@ def agent(log: Log) -> Agent:
 
 
 def said(agent: Agent, *texts: str, calls: int = 0) -> list[int]:
-    """One turn for each text, each with so many calls; the ids of the turns."""
+    """Append one turn for each text, each with `calls` tool calls; return the ids of the turns."""
     turns = []
     for text in texts:
         turns.append(agent.append("user", text))
@@ -48,7 +48,7 @@ def said(agent: Agent, *texts: str, calls: int = 0) -> list[int]:
 
 
 def refused(agent: Agent, line: str, actor: str = "human") -> str:
-    """The message with which a line is refused; nothing is written."""
+    """Assert that a line is refused and writes nothing; return the message."""
     before = agent.standing().newest
     with pytest.raises(CommandError) as caught:
         agent.do(line, actor=actor)
@@ -57,7 +57,7 @@ def refused(agent: Agent, line: str, actor: str = "human") -> str:
 
 
 def written(log: Log) -> int:
-    """The rows that this connection ever changed."""
+    """Return the number of rows that this connection has changed so far."""
     return int(connection(log).total_changes())
 
 
@@ -185,7 +185,7 @@ def test_a_reason_is_erased_with_its_turn(log: Log, agent: Agent) -> None:
     assert list(log.store.damage()) == []
 
 
-# The way back
+# How to undo
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if "fork" not in line and "remove" not in line])
@@ -243,7 +243,7 @@ def test_dropping_together_is_dropping_one_by_one(agent: Agent) -> None:
 
 
 def test_a_range_takes_what_shows_something(log: Log, agent: Agent) -> None:
-    """Not what is gone already, not another conversation's; a child drops what it inherited, for itself only."""
+    """It skips turns already gone and those of other conversations; a child drops inherited turns for itself only."""
     one, two = said(agent, "one", "two")
     (other,) = said(log.agent("other"), "other")
     (three,) = said(agent, "three")
@@ -259,7 +259,7 @@ def test_a_range_takes_what_shows_something(log: Log, agent: Agent) -> None:
 def test_calls_that_were_answered_elsewhere_go_along(agent: Agent) -> None:
     one = agent.append("user", "look")
     agent.append_tool_call("f", {}, call_id="c")
-    (two,) = said(agent, "two")  # joins the turn of the call, and ends it
+    (two,) = said(agent, "two")  # joins the turn of the call and ends it
     late = agent.append_tool_result("c", "late")
     agent.end_turn()
     assert two > one
@@ -289,7 +289,7 @@ def test_wrong_turns(agent: Agent, named: str, message: str) -> None:
 
 
 def statements(log: Log, act: Callable[[], object]) -> int:
-    """How many statements `act` runs."""
+    """Return the number of statements that `act` runs."""
     ran: list[str] = []
 
     def trace(_: object, sql: str, __: object) -> bool:
@@ -310,7 +310,7 @@ def dropped(agent: Agent, wanted: list[tuple[int, int]]) -> Drop:
 
 
 def test_the_cost_of_a_drop_follows_the_turns_named(log: Log, agent: Agent) -> None:
-    """Neither the messages in them nor the history; and all turns are read with one statement."""
+    """It depends neither on their messages nor on the history; one statement reads all turns."""
     counts = {}
     for calls in (1, 40):
         for turns in (1, 10):
@@ -450,7 +450,7 @@ PREVIEWED = [
 
 @pytest.fixture
 def talk(agent: Agent) -> Agent:
-    """Turns 1, 5 | mark 8 | 9, 12, of which 5 was dropped with operation 17; its model has a cache."""
+    """An agent with turns 1, 5 | mark 8 | 9, 12, where operation 17 dropped turn 5; its model has a cache."""
     said(agent, "one " * 300)
     agent.record("state", "Goal: one")
     said(agent, "two " * 300)
@@ -512,7 +512,7 @@ def test_a_filter_whose_ids_are_known_is_previewed(log: Log, talk: Agent) -> Non
 
 
 def test_a_preview_prices_the_next_request(talk: Agent) -> None:
-    """The price of Claude Sonnet 4.5: $3 a million, a tenth for what is read, a quarter more for what is written."""
+    """Claude Sonnet 4.5 costs $3 per million tokens, a tenth of it for cache reads, a quarter more for writes."""
     known = talk.log.model_named(CACHING)
     assert (known.input_price, known.cache_read, known.cache_write) == (3.0, 0.1, 1.25)
     without = talk.request()
@@ -554,7 +554,7 @@ def _newest(agent: Agent) -> int | None:
 
 
 def test_taking_the_end_away_breaks_little(talk: Agent) -> None:
-    talk.configure("context_policy", "eager")  # at a boundary of `steady` older results are cut as well
+    talk.configure("context_policy", "eager")  # at a boundary of `steady` older results are also cut
     end, begin = (preview(talk, lambda moment, at, turn=turn: decide.drop(moment, at, [turn])).next for turn in (12, 1))  # type: ignore[misc]
     assert end.held > begin.held
     assert end.more < 0 < begin.more

@@ -1,4 +1,4 @@
-"""`/context explain | at | diff` and `/context show` (SPEC 4): why something is sent or not, and what there was."""
+"""`/context explain | at | diff` and `/context show` (SPEC 4): why a message is sent or not, and past contexts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def agent(log: Log) -> Agent:
 
 
 def said(agent: Agent, *texts: str) -> list[int]:
-    """One turn for each text; the ids of the turns."""
+    """Append one turn for each text and return the ids of the turns."""
     turns = []
     for text in texts:
         turns.append(agent.append("user", text))
@@ -39,7 +39,7 @@ def said(agent: Agent, *texts: str) -> list[int]:
 
 
 def tools(agent: Agent, text: str, dialect: str | None = None) -> list[int]:
-    """A turn with a tool call; the ids of its messages."""
+    """Append a turn with a tool call and return the ids of its messages."""
     found = [agent.append("user", "look"), agent.append_tool_call("f", {}, call_id="c", dialect=dialect)]
     found += [agent.append_tool_result("c", text, dialect=dialect), agent.append("assistant", "seen")]
     agent.end_turn()
@@ -47,7 +47,7 @@ def tools(agent: Agent, text: str, dialect: str | None = None) -> list[int]:
 
 
 def why(agent: Agent, event_id: int) -> str:
-    """The last line of an explanation."""
+    """Return the last line of an explanation."""
     return agent.do(f"/context explain {event_id}").text.splitlines()[-1]
 
 
@@ -117,7 +117,7 @@ def test_several_at_once(agent: Agent) -> None:
 
 
 def test_a_summary_that_was_taken_back(agent: Agent) -> None:
-    """Its own text left with it; only restores that count themselves are named."""
+    """Its own text left with it; only restores that are themselves in force are named."""
     said(agent, "one")
     summary = agent.do("/summarize").event_id
     for _ in range(2):
@@ -161,7 +161,7 @@ def test_state_blocks(agent: Agent) -> None:
     said(agent, "four")
     assert why(agent, second) == in_force
     newer = f"not in the context: a newer state block, event {second}, is in force"
-    assert why(agent, first) == f"It is in the request, {newer}; sent whole in layer 'state'."  # it grows only
+    assert why(agent, first) == f"It is in the request, {newer}; sent whole in layer 'state'."  # requests only grow
     agent.configure("context_policy", "eager")
     assert why(agent, first) == f"It is {newer}."
     drop = agent.do(f"/context drop {turn}").event_id
@@ -200,7 +200,7 @@ def test_of_another_agent(log: Log, agent: Agent) -> None:
 
 
 def test_not_inherited(log: Log, agent: Agent) -> None:
-    """What a child, or its child, was forked without: before the mark, after the fork, forgotten before."""
+    """A child and its child lack turns before the mark, turns after the fork, and turns forgotten before it."""
     one, two = said(agent, "one", "two")
     agent.do(f"/context drop {two}")
     agent.do("/mark M")
@@ -274,7 +274,7 @@ def test_a_result_without_its_call(agent: Agent) -> None:
 
 
 def test_during_planning(agent: Agent) -> None:
-    """To the end of its turn the model still sees what the filter took out."""
+    """Until the turn ends, the model still sees the planning messages that the filter took out."""
     one, two = said(agent, "one", "two")
     first = agent.append("user", "forget one")
     operation = agent.apply_filter("forget", [one], planning=(first, None))
@@ -288,7 +288,7 @@ def test_during_planning(agent: Agent) -> None:
 @settings(max_examples=settings().max_examples // 3)
 @given(DEEDS)
 def test_following_the_advice_brings_it_back(deeds: list[tuple[str, int, int]]) -> None:
-    """Every verdict is true of the context and of the request, and `/restore` and `/pin` do what is said of them."""
+    """Every verdict is true of the context and of the request, and `/restore` and `/pin` have the stated effect."""
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
         for deed, number, who in deeds:
@@ -314,10 +314,10 @@ def explained(agent: Agent, event_id: int) -> dict[str, Any]:
 
 
 def follow(agent: Agent, event_id: int) -> None:
-    """Do what the explanation says; it must be enough, and each step must be allowed."""
+    """Follow the explanation's advice; it must suffice, and each step must be allowed."""
     before = explained(agent, event_id)
     if before["reason"] != "operation":
-        return  # what another one needed brought it back
+        return  # the steps for another message brought it back
     lines = re.findall(r"/restore \d+", why(agent, event_id))
     assert [f"/restore {each['id']}" for each in before["because"]] == lines
     for line in lines:
@@ -342,7 +342,7 @@ def test_a_pin_keeps_what_the_window_passes(deeds: list[tuple[str, int, int]]) -
                 assert data["in_request"] or data["why"].startswith(("isolation", "pairing", "empty"))
 
 
-# What there was
+# Past contexts
 
 
 def test_at(agent: Agent) -> None:
@@ -392,7 +392,7 @@ def test_diff(log: Log, agent: Agent) -> None:
     assert data["state"] == {"before": None, "after": "Goal: new"}
     assert data["pins"] == {"before": [], "after": [two]}
     assert agent.do(f"/context diff {first} {last}").data == data
-    # A mark that moves, and one that goes; a pin that is taken back.
+    # A mark that moves, a mark that is removed, a turn that is unpinned.
     agent.do("/mark M")
     agent.do(f"/unpin {two}")
     lines = agent.do(f"/context diff {last}").text.splitlines()

@@ -1,4 +1,4 @@
-"""The registry (SPEC 4): a line becomes a call, each command is defined once, and nobody calls what is not theirs."""
+"""The registry (SPEC 4): a line becomes a call, each command is defined once, and actors call only their own."""
 
 import ast
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def agent(log: Log) -> Agent:
 
 
 def refused(agent: Agent, line: str, actor: str = "human", registry: Registry = SAMPLE) -> str:
-    """The message with which a line is refused; nothing is written."""
+    """Assert that a line is refused and writes nothing; return the message."""
     before = agent.context().at
     with pytest.raises(CommandError) as caught:
         registry(agent, line, actor)
@@ -164,7 +164,7 @@ def test_an_argument_is_read_as_a_number(agent: Agent, text: str) -> None:
     assert CommandCall(agent, {"ID": text}, "human", SAMPLE).number("ID") == int(text)
 
 
-# Who may
+# Permissions
 
 
 def test_each_actor_calls_only_the_commands_allowed_to_it(agent: Agent) -> None:
@@ -304,7 +304,7 @@ def constants(node: ast.AST) -> Iterator[Any]:
 
 
 def test_no_interface_knows_a_command_by_name() -> None:
-    """What an interface compares, looks up or matches is never a command's name: it asks the registry."""
+    """No interface compares, looks up or matches a command's name; it asks the registry."""
     names = {f"{slash}{name}" for name in REGISTRY.commands for slash in ("", "/")}
     package = Path(foldmark.__file__).parent
     paths = [path for room in ("cli", "chat", "mcp", "terminal") for path in (package / room).rglob("*.py")]

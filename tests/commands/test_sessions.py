@@ -18,7 +18,7 @@ QUESTION = "Erase conversation 'other' (40000000) and its 1 fork for good (1 mes
 
 @pytest.fixture
 def erased(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The agents that /session delete has had erased, in that order."""
+    """The agents that /session delete erased, in order."""
     found: list[str] = []
     monkeypatch.setattr(Agent, "redact_all", lambda agent, *, actor: found.append(agent.id))
     return found
@@ -213,7 +213,7 @@ def test_a_living_agent_comes_before_a_deleted_one(talk: Log, erased: list[str])
 
 
 def test_mail_of_a_deleted_conversation(talk: Log, erased: list[str]) -> None:
-    """Unread mail to it goes with it; what it sent to others arrives all the same."""
+    """Unread mail to it is deleted with it; mail that it sent to others still arrives."""
     default = talk.agent("default")
     default.do("/send other secret")
     agent(talk, 5).do("/send default hello", actor="model")
@@ -317,7 +317,7 @@ def test_the_tree_of_agents(talk: Log) -> None:
 
 
 def test_looking_takes_no_note_of_what_others_wrote(talk: Log, open_log: Open) -> None:
-    """Who only lists agents has not read them: an append to one that somebody else wrote to is still refused."""
+    """Listing agents does not read them: an append to an agent with another writer's events is still refused."""
     mine = agent(talk, 2)
     said(agent(open_log(), 2), "from elsewhere")
     agent(talk, 1).do("/agents")
@@ -350,7 +350,7 @@ def test_switch_goes_to_any_agent(talk: Log) -> None:
     assert agent(talk, 3).do("/switch 3000").text == "You are in agent 30000000 already."
 
 
-# Wrong requests, each with its whole message
+# Wrong requests with their full messages
 
 A_NAME = "invalid name {}: a conversation's name has 1 to 200 printable characters and is not a uuid"
 TAKEN = "a conversation '{}' already exists; choose another name (import takes --as)"
@@ -418,7 +418,7 @@ def test_archived_already(talk: Log) -> None:
 
 
 def test_deleted_by_somebody_else_meanwhile(talk: Log, open_log: Open, erased: list[str]) -> None:
-    """A conversation that one has found already may be deleted before one writes to it."""
+    """A conversation may be deleted after it is found and before it is written to."""
     from foldmark.log import family
 
     other = open_log().agent("other")

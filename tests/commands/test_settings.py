@@ -27,7 +27,7 @@ def agent(log: Log) -> Agent:
 
 
 def said(agent: Agent, *texts: str) -> list[int]:
-    """One turn for each text; the ids of the turns."""
+    """Append one turn for each text and return the ids of the turns."""
     turns = []
     for text in texts:
         turns.append(agent.append("user", text))
@@ -37,7 +37,7 @@ def said(agent: Agent, *texts: str) -> list[int]:
 
 
 def sent(agent: Agent) -> list[int | None]:
-    """The ids of the messages that would be sent."""
+    """Return the ids of the messages that would be sent."""
     return [part.event for part in agent.request().manifest.parts if part.layer == "window" and part.event]
 
 
@@ -108,7 +108,7 @@ def test_setting(agent: Agent, typed: str, key: str, value: object) -> None:
     event = stored(agent.log).event(result.data["event"])
     assert event is not None
     assert (event.kind, event.actor) == ("config", "human")
-    # What is shown can be typed again, without where it comes from.
+    # The shown value, without its source, can be typed again.
     shown, source = agent.do(f"/config get {key}").text.rsplit(" (", 1)
     assert source == "this agent)"
     agent.do(f"/config set {shown}")
@@ -116,7 +116,7 @@ def test_setting(agent: Agent, typed: str, key: str, value: object) -> None:
 
 
 def test_settings_are_an_agents_own(log: Log, agent: Agent) -> None:
-    """A fork hands them down; afterwards each has its own (SPEC 3)."""
+    """A fork inherits them; afterwards each agent has its own (SPEC 3)."""
     agent.do("/context window 3")
     agent.do("/model gemini/gemini-2.5-pro")
     child = log.agent(agent.do("/fork").data["child"])
@@ -334,7 +334,7 @@ def test_the_model_says_nothing(log: Log, agent: Agent) -> None:
 
 
 def test_messages_during_a_summary_are_not_lost(log: Log, agent: Agent) -> None:
-    """The summary stands for what the model was shown, and for nothing that came meanwhile."""
+    """The summary replaces only the messages that the model was shown, not those that arrived during its request."""
     said(agent, "one")
 
     def complete(request: object) -> str:
@@ -383,7 +383,7 @@ def test_the_setting_tools_selects_the_offered_tools(tmp_path: Path) -> None:
     with foldmark.open(tmp_path / "log.db", settings={}) as log:
         agent = log.agent("default")
         everything = [spec.name for spec in agent.tools()]
-        # A server's tools, or a program's own, may be there another time.
+        # Tools of a server or of a program may be available at another time.
         told = agent.do("/config set tools=slash, mcp__files__read").text
         assert told.startswith(
             "tools = slash, mcp__files__read (mcp__files__read: not available now; available: slash, "
@@ -395,7 +395,7 @@ def test_the_setting_tools_selects_the_offered_tools(tmp_path: Path) -> None:
         agent.append("user", "About tabs.")
         agent.end_turn()
         agent.do("/forget tabs")
-        # Nobody could preview or apply what is planned without it.
+        # Without it, nobody could preview or apply the planned filter.
         assert [spec.name for spec in agent.tools()] == ["slash", "filter_context", "grep"]
         agent.do("/cancel")
         agent.do("/config set model_commands=mark, clear")

@@ -1,4 +1,4 @@
-"""Two conversations with forks, and what is asked of them in the tests of mail and sessions."""
+"""Two conversations with forks, and helpers for the tests of mail and sessions."""
 
 from collections.abc import Callable
 
@@ -36,12 +36,12 @@ def contents(agent: Agent) -> list[str]:
 
 
 def rows(log: Log) -> int:
-    """How much has been written to the database; a transaction that changes nothing counts as well."""
+    """Return a number that grows with each write to the database, even with a transaction that changes nothing."""
     return int(connection(log).pragma("data_version") + connection(log).total_changes())
 
 
 def refused(agent: Agent, line: str, actor: str = "human") -> str:
-    """The message with which a command is refused; nothing is written."""
+    """Assert that a command is refused and writes nothing; return the message."""
     before = rows(agent.log)
     with pytest.raises(CommandError) as caught:
         agent.do(line, actor=actor)

@@ -1,4 +1,4 @@
-"""A log in memory and its root agent; a test that needs others makes its own."""
+"""A log in memory and its root agent. Tests that need other ones create their own."""
 
 from collections.abc import Iterator
 

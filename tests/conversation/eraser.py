@@ -1,7 +1,7 @@
 """A process that erases turns, for tests that kill it: eraser.py DATABASE HOW TURN...
 
-It says "ready", waits for a line, and prints each turn once it is erased. `command` does what `/message remove` does;
-with `commit` it kills itself between the commit of the erasure and the truncation of the write-ahead log.
+It says "ready", waits for a line, and prints each turn once it is erased. `command` does the same as `/message remove`;
+with `commit`, it kills itself between the commit of the erasure and the truncation of the write-ahead log.
 """
 
 import os

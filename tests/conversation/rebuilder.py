@@ -1,4 +1,4 @@
-"""A process that rebuilds whatever was sent: rebuilder.py DATABASE. It prints agent, id, verdict, SHA-256 of each."""
+"""A process that rebuilds all sent requests: rebuilder.py DATABASE. It prints agent, id, verdict, SHA-256 of each."""
 
 import sys
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Commands that are refused."""
+"""Refused commands."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from foldmark import Agent, CommandError
 
 
 def refused(agent: Agent, line: str) -> str:
-    """What a command that is refused says; it must record nothing."""
+    """Assert that a command is refused and records nothing; return the message."""
     before = agent.standing().newest
     with pytest.raises(CommandError) as caught:
         agent.do(line)

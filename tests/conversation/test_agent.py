@@ -1,4 +1,4 @@
-"""`Log` and `Agent`: appends, operations and the messages of refusals (SPEC 2, 3, 4, 9)."""
+"""`Log` and `Agent`: appends, operations and error messages (SPEC 2, 3, 4, 9)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def kinds(agent: Agent) -> list[str]:
 
 
 def count(log: Log) -> int:
-    """How many events there are."""
+    """Return the number of events."""
     found = 0
     while stored(log).event(found + 1):
         found += 1
@@ -58,7 +58,7 @@ def count(log: Log) -> int:
 
 
 def refused(log: Log, act: Callable[[], object], *words: str, error: type[Exception] = CommandError) -> None:
-    """Assert that a call fails with one line that has these words, and that it writes nothing."""
+    """Assert that a call fails with one line that contains these words, and that it writes nothing."""
     before = count(log), len(log.agents())
     with pytest.raises(error) as caught:
         act()
@@ -205,7 +205,7 @@ def test_a_batch_is_recorded_whole_or_not_at_all(log: Log, agent: Agent) -> None
         with agent.batch():
             agent.append("user", "lost")
             agent.append_tool_call("f", {}, call_id="c")
-            with agent.batch():  # an inner one is part of the outer
+            with agent.batch():  # an inner batch is part of the outer one
                 agent.do("/mark LOST")
                 agent.do("/fork")
             assert texts(agent) == ["before", "lost", "{}"]
@@ -294,7 +294,7 @@ def test_a_batch_takes_the_messages_of_several_agents(log: Log, agent: Agent) ->
 def test_a_writer_that_has_not_read_the_newest_event_is_refused(
     two: tuple[Log, Log], write: Callable[[Agent], object]
 ) -> None:
-    """One agent has one writer at a time: a clear error, never an interleaving. Reading the context takes note."""
+    """One agent has one writer at a time; a second one gets a clear error. Reading the context catches up."""
     mine, theirs = two[0].agent("default"), two[1].agent("default")
     mine.append("user", "one")
     mine.do("/mark M")
@@ -359,7 +359,7 @@ def test_orphans_and_second_results_are_kept_as_they_are(agent: Agent) -> None:
 
 
 def test_a_call_id_may_be_reused(agent: Agent) -> None:
-    """It names the newest unanswered call."""
+    """A reused id names the newest unanswered call."""
     agent.append("user", "go")
     first = call(agent)
     agent.append_tool_result("c1", "1")
@@ -371,14 +371,14 @@ def test_a_call_id_may_be_reused(agent: Agent) -> None:
 
 
 def test_a_child_answers_what_it_inherited(log: Log, agent: Agent) -> None:
-    """A turn that was interrupted leaves a call without its result; the child may still answer it."""
+    """An interrupted turn leaves a call without its result; the child may still answer it."""
     agent.append("user", "go")
     at = call(agent)
     agent.end_turn(interrupted=True)
     child = log.agent(agent.do("/fork").data["child"])
     child.append_tool_result("c1", "text")
     assert [m.answers for m in child.context().messages][-1] == at
-    # A call that its start does not hold is not the child's.
+    # A call made after the fork does not belong to the child.
     agent.append("user", "more")
     call(agent, "c2")
     child.append_tool_result("c2", "text")
@@ -387,7 +387,7 @@ def test_a_child_answers_what_it_inherited(log: Log, agent: Agent) -> None:
 
 
 def interrupted(log: Log) -> tuple[Agent, int, Agent, Agent]:
-    """A parent whose last call was never answered, and two children that inherited it."""
+    """Return a parent, the id of its unanswered last call, and two children that inherited the call."""
     parent = log.agent("default")
     parent.append("user", "go")
     at = call(parent)
@@ -406,7 +406,7 @@ def test_l6_each_agent_of_a_family_answers_for_itself(log: Log) -> None:
 
 
 def test_l6_a_call_of_the_parent_hides_no_inherited_one(log: Log) -> None:
-    """The parent uses the id again after the fork; the child still means its own call."""
+    """If the parent reuses the id after the fork, the child still answers its own call."""
     parent, at, child, _ = interrupted(log)
     parent.append("user", "again")
     call(parent)
@@ -426,7 +426,7 @@ def test_l6_a_childs_result_does_not_move_the_parents_position(log: Log) -> None
 
 
 def test_l6_a_childs_result_does_not_close_the_parents_exchange(log: Log) -> None:
-    """The messages of one do not widen a filter of the other."""
+    """The messages of one agent do not widen a filter of the other."""
     parent, at, child, _ = interrupted(log)
     answer = child.append_tool_result("c1", "text")
     event = stored(log).event(parent.apply_filter("forget", [at]))
@@ -478,7 +478,7 @@ def test_a_name_is_printable_and_not_too_long(log: Log, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a\ud800b", "\udcff"])
 def test_a_name_with_lone_surrogates_is_refused(log: Log, name: str) -> None:
-    """The command line passes such a name for bytes that are not UTF-8."""
+    """The command line produces such a name from bytes that are not UTF-8."""
     refused(log, lambda: log.agent(name), "1 to 200 printable characters")
     refused(log, lambda: log.find(name), "no conversation or agent")
 
@@ -612,12 +612,12 @@ def test_the_state_is_the_newest_inside_the_visible_segments(agent: Agent) -> No
     agent.record("state", "S2")
     agent.end_turn()
     assert agent.context().state == "S2"
-    assert kinds(agent) == ["user", "user"]  # a state is no message
+    assert kinds(agent) == ["user", "user"]  # a state is not a message
     rewind = agent.do("/rewind M")
     assert agent.context().state == "S1"
     agent.do(f"/restore {rewind.event_id}")
     assert agent.context().state == "S2"
-    agent.apply_filter("forget", [second])  # a state goes with the message it stands behind
+    agent.apply_filter("forget", [second])  # a state leaves with the message that it follows
     assert agent.context().state == "S1"
     agent.do("/clear")
     assert agent.context().state is None
@@ -650,7 +650,7 @@ def test_the_scratchpad_is_the_agents_newest_whatever_is_visible(log: Log, agent
     whole = log.agent(agent.do("/fork").data["child"])
     trimmed = log.agent(agent.do("/fork M").data["child"])
     agent.record("scratchpad", "P2")
-    # Only a full fork hands it down, as it was then.
+    # Only a full fork inherits it, as it was at the time of the fork.
     assert (whole.context().scratchpad, trimmed.context().scratchpad) == ("P1", None)
     whole.record("scratchpad", "mine")
     assert (whole.context().scratchpad, agent.context().scratchpad) == ("mine", "P2")
@@ -702,7 +702,7 @@ def test_marks_are_listed_in_the_order_they_were_set(agent: Agent) -> None:
     ],
 )
 def test_a_wrong_command_says_what_there_is_instead(log: Log, agent: Agent, line: str, words: tuple[str, ...]) -> None:
-    """SPEC 4: nothing is written."""
+    """SPEC 4: a wrong command writes nothing."""
     agent.append("user", "hello")
     agent.do("/mark M")
     log.agent("other").append("user", "there")
@@ -742,7 +742,7 @@ def test_planning_ids_must_be_events_of_the_conversation(log: Log, agent: Agent)
 @pytest.mark.parametrize("mode", ["forget", "remember"])
 @pytest.mark.parametrize("planned", [2, 3])
 def test_a_planning_conversation_leaves_with_its_whole_exchanges(agent: Agent, mode: str, planned: int) -> None:
-    """SPEC 3: what a filter names is widened to whole exchanges, what planning touches too; L4: none is parted."""
+    """SPEC 3: a filter and its planning are widened to whole exchanges; L4: no exchange is split."""
     agent.append("user", "go")
     at = call(agent)
     agent.append_tool_result("c1", "text")
@@ -751,7 +751,7 @@ def test_a_planning_conversation_leaves_with_its_whole_exchanges(agent: Agent, m
 
 
 def test_planning_is_widened_to_invisible_messages(agent: Agent) -> None:
-    """A restore of the clear must not return a result whose call the filter removed."""
+    """Restoring the clear must not return a result whose call the filter removed."""
     agent.append("user", "go")
     at = call(agent)
     agent.append_tool_result("c1", "text")
@@ -762,7 +762,7 @@ def test_planning_is_widened_to_invisible_messages(agent: Agent) -> None:
 
 
 def test_a_child_cannot_name_later_messages_of_its_parent(log: Log, agent: Agent) -> None:
-    """L6: the child cannot name it in a filter."""
+    """L6: the child cannot name such a message in a filter."""
     agent.append("user", "hello")
     child = log.agent(agent.do("/fork").data["child"])
     later = agent.append("user", "later")
@@ -770,7 +770,7 @@ def test_a_child_cannot_name_later_messages_of_its_parent(log: Log, agent: Agent
 
 
 def test_a_model_may_run_its_commands_and_no_others(log: Log, agent: Agent) -> None:
-    """SPEC 4: who may use which command; the event records the actor."""
+    """SPEC 4: each actor may use only certain commands; the event records the actor."""
     agent.append("user", "hello")
     for line in ("/mark M", "/clear M", "/clear", "/fork"):
         result = agent.do(line, actor="model")
@@ -815,7 +815,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_receipts_equal_a_count_of_the_messages(steps: list[tuple[str, int]]) -> None:
-    """L3: receipts come from stored sums; this test counts message by message, in any order of operations."""
+    """L3: receipts come from stored sums; this test counts the messages one by one, after operations in any order."""
     with foldmark.open(":memory:") as log:
         agent, operations = log.agent("default"), [0]
         for n, (step, pick) in enumerate(steps):

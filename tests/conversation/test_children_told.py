@@ -21,7 +21,7 @@ GOAL = "Count the tables of the schema. Report by /send."
 
 @dataclass
 class Numbered:
-    """Uuids that are told apart by their first digits."""
+    """Uuids that differ in their first digits."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -99,7 +99,7 @@ def test_within_a_turn_the_report_stays_as_it_was_sent(parent: Agent) -> None:
     child.do("/send 1 Twelve.")
     parent.append_tool_call("read_file", {"path": "x"}, call_id="c1", dialect="openai")
     parent.append_tool_result("c1", "text", dialect="openai")
-    parent.do("/fork", actor="model")  # the model has its receipt
+    parent.do("/fork", actor="model")  # the model knows it from the receipt
     second = parent.request()
     begun = first.body["messages"]
     assert second.body["messages"][: len(begun)] == begun

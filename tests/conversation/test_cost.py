@@ -35,7 +35,7 @@ def at(second: int) -> str:
 
 
 def turn(agent: foldmark.Agent, number: int, steps: int = 0, state: bool = False, result: int = 2000) -> None:
-    """One turn a minute, with `steps` tool calls and perhaps a state block."""
+    """Append one turn a minute, with `steps` tool calls and, if `state`, a state block."""
     clock = number * 60
     agent.append("user", f"question {number} ".ljust(400, "q"), created_at=at(clock))
     for step in range(steps):
@@ -53,7 +53,7 @@ def replayed(
     return replay(agent, policies, "anthropic", MODEL, rules=rules, pauses=pauses)
 
 
-# Which requests there were
+# The requests
 
 
 def test_a_model_is_asked_before_each_answer_and_each_step(agent: foldmark.Agent) -> None:
@@ -127,17 +127,17 @@ def test_answers_count_as_recorded(agent: foldmark.Agent) -> None:
     assert answered(agent, "anthropic", MODEL) == 100
 
 
-# What they cost
+# Their costs
 
 
 DEEDS = {3: "/pin {1}", 7: "/mark A", 9: "/rewind A", 11: "/context drop {10}", 15: "/unpin {1}"}
 DEEDS |= {4: "/mark B", 8: "/config set cache_ttl=1h", 13: "/config set truncate_active=500"}
-"""What is done after a turn; in braces the turns, by number."""
+"""Commands run after a turn, by its number; braces hold the numbers of turns."""
 
 
 @pytest.fixture
 def long(agent: foldmark.Agent) -> foldmark.Agent:
-    """Turns of all kinds, and operations between them."""
+    """An agent with turns of all kinds and operations between them."""
     chance, opened = random.Random(1), list[int]()
     agent.append("system", "Be brief.")
     for number in range(20):
@@ -163,7 +163,7 @@ def long(agent: foldmark.Agent) -> foldmark.Agent:
         if chance.random() < 0.5:
             agent.record("state", "Goal: x".ljust(chance.randint(10, 300), "s"))
         agent.end_turn()
-        if number % 4 == 1:  # nobody answers
+        if number % 4 == 1:  # without an answer
             agent.append("user", "Hello? ".ljust(chance.randint(10, 4000), "?"))
             agent.record("state", "Goal: y".ljust(chance.randint(10, 300), "t"))
             agent.end_turn()
@@ -178,7 +178,7 @@ def long(agent: foldmark.Agent) -> foldmark.Agent:
 ASKED = [("anthropic", MODEL), ("anthropic", "claude-sonnet-5-5"), ("gemini", "gemini-2.5-pro")]
 KEPT = [("eager", 14_000), ("steady", 14_000), ("steady", 7_000)]
 EACH = [(*asked, *kept) for number, asked in enumerate(ASKED) for kept in (*KEPT[number:], *KEPT[:number])]
-"""Each model under each policy; those at equal distances have all of both."""
+"""Each model under each policy, ordered so that samples at equal distances cover all of both."""
 
 
 @pytest.mark.parametrize(("provider", "model", "kind", "budget"), sampled(EACH, 2))
@@ -259,7 +259,7 @@ def test_if_the_end_of_a_turn_is_a_boundary_its_results_are_shortened_there(agen
     assert (without.thoughts.lost, ends.thoughts.lost > 0) == (0, True)
 
 
-# What others do
+# Policies of other programs
 
 
 def test_the_number_of_newest_messages_always_fits_the_budget(agent: foldmark.Agent) -> None:
@@ -326,7 +326,7 @@ def test_a_shortened_result_loses_the_thinking_after_it(agent: foldmark.Agent) -
     turn(agent, 0, steps=8, result=6000)
     steady, eager = replayed(agent, Policy("steady", 10**6), Policy("eager", 10**6))
     assert steady.thoughts == (sum(range(9)), 0, 0)
-    # The sixth result shortens the first: what was thought before any result is still valid, and what comes next.
+    # The sixth result shortens the first: thinking before any result stays valid, and so does later thinking.
     assert eager.thoughts.kept < steady.thoughts.kept
     assert eager.thoughts.kept + eager.thoughts.lost == steady.thoughts.kept
     assert 0 < eager.thoughts.blocks < 8
@@ -363,7 +363,7 @@ def test_progress_is_reported_and_an_interruption_passes_through(agent: foldmark
         replay(agent, [FULL], "openai", "gpt-5", rules=None, progress=stop)
 
 
-# What is known of models
+# Known facts about models
 
 
 def test_a_turn_beyond_the_budget_is_not_read_again_at_each_of_its_steps(

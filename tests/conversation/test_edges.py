@@ -130,7 +130,7 @@ def test_the_receipt_says_what_closure_added(agent: Agent) -> None:
 
 
 def test_many_parallel_calls_are_one_exchange(log: Log, agent: Agent) -> None:
-    """Results directly behind their calls do not stand apart; one behind other text does."""
+    """Results directly after their calls are not `apart`; a result after other text is."""
     for number in range(3):
         agent.append_tool_call("t", {}, call_id=f"c{number}")
     agent.append_tool_result("c2", "x")
@@ -159,7 +159,7 @@ def test_only_the_newest_turns_are_read(log: Log, agent: Agent) -> None:
 
 
 def test_a_cut_moved_after_a_late_result_may_be_inside_the_next_exchange(agent: Agent) -> None:
-    """A mark inside an exchange whose result came late, behind the call of another one that was answered later."""
+    """The mark is inside an exchange whose result came late, after the call of another exchange answered even later."""
     agent.append_tool_call("probe", {}, call_id="c1", dialect="openai")
     agent.do("/mark A")
     agent.end_turn()

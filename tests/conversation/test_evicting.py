@@ -1,4 +1,4 @@
-"""Evicting tool results (SPEC 3, 4, 5.7): the placeholder, the way back, forks, offers, the model's tool."""
+"""Evicting tool results (SPEC 3, 4, 5.7): the placeholder, restoring, forks, offers, the model's tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 
 
 def used(agent: Agent, path: str = "a.py", text: str = TEXT, name: str = "read_file", **more: Any) -> int:
-    """A call of a file tool with its result, whose id this is."""
+    """Append a call of a file tool with its result; return the result's id."""
     call_id = f"c{agent.standing().newest}"
     agent.append_tool_call(name, {"path": path}, call_id=call_id)
     return agent.append_tool_result(call_id, text, **more)
@@ -35,7 +35,7 @@ def turn(agent: Agent, *paths: str) -> list[int]:
 
 
 def sent(agent: Agent) -> dict[int | None, tuple[str, str]]:
-    """What is sent of each result: how, and the text."""
+    """Return how each result is sent, and the text sent, by id."""
     parts = agent.request(provider="openai", model="gpt-5").manifest.parts
     return {part.event: (part.how, part.text) for part in parts if part.kind == "tool_result"}
 
@@ -51,7 +51,7 @@ def test_a_placeholder_replaces_an_evicted_result(agent: Agent) -> None:
     assert f"/restore {done.event_id}" in text
     assert "570 characters" in text
     assert sent(agent)[two][0] != "evicted"
-    # The log and the context stay as they were; the query that it names shows the whole.
+    # The log and the context stay unchanged; the query in the placeholder shows the whole text.
     assert [message.content for message in agent.context().messages] == before
     query = agent.call_tool("query_db", {"sql": f"SELECT content, status FROM messages WHERE id={one}"})
     assert "completed" in query
@@ -288,7 +288,7 @@ def evicted(agent: Agent) -> set[int | None]:
 
 @pytest.fixture
 def stale(agent: Agent) -> Agent:
-    """An agent whose stale results are evicted by themselves, where every request is made afresh."""
+    """An agent whose stale results are evicted automatically and whose requests are each built afresh."""
     agent.configure("evict_superseded", True)
     agent.configure("context_policy", "eager")
     return agent
@@ -313,7 +313,7 @@ def test_the_setting_evicts_stale_results_automatically(agent: Agent) -> None:
     assert agent.do("/context evict --superseded").text.startswith("No tool result of the next request is stale")
     before = agent.standing().newest
     agent.request()
-    assert agent.standing().newest == before  # it is no operation: nothing is written
+    assert agent.standing().newest == before  # it is not an operation: nothing is written
     assert agent.do("/operations").data["operations"] == []
     agent.do("/config set evict_superseded=off")
     assert evicted(agent) == set()
@@ -324,7 +324,7 @@ def test_under_eager_a_result_is_evicted_once_it_is_stale(stale: Agent) -> None:
     one = used(stale)
     assert evicted(stale) == set()
     stale.append_tool_call("edit_file", {"path": "a.py"}, call_id="w")
-    assert evicted(stale) == set()  # not before the write has happened
+    assert evicted(stale) == set()  # not before the write is done
     stale.append_tool_result("w", "edited")
     assert evicted(stale) == {one}
     assert sent(stale)[one][1].endswith("; a later call wrote this file.]")

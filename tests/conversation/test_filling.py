@@ -1,4 +1,4 @@
-"""What fills a request: every token is counted once, in every dialect, and what the answers have cost."""
+"""The content of a request, with every token counted once in every dialect, and the cost of the answers."""
 
 import pytest
 
@@ -13,7 +13,7 @@ PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/pn
 
 
 def talk(agent: Agent) -> None:
-    """Append turns with all that a request can hold."""
+    """Append turns with every kind of content that a request can hold."""
     agent.configure("system", "Be brief. " * 20)
     agent.record("state", "Goal: to fill a request")
     for number in range(6):
@@ -57,7 +57,7 @@ def test_every_token_of_a_request_is_counted_once(agent: Agent, model: str, coun
     assert list(named)[:5] == ["system", "tools", "state", "user", "assistant"]
     results = [each for each in shares(found) if each.kind == RESULT]
     assert [each.name for each in results] == ["Bash", "read_file"]
-    assert 1590 < named[IMAGES] < 1610  # a picture without known sides counts as 1,600 tokens
+    assert 1590 < named[IMAGES] < 1610  # an image of unknown size counts as 1,600 tokens
     assert named[FORM] < request.tokens / 4
     assert ("thinking" in named) is model.startswith("anthropic")
 

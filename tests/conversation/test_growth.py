@@ -27,7 +27,7 @@ YES = Asking(lambda question: True)
 
 
 def conversation(log: foldmark.Log, turns: int) -> list[int]:
-    """Make a conversation of so many turns and return the ids of the turns."""
+    """Make a conversation of `turns` turns and return their ids."""
     agent = log.agent("default")
     found = []
     with agent.batch():
@@ -84,7 +84,7 @@ def test_the_standing_costs_the_same_for_any_number_of_states() -> None:
             with log.store.read() as moment:
                 return {name: steps(log, partial(read, moment)) for name, read in reads.items()}
 
-    costs(2)  # what is made once in a process
+    costs(2)  # warms up: some objects are made once per process
     assert costs(300) == costs(10)
 
 
@@ -134,7 +134,7 @@ def test_pins_over_budget_are_left_out_in_few_attempts(monkeypatch: pytest.Monke
                 patch.setattr(Windowing, "encoded", counting)
                 request = agent.request("openai", "gpt-5")
         gone = {each.turn for each in request.manifest.left_out if each.why == "pins"}
-        assert gone == set(found[: len(gone)])  # the oldest
+        assert gone == set(found[: len(gone)])  # the oldest pins are left out
         assert 0 < len(gone) < pins
         return made
 
@@ -165,7 +165,7 @@ def test_the_list_of_conversations_takes_a_fixed_number_of_statements() -> None:
 
 
 def test_a_fork_of_a_fork_reads_no_sum_that_it_knows() -> None:
-    """The inherited part grows with the depth of the tree; only the birth of the child reads and writes it."""
+    """The inherited part grows with the depth of the tree; only the child's birth reads and writes it."""
 
     def cost(depth: int) -> int:
         with foldmark.open(":memory:") as log:
@@ -203,7 +203,7 @@ def test_restoring_the_newest_operation_costs_the_same_for_any_history(
             done = agent.do(command).event_id
             folded = 0
             taken = steps(log, lambda: agent.do(f"/restore {done}"))
-            found = taken, folded  # a whole replay would be counted, too
+            found = taken, folded  # a whole replay would show in `folded`
             assert agent.standing().fold == agent.replay(stored(agent.log))
             return found
 
@@ -225,7 +225,7 @@ def test_reads_of_a_failed_transaction_are_forgotten() -> None:
 
         with pytest.raises(KeyError):
             in_vain()
-        # Other operations get the ids of those that never were.
+        # Other operations get the ids of those rolled back.
         agent.do(f"/context drop {found[2]}")
         agent.do("/mark M")
         agent.do(f"/restore {kept}")

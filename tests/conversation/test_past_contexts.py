@@ -21,7 +21,7 @@ def log() -> Iterator[Log]:
 
 
 def said(agent: Agent, *texts: str) -> list[int]:
-    """One turn for each text; the ids of the turns."""
+    """Append one turn for each text and return the ids of the turns."""
     turns = []
     for text in texts:
         turns.append(agent.append("user", text))
@@ -90,7 +90,7 @@ def test_a_past_context_of_a_fork(log: Log) -> None:
     said(child, "three")
     later = said(agent, "four")[0]
     assert texts(child, fork.event_id) == ["one", "about one", "two", "about two"]
-    # An id between two of the child's own, whosever it is.
+    # An id between two of the child's own, whichever agent it belongs to.
     assert texts(child, fork.event_id + 1)[-1] == "three"
     with pytest.raises(CommandError, match=f"this agent was born with event {fork.event_id}, after event {two}"):
         child.at(two)
@@ -152,7 +152,7 @@ def test_messages_erased_since_stay_erased(log: Log) -> None:
 
 
 def test_a_past_context_during_a_planning_conversation(log: Log) -> None:
-    """After the filter the context has no planning conversation, in the rest of the turn and later."""
+    """After the filter the context has no planning conversation, neither in the rest of the turn nor later."""
     agent = log.agent("root")
     said(agent, "one", "two")
     first = agent.append("user", "forget one")

@@ -1,4 +1,4 @@
-"""Forgetting and remembering by a planning conversation (SPEC 4.2, S1): how it begins, goes on and ends."""
+"""Forgetting and remembering with a planning conversation (SPEC 4.2, S1): how it begins, continues and ends."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,14 +35,14 @@ def three_turns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[in
 
 @pytest.fixture
 def history(talk: Talk, three_turns: tuple[Talk, list[int]]) -> list[int]:
-    """The ids of the messages with which the talk begins."""
+    """The ids of the first messages of the talk."""
     talk.go_on_from(three_turns[0])
     return list(three_turns[1])
 
 
 @pytest.fixture
 def tables(history: list[int]) -> str:
-    """Criteria that mean the second turn."""
+    """Criteria that match the second turn."""
     return criteria_of(history)
 
 
@@ -51,7 +51,7 @@ def criteria_of(history: list[int]) -> str:
 
 
 def refused(talk: Talk, line: str, *words: str) -> None:
-    """Assert that a command fails with a message that has these words, and that it writes nothing."""
+    """Assert that a command fails with a message that contains these words, and that it writes nothing."""
     before = talk.agent.standing().record.head
     with pytest.raises(CommandError) as caught:
         talk.agent.do(line)
@@ -60,7 +60,7 @@ def refused(talk: Talk, line: str, *words: str) -> None:
     assert talk.agent.standing().record.head == before
 
 
-# The whole of it
+# From beginning to end
 
 
 def test_the_planning_conversation_leaves_with_the_filtered_messages(
@@ -84,7 +84,7 @@ def test_the_planning_conversation_leaves_with_the_filtered_messages(
         "context_before": 6,
         "context_after": 4,
     }
-    # It is out of the context at once; the model, which still has to answer, sees it up to the end of the turn.
+    # Planning leaves the context at once; the model, which still has to answer, sees it until the turn ends.
     left = [history[0], history[1], history[4], history[5]]
     assert talk.ids == left
     assert talk.planning is None
@@ -277,12 +277,12 @@ def test_a_child_plans_for_itself(talk: Talk, history: list[int], tables: str) -
     assert talk.ids == history
 
 
-# What ends it
+# Its end
 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory: pytest.TempPathFactory, three_turns: tuple[Talk, list[int]]) -> Talk:
-    """A closed talk with an open planning conversation of two turns, a mark in front of it and one inside."""
+    """A closed talk with an open planning conversation of two turns, a mark before it and one inside."""
     closed, ids = three_turns
     with Talk(tmp_path_factory.mktemp("planned") / "log.db", restarts=True) as talk:
         talk.go_on_from(closed)
@@ -296,13 +296,13 @@ def planned(tmp_path_factory: pytest.TempPathFactory, three_turns: tuple[Talk, l
 
 @pytest.fixture
 def open_one(talk: Talk, planned: Talk) -> Talk:
-    """The talk with a planning conversation of two turns, with a mark in front of it and one inside."""
+    """The talk with a planning conversation of two turns, a mark before it and one inside."""
     talk.go_on_from(planned)
     return talk
 
 
 def refined(talk: Talk, criteria: str) -> None:
-    """A turn in which the person says more and the model previews again."""
+    """Run a turn in which the person says more and the model previews again."""
     talk.says("Those, please")
     talk.tool(action="preview", criteria=criteria)
     talk.answers("Should I proceed?")
@@ -339,7 +339,7 @@ def _filter(talk: Talk) -> int | None:
 def test_restoring_an_operation_that_ended_planning_does_not_reopen_it(
     open_one: Talk, end: Callable[[Talk], int | None]
 ) -> None:
-    """Its messages return, but it stays closed: a later /cancel would otherwise remove everything since."""
+    """Its messages return, but planning stays closed; otherwise a later /cancel would remove everything since."""
     first = open_one.planning.first if open_one.planning else 0
     operation = end(open_one)
     assert not open_one.is_planning()
@@ -375,7 +375,7 @@ def test_erasing_its_first_turn_ends_planning(open_one: Talk) -> None:
 
 @pytest.mark.parametrize("line", ["/rewind INSIDE", "/clear INSIDE", "/rewind", "/undo", "/summarize INSIDE"])
 def test_an_operation_during_planning_ends_only_the_offer(open_one: Talk, line: str) -> None:
-    """The preview that the person has seen is outdated; the model may preview again."""
+    """The preview that the person saw is outdated; the model may preview again."""
     before = open_one.planning
     assert before is not None
     open_one.agent.do(line)
@@ -440,7 +440,7 @@ def test_after_a_rewind_an_earlier_preview_is_not_an_offer(talk: Talk, history: 
     talk.agent.do("/rewind FIRST")
     assert "the context has changed since the preview" in talk.applied()["error"]
     assert talk.ids[: len(history)] == history
-    assert "Yes, proceed" in talk.texts  # it was about something else, then, and stays
+    assert "Yes, proceed" in talk.texts  # it counts as something else, so it stays
 
 
 def test_a_rewound_yes_no_longer_counts(talk: Talk, history: list[int], tables: str) -> None:
@@ -482,7 +482,7 @@ def test_the_model_may_clear_after_its_own_filter(talk: Talk, history: list[int]
     assert talk.ids == after
 
 
-# Clear and rewind end it in every state, also where its filter was applied and its turn goes on
+# Clear and rewind end planning in every state, even after its filter was applied in a turn that is still open
 
 
 @pytest.mark.parametrize("line", ["/rewind BEFORE", "/clear BEFORE", "/clear", "/rewind INSIDE"])
@@ -500,7 +500,7 @@ def test_messages_after_a_rewind_in_the_turn_of_the_filter_are_visible(
     assert [text for text in talk.sent() if text not in ("[The conversation is empty.]", "[Go on.]")] == [
         *(() if line == "/clear" else ("Hello", "Hello.", "And the weather?", "Dry."))
     ]
-    said = [talk.says("What now?")]  # it joins the turn
+    said = [talk.says("What now?")]  # it joins the open turn
     assert talk.ids == left + said
     assert "What now?" in talk.sent()
     child = talk.agent.do("/fork").data["child"]
@@ -509,7 +509,7 @@ def test_messages_after_a_rewind_in_the_turn_of_the_filter_are_visible(
     said.append(talk.answers("Go on."))
     said += talk.exchange("And then?", "The end.")
     assert talk.ids == left + said
-    # Taken back, it has never been: the planning conversation went on to the end of the turn.
+    # The restore makes it as if it had never happened: planning lasted until the end of the turn.
     talk.agent.do(f"/restore {operation}")
     assert talk.ids == history[:2] + history[4:] + said[2:]
     talk.agent.do(f"/restore {done['filter_event_id']}")
@@ -527,11 +527,11 @@ def test_a_filter_may_be_restored_in_its_own_turn(talk: Talk, history: list[int]
     assert talk.ids[-1] == after
 
 
-# What is talked past it [SPEC 4.2]
+# Messages about something else [SPEC 4.2]
 
 
 def test_another_request_ends_planning_with_its_turn(talk: Talk, history: list[int], tables: str) -> None:
-    """This is the case if a program appends the messages without Foldmark's runtime."""
+    """This happens if a program appends the messages without Foldmark's runtime."""
     talk.forget(tables)
     said = [talk.says("Leave that; we use port 8080"), talk.agent.append("assistant", "Port 8080.")]
     assert talk.planning is not None  # the model may still preview again
@@ -546,7 +546,7 @@ def test_another_request_ends_planning_with_its_turn(talk: Talk, history: list[i
 
 
 def test_the_first_message_that_is_not_a_yes_ends_planning(talk: Talk, history: list[int], tables: str) -> None:
-    """A yes that was not applied also counts for one message only."""
+    """A yes that is not applied also counts for one message only."""
     for first in ("Leave that", "yes"):
         talk.agent.do(f"/forget {tables}")
         talk.tool(action="preview")
@@ -662,7 +662,7 @@ def test_forget_closes_a_turn_that_a_crash_left_open(talk: Talk, history: list[i
 
 
 def _filled(talk: Talk, tokens: int, turns: int = 20) -> list[list[int]]:
-    """Turns of equal size that hold about so many tokens together; the ids of each."""
+    """Append turns of equal size with about `tokens` tokens in total; return the message ids of each."""
     text = "x" * (4 * tokens // turns // 2)
     agent, ids = talk.agent, []
     for number in range(turns):
@@ -682,7 +682,7 @@ def one(tmp_path: Path) -> Iterator[Talk]:
 
 def test_from_80_percent_only_the_planning_conversation_is_sent(one: Talk) -> None:
     turns = _filled(one, WINDOW * 80 // 100)
-    assert len(one.sent()) == 42  # no planning conversation: the scratchpad, everything, and "[Go on.]"
+    assert len(one.sent()) == 42  # without planning: the scratchpad, all messages and "[Go on.]"
     one.agent.record("state", "a state")
     one.agent.do(f"/forget messages {turns[0][0]}")
     request = one.agent.request("openai", "nameless")
@@ -702,7 +702,7 @@ def test_from_80_percent_only_the_planning_conversation_is_sent(one: Talk) -> No
     assert one.tool(action="apply")["messages_filtered"] == 1
     one.answers("Done.")
     assert len(one.ids) == 39
-    assert len(one.sent()) == 42  # the first is a model's now, so that a text stands before it
+    assert len(one.sent()) == 42  # the first message is now a model's, so a text precedes it
 
 
 def test_below_80_percent_everything_is_sent(one: Talk) -> None:
@@ -715,7 +715,7 @@ def test_below_80_percent_everything_is_sent(one: Talk) -> None:
 
 
 SHARES = [(10, 1), (49, 1), (51, 2), (79, 2), (81, 3), (84, 3), (86, 4), (89, 4), (91, 5), (99, 5), (110, 6), (215, 11)]
-"""Percent of the window, and the chunks by SPEC 4.2."""
+"""Percent of the window, and the number of chunks by SPEC 4.2."""
 
 
 @pytest.mark.parametrize(("share", "count"), SHARES)
@@ -729,7 +729,7 @@ def test_chunks_by_the_table(one: Talk, share: int, count: int) -> None:
     planned = one.agent.do("/forget the oldest").data["planning"]
 
     def complete(request: Request) -> str:
-        # Whatever the chunk, ids of all sorts: only those in the chunk itself may count.
+        # The answer has ids of all sorts for every chunk; only those in the chunk itself may count.
         asked.append(request)
         return (
             f"Those are\n[{turns[0][0]}, {turns[0][1]}, {planned}, {other}, 0, 999999]" if len(asked) == 1 else "[1-9]"
@@ -802,7 +802,7 @@ def test_a_model_that_fails_in_the_second_chunk_changes_nothing(one: Talk) -> No
     assert one.planning.preview is None
 
 
-# Any order of anything
+# Operations in any order
 
 STEPS = st.lists(
     st.sampled_from(

@@ -69,14 +69,14 @@ def text(words: str) -> Body:
 
 
 def unmarked(value: Any) -> Any:
-    """Without cache marks."""
+    """Return the value without cache marks."""
     if isinstance(value, dict):
         return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
     return [unmarked(each) for each in value] if isinstance(value, list) else value
 
 
 def sent(agent: Agent, provider: str, model: str) -> Body:
-    """The next request, which its provider must accept and which can be made again from the log."""
+    """Return the next request after checking that its provider accepts it and that the log can rebuild it."""
     request = agent.request(provider, model)
     assert request_validators.VALIDATORS[provider](request.body) == []
     again = rebuilt(agent, record_sent(agent, request))
@@ -88,14 +88,14 @@ def words(body: Body | list[Body]) -> str:
     return msgspec.json.encode(body).decode()
 
 
-# What belongs to an answer
+# Blocks of an answer
 
 
 def test_every_block_of_an_answer_goes_back_byte_for_byte_in_its_place(agent: Agent) -> None:
     content = [text("I look."), SEARCH, FOUND, text("So: "), CITED, NEW_KIND, text("Done.")]
     agent.append_answer("anthropic", answered(*content, container=CONTAINER))
     agent.end_turn()
-    for question in ("And y?", "And z?"):  # also once their turn is over
+    for question in ("And y?", "And z?"):  # also after their turn is over
         agent.append("user", question, created_at="2026-11-02T00:00:00Z")
         body = sent(agent, *CLAUDE)
         assert words(body["messages"][1]["content"]) == words(content)
@@ -249,7 +249,7 @@ def test_a_second_compaction_also_replaces_the_first(agent: Agent) -> None:
     other = words(sent(agent, *GPT))
     assert [other.count(each) for each in ("What is x?", "Seven.", "And y?", "Eight.", "They asked")] == [1, 1, 1, 1, 0]
     agent.do(f"/restore {first}")
-    assert "What is x?" not in words(sent(agent, *CLAUDE))  # the second stands for it still
+    assert "What is x?" not in words(sent(agent, *CLAUDE))  # the second one still covers it
     agent.do(f"/restore {second}")
     body = words(sent(agent, *CLAUDE))
     assert [body.count(each) for each in ("What is x?", "Seven.", "compaction")] == [1, 1, 0]

@@ -16,7 +16,7 @@ CACHING = "anthropic/claude-sonnet-4-5"
 
 
 def talk(agent: Agent, *texts: str) -> list[int]:
-    """One turn of a question and an answer for each text; the ids of the turns."""
+    """Append one turn of a question and an answer for each text; return the ids of the turns."""
     turns = []
     for text in texts:
         turns.append(agent.append("user", text))
@@ -50,10 +50,10 @@ def test_a_receipt_counts_what_left_and_came_back(deeds: list[tuple[str, int, in
             assert said["before"] == size(before.values())
             assert said["left"] == size(message for id, message in before.items() if id not in after)
             assert said["after"] == size(after.values())
-            # A summary is not something that came back: it is new.
+            # A summary has not returned: it is new.
             came = {id: message for id, message in after.items() if id not in before and id != result.event_id}
             assert said["returned"] == size(came.values())
-            # A summary cannot know its own size, so no event holds what is left afterwards.
+            # A summary cannot know its own size, so no event records the size afterwards.
             told = ("left", "returned", "before", *(part for part in ("evicted", "whole_again") if part in said))
             assert event.data["receipt"] == {part: said[part] for part in told}
             assert "cached_prefix" not in said
@@ -88,7 +88,7 @@ def test_an_operation_records_who_asked_for_it(agent: Agent, actor: str) -> None
         assert result.data["actor"] == event.actor == actor
 
 
-# What a prompt cache keeps
+# The cached prefix
 
 
 def seen(agent: Agent) -> list[tuple[Event, bool]]:
@@ -97,7 +97,7 @@ def seen(agent: Agent) -> list[tuple[Event, bool]]:
 
 
 def prefix(before: list[tuple[Event, bool]], after: list[tuple[Event, bool]], agent: Agent) -> dict[str, int]:
-    """The system prompt and what both contexts begin with, counted one by one; an evicted message is another one."""
+    """Count the system prompt and the common beginning of both contexts; a message differs once it is evicted."""
     system = -(-len(agent.standing().config.system.encode()) // 4)
     kept = 0
     for was, now in zip(before, [*after, None], strict=False):
@@ -163,7 +163,7 @@ def test_the_cached_prefix_is_the_common_beginning_of_both_contexts(deeds: list[
         root.do(f"/model {CACHING}")
         for deed, number, who in deeds:
             if deed in ("summarize", "span"):
-                continue  # asks the model, which is not there
+                continue  # needs a model, and there is none
             there = family(root)
             agent = there[who % len(there)]
             before, state = seen(agent), agent.context().state
@@ -176,7 +176,7 @@ def test_the_cached_prefix_is_the_common_beginning_of_both_contexts(deeds: list[
             assert event is not None
             assert (event.data or {})["receipt"]["cached_prefix"] == said
             counted = prefix(before, after, agent)
-            if state != agent.context().state:  # it stands in front of all messages
+            if state != agent.context().state:  # it precedes all messages
                 kept = -(-len("Be brief.") // 4)
                 counted = {**counted, "kept": kept, "percent": 100 * kept // counted["of"]}
             assert said["of"] == counted["of"]

@@ -40,11 +40,11 @@ UNTIL_ALL_CLOSE = (
 
 _LETTER = b"bcdfghjklmnpqrstvwxz"
 _LETTERS = re.compile(rb"[%s]{12,}" % _LETTER)
-"""Runs of letters of which a word of `Secrets` may be."""
+"""Runs of letters that may contain a word of `Secrets`."""
 
 
 class Secrets:
-    """Words that nobody else uses. An index may store a word without its beginning, so only its end is looked for."""
+    """Unique words. An index may store a word without its beginning, so searches look only for its end."""
 
     def __init__(self, seed: object = 0) -> None:
         self._chance, self.words = random.Random(str(seed)), list[str]()
@@ -56,13 +56,13 @@ class Secrets:
         return " ".join(words)
 
     def counter(self) -> Callable[[bytes], int]:
-        """Return a function that counts the words whose last twelve letters are in some bytes, whatever their case."""
+        """Return a function that counts the words whose last twelve letters are in the given bytes, in any case."""
         ends = {word[4:].encode() for word in self.words}
         others = [end for end in ends if end.strip(_LETTER)]
 
         def count_in(raw: bytes) -> int:
             raw = raw.lower()
-            # To look for each of thousands of words by itself would read megabytes thousands of times.
+            # Searching for thousands of words one by one would read megabytes thousands of times.
             there = {run[at : at + 12] for run in set(_LETTERS.findall(raw)) for at in range(len(run) - 11)}
             return len(ends & there) + sum(end in raw for end in others)
 
@@ -70,7 +70,7 @@ class Secrets:
 
 
 def in_files(path: Path, secrets: Secrets) -> dict[str, int]:
-    """How many of the words each file of the database holds."""
+    """Return how many of the words each file of the database holds."""
     found, count_in = {}, secrets.counter()
     for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         if count := count_in(name.read_bytes() if name.exists() else b""):
@@ -79,7 +79,7 @@ def in_files(path: Path, secrets: Secrets) -> dict[str, int]:
 
 
 def in_tables(log: Log, secrets: Secrets) -> list[str]:
-    """The tables, those of the index included, that hold one of the words in any column."""
+    """Return the tables, including those of the index, that hold one of the words in any column."""
     db = connection(log)
     found, count_in = list[str](), secrets.counter()
     for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')").fetchall():
@@ -91,7 +91,7 @@ def in_tables(log: Log, secrets: Secrets) -> list[str]:
 
 
 def in_contexts(log: Log, secrets: Secrets) -> list[str]:
-    """The agents whose context, past context, request or shown form holds one of the words."""
+    """Return the agents whose context, past context, request or command output holds one of the words."""
     found = []
     for agent in log.agents():
         now = agent.standing().newest
@@ -120,7 +120,7 @@ def nothing_left(log: Log, path: Path | None, secrets: Secrets) -> None:
 
 
 def turn(agent: Agent, words: Callable[..., str], count: int = 3) -> int:
-    """A turn with an event of every kind that holds text; each holds `count` words and more."""
+    """Append a turn with an event of every kind that holds text, the messages with `count` words; return its id."""
     opened = agent.append("user", f"Please {words(count)}", data={"blocks": [{"type": "image", "alt": words()}]})
     agent.append("assistant", f"I look: {words(count)}")
     agent.append_tool_call(words(), {words(): [words(count), {"x": f"line\n{words()}\t{words()}"}]}, call_id="call-1")
@@ -138,7 +138,7 @@ def turn(agent: Agent, words: Callable[..., str], count: int = 3) -> int:
 
 
 def plain(agent: Agent, *texts: str) -> list[int]:
-    """One turn for each text; the ids of the turns."""
+    """Append one turn for each text and return the ids of the turns."""
     turns = []
     for text in texts:
         turns.append(agent.append("user", text))
@@ -148,7 +148,7 @@ def plain(agent: Agent, *texts: str) -> list[int]:
 
 
 def many(agent: Agent, count: int, chance: random.Random) -> None:
-    """Turns of other words, short and long."""
+    """Append `count` turns of other words, short and long."""
     with agent.batch():
         for number in range(count):
             plain(agent, f"other {number} " * chance.choice((1, 3, 40, 300)))
@@ -170,15 +170,15 @@ def agent(log: Log) -> Agent:
     return log.agent("root")
 
 
-# Nothing is left
+# No traces
 
 
 def test_the_search_for_traces_finds_a_text_before_its_erasure(log: Log, path: Path, agent: Agent) -> None:
-    """Otherwise no other test here would prove anything."""
+    """Without this, no other test here would prove anything."""
     secrets = Secrets()
     turn(agent, secrets, 40)
     agent.do("/mark M")
-    log.store.forget_erased()  # moves what is in the write-ahead log to the database
+    log.store.forget_erased()  # moves the content of the write-ahead log to the database
     assert in_files(path, secrets) == {"log.db": len(secrets.words)}
     assert {"events", "searchable", "search"} <= set(in_tables(log, secrets))
     assert in_contexts(log, secrets) == ["root"]
@@ -209,7 +209,7 @@ def test_a_text_of_several_megabytes_leaves_no_trace(log: Log, path: Path, agent
     del secrets.words[60:-60]
     agent.do(f"/message remove {opened} --yes")
     nothing_left(log, path, secrets)
-    assert path.stat().st_size > 6_000_000  # the pages are free, and empty
+    assert path.stat().st_size > 6_000_000  # the pages are free and empty
 
 
 def test_a_text_in_any_script_leaves_no_trace(log: Log, path: Path, agent: Agent) -> None:
@@ -227,7 +227,7 @@ def test_a_text_in_any_script_leaves_no_trace(log: Log, path: Path, agent: Agent
 
 @pytest.mark.parametrize("seed", sampled(range(4), 2))
 def test_an_erasure_amid_other_writes_leaves_no_trace(path: Path, seed: int) -> None:
-    """Pages that split and merge, an index with merged segments, rewritten folds, a database opened again."""
+    """The writes split and merge pages, merge segments of the index, rewrite folds and reopen the database."""
     chance, secrets = random.Random(seed), Secrets(seed)
     log = foldmark.open(path)
     agent = log.agent("root")
@@ -285,7 +285,7 @@ def test_erasing_works_in_memory() -> None:
 
 @pytest.fixture(scope="module")
 def long_one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, Secrets]]]:
-    """A conversation of 300 turns with a fork in the middle that has a fork; the turns and their words."""
+    """A conversation of 300 turns, forked twice, with a fork of each fork; the turns and their words."""
     path = tmp_path_factory.mktemp("long") / "log.db"
     turns, chance = [], random.Random(3)
     with foldmark.open(path) as log:
@@ -354,9 +354,9 @@ def test_traces_may_stay_while_another_program_reads(path: Path) -> None:
     assert result.data["traces"] is True
     assert UNTIL_ALL_CLOSE in result.text
     assert in_files(path, secrets)
-    assert in_tables(log, secrets) == []  # whoever reads from now on finds nothing
+    assert in_tables(log, secrets) == []  # later readers find nothing
     reader.execute("COMMIT")
-    # The next removal takes the traces along, also with the other connection still there.
+    # The next removal also removes these traces, even while the other connection is still open.
     result = agent.do(f"/message remove {later} --yes")
     assert result.data["traces"] is False
     assert UNTIL_ALL_CLOSE not in result.text
@@ -368,18 +368,18 @@ def test_traces_may_stay_while_another_program_reads(path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_FSIZE")
 @pytest.mark.parametrize("line", ["/message remove {turn} --yes", "/session delete other --yes"])
 def test_an_erasure_on_a_full_disk_holds(path: Path, line: str) -> None:
-    """The erasure was recorded, although its traces could not be overwritten."""
+    """The erasure is recorded although its traces cannot be overwritten."""
     secrets = Secrets()
     with foldmark.open(path) as log:
         agent = log.agent("default")
         agent.append("user", "x" * 2_000_000)
         agent.end_turn()
-        erased = secrets(600)  # so long that it stands at the end of the file
+        erased = secrets(600)  # long enough to be at the end of the file
         turn = agent.append("user", erased if "message" in line else "public")
         log.agent("other").append("user", erased if "session" in line else "public")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with foldmark.open(path) as log:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))  # room in the log beside it, not in the file
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))  # room in the -wal file, not in the database
         try:
             result = log.agent("default").do(line.format(turn=turn))
         finally:
@@ -438,7 +438,7 @@ def ended(process: subprocess.Popen[str], already: Sequence[str] = ()) -> list[i
     assert process.stdout is not None
     assert process.stdin is not None
     process.stdin.close()
-    out = process.stdout.read()  # `communicate` would pass over the lines that came along with those in `already`
+    out = process.stdout.read()  # `communicate` would miss lines buffered together with those in `already`
     process.stdout.close()
     process.wait(LIMIT)
     return [int(line) for line in (*already, *out.splitlines(keepends=True)) if line.endswith("\n")]
@@ -458,7 +458,7 @@ def test_an_erasure_killed_at_any_moment_is_complete_or_absent(path: Path) -> No
     for run in range(4):
         process = eraser(path, "command", *left)
         assert process.stdout is not None
-        already = [process.stdout.readline() for _ in range(run)]  # however slow the machine is
+        already = [process.stdout.readline() for _ in range(run)]  # wait for progress, however slow the machine is
         time.sleep(run * 0.02)
         process.send_signal(signal.SIGKILL)
         done = ended(process, already)
@@ -468,10 +468,10 @@ def test_an_erasure_killed_at_any_moment_is_complete_or_absent(path: Path) -> No
             visible = list(log.agent("root").context().messages)
             there = {message.turn_id for message in visible}
             for opened in left:
-                if opened in there:  # whole
+                if opened in there:  # then complete
                     assert [message.content for message in visible if message.turn_id == opened] == texts[opened]
             assert not there & {*done}
-            # At most one more was erased than was said.
+            # At most one erasure was not reported.
             assert len({*left} - there) - len(done) in (0, 1)
             left = [opened for opened in left if opened in there]
             assert list(examine(log)) == []
@@ -514,7 +514,7 @@ def test_a_failure_in_the_middle_erases_nothing(log: Log, path: Path, agent: Age
 
 
 def of_schema_1(path: Path, texts: Iterable[tuple[str, ...]]) -> list[int]:
-    """A database as the first Foldmark wrote it, with one turn for each tuple of texts; the ids of the turns."""
+    """Write a database as the first Foldmark did, with one turn for each tuple of texts; return the turn ids."""
     db = apsw.Connection(str(path))
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(migrations("sqlite")[0][1])
@@ -566,7 +566,7 @@ def test_a_grown_database_of_schema_1_holds_no_traces_after_its_upgrade(path: Pa
         nothing_left(log, path, told)
 
 
-# Everything else is as it was
+# Everything else is unchanged
 
 
 def without(before: Shown, gone: set[int]) -> list[tuple[int, str]]:
@@ -576,7 +576,7 @@ def without(before: Shown, gone: set[int]) -> list[tuple[int, str]]:
 @settings(max_examples=settings().max_examples // 2)
 @given(DEEDS, st.integers(0, 60))
 def test_an_erasure_changes_nothing_else(deeds: list[tuple[str, int, int]], number: int) -> None:
-    """Every present and past context of every agent only lacks the turn."""
+    """Every present and past context of every agent lacks only the turn."""
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
         past: dict[tuple[str, int], Shown] = {}
@@ -610,7 +610,7 @@ def test_an_erasure_changes_nothing_else(deeds: list[tuple[str, int, int]], numb
 
 
 def kin(log: Log, agent: Agent) -> tuple[Agent, Agent]:
-    """A child of the agent and a child of that."""
+    """Return a new child of the agent, and a child of that child."""
     child = log.agent(agent.do("/fork").data["child"])
     return child, log.agent(child.do("/fork").data["child"])
 
@@ -681,7 +681,7 @@ def test_a_summary_can_be_erased(log: Log, path: Path, agent: Agent) -> None:
 
 
 def late(agent: Agent, words: Callable[..., str]) -> tuple[int, int]:
-    """A call whose result comes in the next turn; the turns of both."""
+    """Append a call whose result comes in the next turn; return both turns."""
     first = agent.append("user", f"look {words()}")
     agent.append_tool_call("f", {"x": words()}, call_id="late")
     agent.end_turn()
@@ -732,7 +732,7 @@ def test_a_result_may_come_after_its_call_was_erased(log: Log, agent: Agent) -> 
 
 
 def test_operations_in_an_erased_turn_keep_their_meaning(log: Log, path: Path, agent: Agent) -> None:
-    """Only the texts of marks, a fork, a filter and a drop by the model are erased."""
+    """Only the texts of a mark, a filter, a fork, a drop and a pin in the turn are erased."""
     secrets = Secrets()
     one, two, three = plain(agent, "one", "two", "three")
     opened = agent.append("user", secrets())

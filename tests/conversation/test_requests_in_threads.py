@@ -1,4 +1,4 @@
-"""Contexts that are read by several threads at once, some of them inside a transaction."""
+"""Contexts read by several threads at once, some of them inside a transaction."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from patience import LIMIT
 def test_a_context_inside_a_transaction_waits_for_no_other_context(
     log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A property that held a lock for all contexts while it reads would wait for ever: for the store, which another
-    thread has, that wants the same property of another context."""
+    """If a property held one lock for all contexts while it reads, it could deadlock: it would wait for the store, held
+    by another thread that waits for the same property of another context."""
     agent.append("user", "Hello.")
     first, second = agent.context(), agent.context()
     inside, done = Event(), Event()

@@ -1,4 +1,4 @@
-"""What was sent is recorded as ids and hashes, and rebuilt byte for byte (SPEC 5.6)."""
+"""Sent requests are recorded as ids and hashes, and rebuilt byte for byte (SPEC 5.6)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from foldmark.stores.sqlite.transaction import SqliteTransaction
 from scripted import ScriptedProvider
 from stored import connection, stored
 
-# Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
+# Durability is tested elsewhere; here a file system in memory, if there is one, avoids waiting for the disk.
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 REBUILDER = Path(__file__).parent / "rebuilder.py"
 GIVEN = Settings(
     models={"openai/gpt-5": {"window": 3000, "output": 500}},
     providers={"mine": Server("anthropic", "https://example.org", "MINE_KEY")},
 )
-"""One model that is soon full, and a provider that is not built in."""
+"""One model with a small window, and a provider that is not built in."""
 
 MODELS = (
     *("offline", "anthropic/claude-sonnet-4-5", "openai/gpt-5", "openai_responses/gpt-5", "gemini/gemini-2.5-pro"),
@@ -69,7 +69,7 @@ PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", 
 
 
 class Model(ScriptedProvider):
-    """A model that keeps every request it gets, and says one thing."""
+    """A model that keeps every request and always gives the same answer."""
 
     def __init__(self, *fails: Exception) -> None:
         self.requests, self._fails = list[Request](), list(fails)
@@ -107,7 +107,7 @@ def send(agent: Agent, model: Model) -> None:
 
 
 def say(agent: Agent, *texts: str) -> list[int]:
-    """A turn for each text, each answered by a model; the turns' ids."""
+    """Run a turn for each text, each answered by a model; return the ids of the turns."""
     show = Shown(lambda _: None, lambda _: None)
     turns = []
     for text in texts:
@@ -117,7 +117,7 @@ def say(agent: Agent, *texts: str) -> list[int]:
 
 
 def all_sent(log: Log) -> list[tuple[int, Rebuilt]]:
-    """Everything that was sent, oldest first, by id."""
+    """Return everything that was sent, with its id, oldest first."""
     return sorted(
         (
             (each.id, rebuilt(agent, each.id))
@@ -129,7 +129,7 @@ def all_sent(log: Log) -> list[tuple[int, Rebuilt]]:
 
 
 def same(manifest: Manifest) -> Any:
-    """What must be the same of a manifest, so that each part can be shown with its origin."""
+    """Return the fields of a manifest that must be equal, so that each part can be shown with its origin."""
     return manifest.parts, manifest.edge, sorted((left.event, left.why) for left in manifest.left_out)
 
 
@@ -175,7 +175,7 @@ def more(agent: Agent, deed: str, number: int) -> None:
 @given(deeds=DEEDS)
 @example(deeds=[*[("say", 0, 0)] * 3, *((deed, 0, 0) for deed in ("preview", "system", "summarize"))])  # a blank rule
 def test_every_request_is_rebuilt_byte_for_byte(deeds: list[tuple[str, int, int]]) -> None:
-    """Each is recorded while the conversations continue, and rebuilt twice at their end."""
+    """Each request is recorded while the conversations continue, and rebuilt twice at their end."""
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         go_on(Path(folder) / "log.db", deeds)
 
@@ -201,7 +201,7 @@ def go_on(path: Path, deeds: list[tuple[str, int, int]]) -> None:
 
 
 def test_a_request_is_rebuilt_in_another_process(path: Path) -> None:
-    """The other process has none of the settings from outside."""
+    """The other process has none of the given settings."""
     model = Model()
     with foldmark.open(path, settings=GIVEN) as log:
         root = log.agent("root")
@@ -218,7 +218,7 @@ def test_a_request_is_rebuilt_in_another_process(path: Path) -> None:
 
 
 def test_requests_of_a_planning_conversation_are_rebuilt(path: Path) -> None:
-    """The messages sent for the model's final report have left the context by then."""
+    """By then, the messages sent for the model's final report have left the context."""
     model = Model()
     with foldmark.open(path, settings=GIVEN) as log:
         agent = log.agent("root")
@@ -240,7 +240,7 @@ def test_requests_of_a_planning_conversation_are_rebuilt(path: Path) -> None:
         check(log, model.requests)
 
 
-# Where it is recorded
+# Where requests are recorded
 
 
 def test_a_refused_long_request_and_its_smaller_successor_are_rebuilt(log: Log, agent: Agent) -> None:
@@ -287,7 +287,7 @@ def test_texts_are_kept_once(log: Log, agent: Agent) -> None:
     assert connection(log).execute("SELECT count(*) FROM sent").fetchall() == [(5,)]
 
 
-# What was erased
+# Erased content
 
 
 def everything(folder: Path) -> bytes:
@@ -309,7 +309,7 @@ def test_erased_content_is_shown_as_redacted(path: Path, log: Log, agent: Agent)
 
 
 def test_content_erased_before_a_request_is_not_missing_from_it(log: Log, agent: Agent) -> None:
-    """This holds even if it stood between the sent messages."""
+    """This holds even if the content was between the sent messages."""
     first, second = say(agent, "first", "the SECRET plan")
     agent.do(f"/message remove {second} --yes")
     say(agent, "third")
@@ -455,7 +455,7 @@ def test_different_truncation_is_reported(log: Log, agent: Agent, monkeypatch: p
     assert found.said.endswith("other texts in window; tool results are cut at other places")
 
 
-# Whose it is, and damage
+# Owners, and damage
 
 
 @pytest.mark.parametrize("turns", [1, 0])

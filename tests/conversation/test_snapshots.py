@@ -1,4 +1,4 @@
-"""The snapshot of every message, and the dialect that every text carries (SPEC 4.1, 5.4; S2)."""
+"""The snapshot of every message, and the dialect of every text (SPEC 4.1, 5.4; S2)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def agent(log: Log) -> Agent:
 
 
 def counted(agent: Agent, fresh: int, output: int) -> None:
-    """What a provider said of the answer that was recorded last."""
+    """Record a provider's usage for the newest answer."""
     agent.record("usage", data={"fresh": fresh, "cache_read": 10, "cache_write": 0, "output": output})
 
 
@@ -38,7 +38,7 @@ def weighed(agent: Agent, turn: int) -> list[Weighed | None]:
 
 
 def working_turn(agent: Agent) -> int:
-    """Two requests: an answer with two calls, and one that ends the turn."""
+    """Append a turn of two requests, for an answer with two calls and one that ends the turn; return its id."""
     turn = agent.append("user", "Read both.")
     agent.append("assistant", "I read them.")
     agent.append_tool_call("read_file", {"path": "a"}, call_id="a")
@@ -123,7 +123,7 @@ def test_a_child_and_another_writer_know_the_dialect(log: Log, agent: Agent) -> 
     same = log.agent(agent.id)
     same.context()
     same.do("/model gemini/gemini-2.5-pro")
-    agent.context()  # takes note of it
+    agent.context()  # catches up
     agent.append("user", "after")
     child = log.agent(agent.do("/fork").data["child"])
     child.append("user", "child")

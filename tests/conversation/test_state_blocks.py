@@ -1,4 +1,4 @@
-"""The state block of an answer: recorded behind its message, sent with the next request, in force where its message is
+"""The state block of an answer: recorded after its message, sent with the next request, in force while its message is
 in the context (SPEC 3, 5.1, 7)."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def agent(log: Log) -> Agent:
 
 
 def say(agent: Agent, text: str, answer: str) -> int:
-    """A turn; the id of the answer."""
+    """Append a turn and return the id of the answer."""
     agent.append("user", text)
     answered = agent.append("assistant", answer)
     agent.end_turn()
@@ -83,7 +83,7 @@ def test_the_next_request_contains_the_state_once(agent: Agent) -> None:
     say(agent, "Mend it.", with_block(TWO, "Mended."))
     agent.append("user", "And now?")
     for provider in MODELS:
-        assert layers(agent, provider) == [f"### STATE\n{ONE}", f"### STATE\n{TWO}"]  # it grows only
+        assert layers(agent, provider) == [f"### STATE\n{ONE}", f"### STATE\n{TWO}"]  # requests only grow
     agent.configure("context_policy", "eager")
     for provider in MODELS:
         assert layers(agent, provider) == [f"### STATE\n{TWO}"]
@@ -106,7 +106,7 @@ def test_the_state_is_sent_even_if_the_next_message_is_empty(agent: Agent) -> No
 
 
 def test_a_message_and_its_state_are_recorded_in_one_transaction(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block that cannot be recorded takes its message with it."""
+    """If the block cannot be recorded, its message is not recorded either."""
     agent.append("user", "Where is x?")
     head = agent.standing().newest
     times = iter(["2025-01-01T00:00:00.000000Z"])
@@ -179,7 +179,7 @@ def test_only_an_answer_can_hold_a_state_block(agent: Agent) -> None:
 
 
 def test_an_imported_answer_stays_as_it_is(log: Log, tmp_path: Path) -> None:
-    """A block at its end was not written by this conversation's models."""
+    """A block at its end does not come from this conversation's models."""
     from foldmark.sessions.conversion.importing import import_session
 
     lines: list[dict[str, Any]] = [
@@ -263,7 +263,7 @@ def test_a_state_block_may_precede_calls_and_kept_blocks(agent: Agent, provider:
     _, answered, call = agent.context().messages
     assert (answered.id, answered.content, call.id, agent.context().state) == (said, "Done.", called, ONE)
     agent.append_tool_result(call.call_id or "", "found", dialect=call.dialect)
-    for times in (0, 1):  # `steady` puts it in front of the next turn
+    for times in (0, 1):  # `steady` puts it before the next turn
         if times:
             agent.configure("context_policy", "eager")
         request = agent.request(provider, MODELS[provider])
@@ -289,7 +289,7 @@ def test_calls_may_follow_an_answer_that_is_only_a_state_block(agent: Agent, pro
 
 
 class Model(ScriptedProvider):
-    """Answers with these texts, in small pieces."""
+    """A model that answers with these texts, in small pieces."""
 
     def __init__(self, *answers: str) -> None:
         self.answers, self.requests = list(answers), list[Request]()

@@ -1,4 +1,4 @@
-"""Summaries of a span (SPEC 3, 5.7): FROM..TO, where the summary stands, what it replaces, the way back."""
+"""Summaries of a span (SPEC 3, 5.7): FROM..TO, the place of the summary, the messages it replaces, restoring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def turns(agent: Agent, *texts: str) -> list[int]:
 
 
 def sent(agent: Agent) -> list[str]:
-    """What is sent, in order: users' texts and a mark for each summary; answers are left out."""
+    """Return the users' texts that are sent and a label for each summary, in order, without answers."""
     parts = agent.request(provider="openai", model="gpt-5").manifest.parts
     found = [part for part in parts if part.event is not None and part.kind in ("user", "summary")]
     return [part.text if part.kind == "user" else f"summary {part.event}" for part in found]

@@ -38,7 +38,7 @@ MODELS = {
 
 
 class Model:
-    """Writes one summary after the other, and keeps what it was asked."""
+    """A model that writes one summary after the other and keeps its requests."""
 
     def __init__(self) -> None:
         self.requests, self.meanwhile = list[Request](), list[Callable[[], object]]()
@@ -50,7 +50,7 @@ class Model:
         return f"Summary {len(self.requests)}."
 
     def read(self) -> list[int]:
-        """The messages that stood in front of the last question."""
+        """Return the ids of the messages before the last question."""
         return [part.event for part in self.requests[-1].manifest.parts if part.layer == "window" and part.event]
 
 
@@ -70,7 +70,7 @@ def model(log: Log) -> Model:
 
 @pytest.fixture
 def agent(log: Log, model: Model) -> Agent:
-    """Thirty turns, of which the window holds the newest."""
+    """An agent with thirty turns, of which the window holds the newest."""
     agent = log.agent("root")
     agent.configure("tools", "none")
     agent.configure("sliding_context_tokens", BUDGET)
@@ -88,7 +88,7 @@ def say(agent: Agent, *numbers: int, words: int = 60) -> None:
 
 
 def opened(agent: Agent) -> Request:
-    """The request after the next turn was opened, which makes the window anew."""
+    """Open the next turn, which rebuilds the window, and return the request."""
     agent.append("user", "And now?")
     return agent.request()
 
@@ -117,7 +117,7 @@ def visible(agent: Agent) -> list[int]:
 
 
 def test_window_summaries_are_off_by_default(log: Log, agent: Agent) -> None:
-    """Requests have the same bytes, regardless of recorded summaries."""
+    """Recorded summaries do not change the bytes of requests."""
     agent.configure("window_summary", False)
     before = agent.request()
     assert window_summary_due(agent) is None
@@ -255,7 +255,7 @@ def test_the_offline_model_writes_a_window_summary(log: Log) -> None:
     assert any("this is a digest, not a summary" in part.text for part in opened(agent).manifest.parts)
 
 
-# True and stale
+# Valid and stale
 
 
 @pytest.mark.parametrize("operation", ["forget", "drop", "redact", "clear", "rewind", "summarize"])
@@ -322,7 +322,7 @@ def test_a_summary_is_not_sent_beside_the_messages_that_it_covers(agent: Agent) 
 
 
 def test_a_wider_window_needs_a_summary_of_fewer_messages(agent: Agent, model: Model) -> None:
-    """A summary that overlaps with the window is neither sent nor made."""
+    """A summary that overlaps the window is neither sent nor made."""
     made(agent)
     agent.configure("sliding_context_tokens", BUDGET + 300)
     request = opened(agent)
@@ -380,7 +380,7 @@ def test_records_of_other_programs_are_ignored(agent: Agent) -> None:
     assert sent(opened(agent)) == [summary]
 
 
-# The window, and rebuilding
+# The window and rebuilding
 
 
 def test_a_request_with_a_window_summary_is_rebuilt_byte_for_byte(agent: Agent) -> None:
@@ -432,7 +432,7 @@ def test_a_summary_never_displaces_a_pin(agent: Agent) -> None:
 
 
 def test_a_context_that_fits_without_a_summary_is_sent_whole(agent: Agent) -> None:
-    """The summary does not count before it is needed."""
+    """The summary does not count until it is needed."""
     agent.log.complete = lambda _: "long " * 1000
     made(agent)
     agent.configure("sliding_context_tokens", 0)
@@ -476,8 +476,8 @@ DEEDS = st.lists(
 @settings(max_examples=settings().max_examples // 4)
 @given(deeds=DEEDS, policy=st.sampled_from(["eager", "steady"]))
 def test_window_summaries_stay_consistent_in_random_histories(deeds: list[tuple[str, int, int]], policy: str) -> None:
-    """What is sent is of nothing in the window and of all that is visible, up to where it ends; inside a turn it stays;
-    requests keep to the budget and are made the same twice; nothing of this shows with the setting off."""
+    """A sent summary covers all visible messages up to its end, none in the window; inside a turn it stays the same;
+    requests keep to the budget and can be repeated."""
     with foldmark.open(":memory:", settings={}) as log:
         model, root = Model(), log.agent("root")
         log.complete = model.complete

@@ -1,4 +1,4 @@
-"""From SQLite to PostgreSQL and back: the last database is as the first one was."""
+"""From SQLite to PostgreSQL and back: the last database equals the first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server(postgres: Databases) -> Iterator[Store]:
 
 
 def made(path: Path) -> SqliteStore:
-    """A database with what people do and with something of everything beside the log; nothing of it was erased."""
+    """Return a store with ordinary use of the log and some of everything outside the log; nothing in it is erased."""
     store = SqliteStore(str(path))
     copies.fill(store)
     log = open_over(store)
@@ -56,20 +56,20 @@ def test_a_copy_there_and_back_is_the_same(server: Store, tmp_path: Path) -> Non
             assert there.hash == back.hash
             before, after = open_over(middle), open_over(last)
             assert [shown(agent) for agent in after.agents()] == [shown(agent) for agent in before.agents()]
-    # Ids that are never given again are counted otherwise.
+    # The stores count the ids that are never reused differently.
     ours, theirs = (tables(tmp_path / name, ("leases", "sqlite_sequence")) for name in ("middle.db", "last.db"))
     assert {name for name in ours if ours[name] != theirs[name]} == set()
     assert all(ours[name] for name in ("events", "sent", "mail", "memos", "memo_tags", "texts", "sessions", "archived"))
 
 
 def test_both_databases_continue_and_exchange_their_news(server: Store, tmp_path: Path) -> None:
-    """New records of one are copied to the other, in turns."""
+    """New records of each database are copied to the other, in turns."""
     with closing(SqliteStore(str(tmp_path / "log.db"))) as here:
         agents = copies.fill(here)
         copy(here, server)
         copies.change(server, agents)
         log = open_over(server)
-        for finding in list(examine(log)):  # what was changed knew of no segments
+        for finding in list(examine(log)):  # `copies.change` ignores segments
             assert repair(log, finding)
         copy(server, here)
         copies.same(server, here)

@@ -1,4 +1,4 @@
-"""Copies of whole databases: what people and models see of them is the same (SPEC 2, 3)."""
+"""Copies of whole databases: people and models see the same in them (SPEC 2, 3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def original(tmp_path: Path) -> Iterator[foldmark.Log]:
 
 
 def everything_shown(log: foldmark.Log) -> list[Any]:
-    """The contexts of all agents, and the requests that would go out."""
+    """Return the contexts of all agents, and the requests that would be sent."""
     found: list[Any] = []
     for agent in log.agents():
         found.append(shown(agent))
@@ -60,7 +60,7 @@ def test_the_tables_of_a_fresh_copy_are_the_same(original: foldmark.Log, tmp_pat
     different = {name for name in ours if ours[name] != theirs[name]}
     assert different <= {"events", "weights", "agents"}
     assert len(ours["events"]) > 50
-    # Without the one erased turn nothing differs.
+    # Without the one erased turn, a copy of the copy does not differ.
     third = tmp_path / "third.db"
     with foldmark.open(tmp_path / "copy.db", settings={}) as log, foldmark.open(third, settings={}) as other:
         copy(log.store, other.store)
@@ -69,7 +69,7 @@ def test_the_tables_of_a_fresh_copy_are_the_same(original: foldmark.Log, tmp_pat
 
 @pytest.mark.parametrize("version", [1, 7, 11])
 def test_a_database_of_an_earlier_schema_is_copied(tmp_path: Path, version: int) -> None:
-    """Its events have no checksums, and its evictions another mark."""
+    """Its events have no checksums, and its evictions have a different mark."""
     path = tmp_path / "old.db"
     of_version(version, path)
     with foldmark.open(path, settings={}) as log, foldmark.open(tmp_path / "copy.db", settings={}) as other:
@@ -103,7 +103,7 @@ def test_repeated_copies_follow_a_growing_original(original: foldmark.Log, tmp_p
 
 
 def test_messages_appended_during_a_copy_are_not_part_of_it(original: foldmark.Log, tmp_path: Path) -> None:
-    """The original is read as of one moment; the next copy brings the rest."""
+    """The original is read at one moment; the next copy includes the rest."""
     path, told = tmp_path / "original.db", 0
     before = original.agent("work").context().size
     with foldmark.open(path, settings={}) as writing, foldmark.open(tmp_path / "copy.db", settings={}) as other:

@@ -1,4 +1,4 @@
-"""Which thinking a later request may still send: what stood before it is as it was [SPEC 5.7]."""
+"""Thinking that a later request may still send, because everything before it is unchanged [SPEC 5.7]."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from foldmark.core.assembly.caching import Beginnings, Block, Bound
 
 
 class Talk:
-    """Requests of one conversation, each a text of one letter a message; capitals are answers with thinking."""
+    """Requests of one conversation, each a text with one letter per message; capitals are answers with thinking."""
 
     def __init__(self) -> None:
         self._bound, self._request, self._text = Bound(), Beginnings(), ""
 
     def ask(self, text: str, answer: str | None = None) -> tuple[int, int, int]:
-        """Send a request and return what was kept, lost and how many were lost so far."""
+        """Send a request and return the sums so far: thinking kept, thinking lost, and different blocks lost."""
         same = next((i for i, pair in enumerate(zip(text, self._text, strict=False)) if pair[0] != pair[1]), None)
         same = min(len(text), len(self._text)) if same is None else same
         self._request.follow(same, [Block(letter.encode()) for letter in text[same:]])
@@ -35,7 +35,7 @@ def test_only_thinking_after_a_change_is_lost() -> None:
     talk.ask("a", "B")
     talk.ask("aBc", "D")
     assert talk.ask("aBxDe", "F") == (2, 1, 1)
-    # What was thought after the change was thought without the block that is lost.
+    # Thinking after the change was made without the lost block, so it stays valid.
     assert talk.ask("aBxDeFg") == (4, 2, 1)
 
 

@@ -1,4 +1,4 @@
-"""The model of a provider's prompt cache: what is billed as fresh, as a write and as a read [SPEC 5.3]."""
+"""The model of a provider's prompt cache: tokens billed as fresh, as written and as read [SPEC 5.3]."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def text(length: int, letter: str = "x", **more: Any) -> dict[str, Any]:
 
 
 def body(*parts: dict[str, Any], system: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """An Anthropic request of one user message with these parts."""
+    """Return an Anthropic request of one user message with these parts."""
     return {"model": "m", "system": system or [], "messages": [{"role": "user", "content": list(parts)}]}
 
 
 def chat(*texts: str) -> dict[str, Any]:
-    """An OpenAI request of user messages."""
+    """Return an OpenAI request of user messages."""
     return {"model": "m", "messages": [{"role": "user", "content": each} for each in texts]}
 
 
 def bills(rules: Rules, dialect: str, *bodies: dict[str, Any], tokens: int = 1000) -> list[Bill]:
-    """A request each second."""
+    """Return the bills of requests sent one second apart."""
     sent = Sent(rules)
     return [sent.bill(dialect, each, tokens, float(second)) for second, each in enumerate(bodies)]
 
@@ -123,7 +123,7 @@ def test_the_next_request_reads_what_the_last_one_wrote() -> None:
     assert one == Bill(0, 1000, 0)
     assert two.read > 700
     assert two == Bill(0, 1000 - two.read, two.read)
-    # Without a breakpoint nothing is looked for.
+    # Without a breakpoint, nothing is looked up.
     assert three == Bill(1000, 0, 0)
 
 
@@ -265,7 +265,7 @@ def test_the_same_request_again_writes_nothing(parts: list[dict[str, Any]], toke
 
 
 def test_blocks_marked_for_an_hour_outlive_a_pause() -> None:
-    """Writing costs 1.6 times as much, and the block survives a pause that the others do not."""
+    """Writing costs 1.6 times as much, and the blocks survive a pause that others do not."""
     hour: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     for mark, kept in ((MARK, False), (hour, True)):
         cache, asked = Sent(ANTHROPIC), body(text(100, **mark))

@@ -1,4 +1,4 @@
-"""Events to text and back (SPEC 2): the recorded format, its upcasts, sizes and times."""
+"""Encoding and decoding of events (SPEC 2): the recorded format, its upcasts, sizes and times."""
 
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -66,7 +66,7 @@ def event(kind: str, data: dict[str, Any] | None) -> Event:
 
 
 def recorded(operation: Operation) -> str | None:
-    """The text that the store keeps."""
+    """Return the text that the store keeps."""
     return codec.encode_data(codec.operation_kind(operation), codec.operation_data(operation))
 
 
@@ -115,7 +115,7 @@ def test_an_event_without_a_valid_operation_is_damage(kind: str, data: dict[str,
 
 @pytest.fixture
 def upcasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have notes of three versions."""
+    """A payload `note` with three versions."""
     monkeypatch.setitem(codec.VERSIONS, "note", 3)
     monkeypatch.setitem(codec.UPCASTS, ("note", 1), lambda data: {"texts": [data["text"]]})
     monkeypatch.setitem(codec.UPCASTS, ("note", 2), lambda data: {**data, "count": len(data["texts"])})
@@ -126,9 +126,7 @@ def upcasts(monkeypatch: pytest.MonkeyPatch) -> None:
     "text", ['{"text":"x"}', '{"texts":["x"],"$v":2}', '{"$v":2,"texts":["x"]}', '{"texts":["x"],"count":1,"$v":3}']
 )
 def test_upcasts_go_step_by_step(text: str) -> None:
-    before = str(text)
     assert codec.decode_data("note", text) == {"texts": ["x"], "count": 1}
-    assert text == before
 
 
 @pytest.mark.usefixtures("upcasts")

@@ -1,4 +1,4 @@
-"""What counts as a person's yes (SPEC 4.2): [S1]'s own, everyday ones, and everything that only looks like one."""
+"""A person's yes (SPEC 4.2): [S1]'s own, everyday ones, and texts that only look like one."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The keywords of a prompt (SPEC 7, S2): what it is about; "continue" and "go on" are about nothing."""
+"""The keywords of a prompt (SPEC 7, S2) name its subject; "continue" and "go on" have none."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_keywords_of_any_text_contain_no_syntax(text: str) -> None:
 
 WRITTEN = [*range(0x20, 0x2B0), *range(0x370, 0x460), *range(0x1E00, 0x1F00), *range(0x4E00, 0x4E40), 0x304C, 0xD55C]
 UNLIKE = "µſǠǡẛςϐϑϕϖϰϱϵ\u0374\u037f"
-"""What FTS5's older tables know otherwise."""
+"""Characters that FTS5's older tables treat differently."""
 
 
 def test_words_are_folded_as_the_index_folds_them() -> None:
@@ -131,5 +131,5 @@ def test_rare_words_count_for_more_and_newer_memos_come_first() -> None:
     assert ranked({"common": [1, 2, 3, 4], "rare": [2]}, 10) == [2, 4, 3, 1]
     assert ranked({"a": [1], "b": [1], "rare": [2]}, 10) == [1, 2]
     assert ranked({}, 10) == []
-    # A word that all memos have still counts for something.
+    # A word that occurs in all memos still counts.
     assert ranked({"all": [1, 2]}, 2) == [2, 1]

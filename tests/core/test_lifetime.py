@@ -1,4 +1,4 @@
-"""How long a provider is to keep a request: as would have been cheaper for the recent ones (SPEC 5.7)."""
+"""The time a provider should keep a request: the one that would have been cheaper for recent requests (SPEC 5.7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHORT, MIDDLE, LONG = 60.0, 600.0, 7200.0
 
 
 def uses(*pauses: float, context: int = 50_000, new: int = 1000) -> list[Use]:
-    """Requests after these pauses, each with so many new tokens, the first of all with a whole context."""
+    """Return requests after these pauses, each with `new` new tokens; the first of all has a whole context."""
     moment, found = 0.0, [Use(0.0, context, context)]
     for pause in pauses:
         moment += pause

@@ -1,4 +1,4 @@
-"""Ranges for display, and reading a model's answer about what criteria mean (SPEC 4.2, [S1])."""
+"""Ranges for display, and reading a model's answer about the messages that match (SPEC 4.2, [S1])."""
 
 from collections.abc import Collection, Sequence
 
@@ -17,7 +17,7 @@ def ranges_of(messages: Sequence[Event], ids: Collection[int]) -> tuple[MatchRan
 
 
 def said(*texts: str, turn: int | None = 0, kind: str = "user") -> list[Event]:
-    """Messages of one kind, ids from 1 on, each in a turn of its own unless told otherwise."""
+    """Return messages of one kind with ids from 1 on, each in a separate turn unless `turn` is given."""
     return [
         Event(
             number, "agent", number if turn == 0 else turn, kind, text, None, None, "human", count_tokens(text, None),

@@ -1,4 +1,4 @@
-"""Documents of messages: what is one, how many pages it has, and what it is counted as (SPEC 5.4)."""
+"""Documents in messages: valid ones, their pages, and the tokens they count as (SPEC 5.4)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ TREE = b"1 0 obj\n<< /Type /Pages /Kids [] /Count 3 >>\nendobj\n"
 
 
 def pdf(pages: int, *, packed: bool = False, more: bytes = b"") -> str:
-    """A PDF in base64, as older programs write it or as newer ones, which pack the pages' descriptions."""
+    """Return a PDF in base64 as older programs write it or, if `packed`, as newer ones, which pack the descriptions of
+    pages."""
     held = PAGES * pages
     if packed:
         body = zlib.compress(held)
@@ -59,7 +60,7 @@ def test_a_packed_stream_that_never_ends_is_read_in_part() -> None:
     "block",
     [
         document(""),
-        document("PGh0bWw+"),  # another file under the name of a PDF: the whole request would be refused
+        document("PGh0bWw+"),  # another file labelled as a PDF: the whole request would be refused
         document("JVBERi0"),
         document(7),
         document("JVBERi" + "A" * (LARGEST_DOCUMENT - 2)),

@@ -1,4 +1,4 @@
-"""The meter (SPEC 5.5): [S1]'s three examples, and what lies around its thresholds; chunk plans (SPEC 4.2)."""
+"""The meter (SPEC 5.5): [S1]'s three examples and the values around its thresholds; chunk plans (SPEC 4.2)."""
 
 import pytest
 from hypothesis import given
@@ -136,7 +136,7 @@ def test_equal_turns_make_as_many_chunks_as_asked(size: int, each: int, count: i
 
 
 def test_chunks_of_the_seed() -> None:
-    """One turn larger than everything else is a chunk alone, and no chunk is empty."""
+    """A turn larger than all others together forms a chunk alone, and no chunk is empty."""
     assert chunks([], 4) == []
     assert chunks([1, 1, 1, 1000], 4) == [range(3), range(3, 4)]
     assert chunks([10, 20, 30, 40], 2) == [range(3), range(3, 4)]

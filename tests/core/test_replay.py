@@ -1,7 +1,7 @@
 """Replay (SPEC 3): laws L1, L3 and L5 over random lists of resolved operations.
 
-The naive fold below works on single message ids. Messages have odd ids, operations even ones, so that between any two
-operations lies a message of the agent's own; what it inherited from "parent" lies below id 40 too.
+The naive fold below works on single message ids. Messages have odd ids and operations even ones, so that one of the
+agent's own messages lies between any two operations. The ids of messages inherited from "parent" are below `BORN`.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from steps import work
 MANY = settings(max_examples=settings().max_examples * 2)
 
 BORN = 20
-"""The fork event that the agent was born from: its own messages have odd ids above it."""
+"""The fork event that created the agent: its own messages have odd ids above this one."""
 INHERITED = tuple(("parent", id) for id in (1, 3, 5, 9, 11, 13))
 BEGIN = birth("me", BORN, normal(Segment("parent", id, id + 1) for _, id in INHERITED), pins=(3,), evicted=(9,))
 
@@ -47,7 +47,7 @@ def own_messages(until: int) -> list[int]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Recorded]:
-    """Operations as they may have been recorded: each refers to ids before its own."""
+    """Draw operations as they may have been recorded: each refers to ids below its own."""
     recorded: list[Recorded] = []
     kinds = "mark clear rewind fork filter drop undo summary restore restore pin unpin redact filter mark rewind evict"
     for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds.split()), max_size=14))):
@@ -93,13 +93,14 @@ def histories(draw: st.DrawFn) -> list[Recorded]:
 
 
 def open_targets(recorded: Sequence[Recorded]) -> list[int]:
-    """What a restore may name: an operation in force that is neither a fork nor a redaction."""
+    """Return the operations that a restore may name: those in force that are neither forks nor redactions."""
     back = naive_taken_back(recorded)
     return [id for id, op in recorded if id not in back and not isinstance(op, Fork | Redact)]
 
 
 def naive_taken_back(recorded: Sequence[Recorded]) -> set[int]:
-    """By definition, not newest first: a restore counts unless some restore that counts names it."""
+    """Return the undone operations by definition, not newest first: a restore counts unless another one that counts
+    names it."""
 
     def counts(id: int) -> bool:
         return not any(isinstance(op, Restore) and op.target == id and counts(other) for other, op in recorded)
@@ -108,7 +109,7 @@ def naive_taken_back(recorded: Sequence[Recorded]) -> set[int]:
 
 
 def naive(recorded: Sequence[Recorded]) -> tuple[Visible, dict[str, int], list[int], dict[int, int]]:
-    """SPEC 3's table over single ids: what is visible, the marks, the pins, and what was evicted by which operation."""
+    """Fold single ids by SPEC 3's table. Return visible ids, marks, pins, and evicted result -> operation."""
     back = naive_taken_back(recorded)
     visible, marks, pins, evicted = set(INHERITED), dict[str, int](), [3], {9: 0}
     visible.add(("me", BORN + 1))
@@ -137,7 +138,7 @@ def naive(recorded: Sequence[Recorded]) -> tuple[Visible, dict[str, int], list[i
 
 
 def shown(fold: Fold, recorded: Sequence[Recorded]) -> Visible:
-    """The messages there are, as far as the fold shows them."""
+    """Return the existing messages that the fold shows."""
     newest = recorded[-1][0] if recorded else BORN
     summaries = [id for id, op in recorded if isinstance(op, Summary)]
     there_are = [*INHERITED, *(("me", id) for id in (*own_messages(newest), *summaries))]
@@ -145,7 +146,7 @@ def shown(fold: Fold, recorded: Sequence[Recorded]) -> Visible:
 
 
 def parts(fold: Fold) -> tuple[Any, ...]:
-    """A fold without the id of its newest operation; the order of the marks counts."""
+    """Return a fold without the id of its newest operation, with the marks in order."""
     return fold.segments, list(fold.marks.items()), fold.pins, fold.evicted
 
 
@@ -166,7 +167,7 @@ def test_replay_equals_a_fold_over_single_messages(recorded: list[Recorded]) -> 
 @given(histories(), st.lists(st.integers(0, 14), max_size=4))
 @MANY
 def test_l1_replay_equals_advancing_in_any_number_of_steps(recorded: list[Recorded], cuts: list[int]) -> None:
-    """A restore folds again; any other operation resumes the present fold."""
+    """A restore folds everything again; any other operation advances the present fold."""
     fold, done = BEGIN, 0
     for cut in sorted({*cuts, len(recorded)}):
         step = recorded[done:cut]
@@ -178,7 +179,7 @@ def test_l1_replay_equals_advancing_in_any_number_of_steps(recorded: list[Record
 
 @given(histories())
 def test_l1_resumed_at_every_prefix(recorded: list[Recorded]) -> None:
-    """One operation at a time, as an agent lives."""
+    """One operation at a time, as in a running agent."""
     fold = BEGIN
     for n, (id, operation) in enumerate(recorded):
         fold = replay(BEGIN, recorded[: n + 1]) if isinstance(operation, Restore) else advance(fold, [(id, operation)])
@@ -188,8 +189,8 @@ def test_l1_resumed_at_every_prefix(recorded: list[Recorded]) -> None:
 @MANY
 @given(histories(), st.lists(st.booleans(), min_size=1, max_size=5))
 def test_l1_history_equals_replay_at_every_step(recorded: list[Recorded], folded: list[bool]) -> None:
-    """Whether or not folds were kept on the way; the step between them is so small here that restores fall before,
-    between and behind them."""
+    """This holds whether or not folds were kept on the way. The step between them is so small here that restores fall
+    before, between and after them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replay_module, "STEP", 1)
         history = History(BEGIN)
@@ -226,13 +227,13 @@ def test_l5_a_restore_gives_the_fold_without_the_operation(recorded: list[Record
     assert parts(replay(BEGIN, restored)) == (subtract(expected.segments, text), *parts(expected)[1:])
     again = [*restored, (at + 2, Restore(at))]
     assert parts(replay(BEGIN, again)) == parts(replay(BEGIN, recorded))
-    # Once the restore is restored, its target can be taken back again.
+    # Once the restore is restored, its target can be restored again.
     third = [*again, (at + 4, Restore(target))]
     assert parts(replay(BEGIN, third)) == parts(replay(BEGIN, restored))
 
 
 def at_work(*operations: Any) -> list[Recorded]:
-    """Operations with the ids 22, 24, ..."""
+    """Return the operations with the ids 22, 24, ..."""
     return [(BORN + 2 + 2 * n, operation) for n, operation in enumerate(operations)]
 
 
@@ -260,7 +261,7 @@ def test_taken_back_operations_are_targets_of_restores_in_force(operations: list
         ([Mark("A"), Mark("B"), Mark("A")], {"B": 24, "A": 26}),
         ([Mark("A"), Mark("B"), Rewind("A", 22, 22)], {"A": 22}),
         ([Mark("A"), Mark("B"), Rewind("B", 24, 24)], {"A": 22, "B": 24}),
-        # The mark moved: its earlier position does not come back, not even when a rewind passes the new one.
+        # A mark that moved does not return to its earlier position, even when a rewind passes the new one.
         ([Mark("A"), Mark("B"), Mark("A"), Rewind("B", 24, 24)], {"B": 24}),
         ([Mark("A"), Clear(), Mark("B")], {"B": 26}),
         ([Mark("A"), Clear(), Restore(24)], {"A": 22}),
@@ -270,7 +271,7 @@ def test_taken_back_operations_are_targets_of_restores_in_force(operations: list
     ],
 )
 def test_marks_are_set_moved_and_lost(operations: list[Any], marks: dict[str, int]) -> None:
-    """SPEC 3, mark, clear, rewind; the order is that in which they were set."""
+    """SPEC 3, mark, clear, rewind; marks are in the order in which they were set."""
     assert list(replay(BEGIN, at_work(*operations)).marks.items()) == list(marks.items())
 
 
@@ -317,7 +318,7 @@ def test_an_agent_without_ancestors_begins_empty() -> None:
 
 
 def filters(count: int) -> list[Recorded]:
-    """Filters of three ranges each, all of them separate holes."""
+    """Return filters of three ranges each, all of them separate holes."""
     return [
         (100 * n + 99, Filter("forget", tuple(Segment("me", 100 * n + at, 100 * n + at + 5) for at in (10, 30, 50))))
         for n in range(count)

@@ -1,6 +1,6 @@
-"""The algebra of segments (SPEC 3) against sets of single ids.
+"""The algebra of segments (SPEC 3), compared with sets of single ids.
 
-The last id there can be, END, is mapped onto a small number, so that sets can hold every id of every example.
+The last possible id, END, is mapped to a small number, so that sets can hold every id of every example.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from foldmark.core.segments import END, Segment, Segments, contains, intersect, 
 
 MANY = settings(max_examples=settings().max_examples * 4)
 TOP = 25
-"""Ids above this one differ from it in no example; END - 1 stands for TOP - 1 and END for TOP."""
+"""The highest id of the examples: TOP stands for END, and TOP - 1 for END - 1."""
 
 Ids = set[tuple[str, int]]
 
@@ -25,18 +25,18 @@ def wide(id: int) -> int:
 
 IDS = st.integers(0, TOP).map(wide)
 AGENTS = st.sampled_from("abc")
-SEGMENT = st.builds(Segment, AGENTS, IDS, IDS)  # as often empty as not
+SEGMENT = st.builds(Segment, AGENTS, IDS, IDS)  # empty about half the time
 RANGES = st.lists(SEGMENT, max_size=12)
 NORMAL = RANGES.map(normal)
 
 
 def members(ranges: Iterable[Segment]) -> Ids:
-    """Every (agent, id) in `ranges`; ids from TOP - 2 on stand for those from END - 2 on."""
+    """Return every (agent, id) in `ranges`; ids from TOP - 2 on stand for those from END - 2 on."""
     return {(s.agent, id) for s in ranges for id in range(TOP + 1) if s.first <= wide(id) <= s.last}
 
 
 def assert_normal(segments: Segments) -> None:
-    """Sorted, no empty ones; those of one agent disjoint and not touching."""
+    """Check that segments are sorted and not empty, and that those of one agent neither overlap nor touch."""
     assert isinstance(segments, tuple)
     assert all(isinstance(s, Segment) for s in segments)
     assert list(segments) == sorted(segments, key=lambda s: (s.first, s.last))
@@ -106,7 +106,7 @@ def test_contains_is_membership(a: Segments) -> None:
 @given(NORMAL, RANGES, RANGES)
 @MANY
 def test_segments_obey_the_laws_of_sets(a: Segments, b: list[Segment], c: list[Segment]) -> None:
-    """The results are sorted, because equal ranges of two agents may come in either order (no lineage has such)."""
+    """The results are sorted, because equal ranges of two agents may come in either order (no lineage has any)."""
     for left, right in (
         (subtract(a, [*b, *c]), subtract(subtract(a, b), c)),
         (intersect(a, b), subtract(a, subtract(a, b))),
@@ -124,7 +124,7 @@ def test_segments_obey_the_laws_of_sets(a: Segments, b: list[Segment], c: list[S
 
 
 def segment(text: str) -> Segments:
-    """`a1-5 b2-` as segments; an open end is END."""
+    """Return `a1-5 b2-` as segments; an open end is END."""
     found = []
     for word in text.split():
         first, _, last = word[1:].partition("-")
@@ -165,5 +165,5 @@ def test_normal_joins_touching_ranges_of_one_agent_only(ranges: str, result: str
     ],
 )
 def test_subtract_keeps_open_ends_and_other_agents(segments: str, ranges: str, result: str) -> None:
-    """An open end stays open, a hole up to END closes it, another agent's ranges do not matter."""
+    """An open end stays open, a hole up to END closes it, and another agent's ranges do not matter."""
     assert subtract(segment(segments), segment(ranges)) == segment(result)

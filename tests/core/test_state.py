@@ -1,4 +1,4 @@
-"""What is a `### STATE` block and what only looks like one, whole and as it streams (SPEC 7)."""
+"""`### STATE` blocks, and text that only looks like one, whole and streamed (SPEC 7)."""
 
 import re
 from time import perf_counter
@@ -222,7 +222,7 @@ LENGTH = 300_000 if DEEP else 30_000
     ],
 )
 def test_huge_texts_take_linear_time(text: str) -> None:
-    """Cost that grew with the square of the length would take hours."""
+    """Quadratic time would mean hours."""
     began = perf_counter()
     parted(text)
     hiding = Hiding()
@@ -301,7 +301,7 @@ WRAPPING = re.compile(" {0,3}(`*|~*|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|mar
 
 @given(PIECES)
 def test_only_a_possible_block_is_held_back(pieces: list[str]) -> None:
-    """After every piece everything is shown except a line that may begin a block, and everything after one."""
+    """All text so far is shown except a line that may begin a block, and everything from a block's first line on."""
     hiding, shown, text = Hiding(), "", ""
     for piece in pieces:
         shown, text = shown + hiding.feed(piece), text + piece

@@ -1,4 +1,4 @@
-"""Which results a later read or write of the same file has made stale (SPEC 5.7)."""
+"""Results that a later read or write of the same file has made stale (SPEC 5.7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Use = tuple[str, dict[str, Any]]
 
 
 def pairs(*uses: Use, texts: dict[int, str] | None = None, failed: int | None = None) -> list[tuple[Event, Event]]:
-    """Calls with their results: use N has the ids 2N and 2N + 1."""
+    """Return calls with their results: use N has the ids 2N and 2N + 1."""
     found = []
     for number, (name, args) in enumerate(uses):
         data = {"call_id": f"c{number}", "name": name}
@@ -31,7 +31,7 @@ def pairs(*uses: Use, texts: dict[int, str] | None = None, failed: int | None = 
 
 
 def stale(*uses: Use, **more: Any) -> dict[int, tuple[int, str]]:
-    """The stale results by the number of their use, with the number of the use that made them so."""
+    """Return number of a stale use -> (number of the use that made it stale, `read` or `write`)."""
     return {each.result // 2: (each.by // 2, each.how) for each in superseded(pairs(*uses, **more))}
 
 
@@ -51,7 +51,7 @@ def write(path: str = "a.py") -> Use:
         ([read(), read(), write()], {0: (2, "write"), 1: (2, "write")}),
         ([read(), read("b.py"), write("c.py")], {}),
         ([write(), read()], {0: (1, "read")}),
-        # A part says nothing of the rest, and a write concerns every part.
+        # A partial read does not replace the rest, and a write affects every part.
         ([read(), read(offset=5, limit=10)], {}),
         ([read(offset=5, limit=10), read()], {0: (1, "read")}),
         ([read(offset=5, limit=10), read(offset=1, limit=40)], {0: (1, "read")}),
@@ -80,7 +80,7 @@ def write(path: str = "a.py") -> Use:
             ],
             {0: (2, "write")},
         ),
-        # What is no file tool's, or not to be understood.
+        # Calls of other tools, or with unreadable arguments.
         ([read(), ("bash", {"command": "rm a.py"})], {}),
         ([read(), ("write_file", {"path": 7})], {}),
         ([read(), ("write_file", ["a.py"])], {}),
@@ -96,6 +96,6 @@ def test_a_failed_call_makes_nothing_stale_and_its_error_is_not_stale() -> None:
 
 
 def test_a_second_read_that_reports_no_change_replaces_nothing() -> None:
-    """Claude Code answers in this way: the first result then still holds the file."""
+    """Claude Code answers this way. The first result then still holds the file."""
     assert stale(read(), read(), texts={1: "File unchanged since last read."}) == {}
     assert stale(read(), write(), texts={1: SHORT}) == {0: (1, "write")}

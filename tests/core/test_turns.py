@@ -1,7 +1,7 @@
-"""Turns and exchanges (SPEC 1, 3), by cases.
+"""Turns and exchanges (SPEC 1, 3), case by case.
 
-A conversation is written in short: `u1` is a user message with id 1, `a` an assistant's, `s` a system message, `m` a
-summary, `c` a tool call, `r5>3` the result with id 5 of call 3; `r5` is a result of no call.
+A conversation is written in short form: `u1` is a user message with id 1, `a` an assistant message, `s` a system
+message, `m` a summary, `c` a tool call, `r5>3` the result with id 5 of call 3; `r5` is a result of no call.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def messages(text: str) -> list[Message]:
 
 
 def short(exchange: Exchange) -> str:
-    """`2:3,4>5?4` has the text 2, the calls 3 and 4 and the result 5; call 4 has no result."""
+    """Return an exchange in short form: `2:3,4>5?4` has text 2, calls 3 and 4 and result 5; call 4 has no result."""
     text = f"{exchange.text}:" if exchange.text else ""
     missing = f"?{','.join(map(str, exchange.unanswered))}" if exchange.unanswered else ""
     return f"{text}{','.join(map(str, exchange.calls))}>{','.join(map(str, sorted(exchange.results)))}{missing}"
@@ -65,7 +65,7 @@ def test_metadata_joins_the_open_turn_and_opens_none(kind: str) -> None:
 def test_an_end_closes_the_turn_and_a_summary_is_its_own_turn(
     kind: str, open_turn: int | None, result: tuple[int | None, int | None]
 ) -> None:
-    """SPEC 3, summary: a turn of its own; it leaves the open one open."""
+    """SPEC 3, summary: it is a separate turn and leaves the open turn open."""
     assert place(kind, 7, open_turn) == result
 
 
@@ -74,19 +74,19 @@ def test_an_end_closes_the_turn_and_a_summary_is_its_own_turn(
     [
         ("", "c2", "r3>2", "2>3"),
         ("a2", "c3", "r4>3", "2:3>4"),
-        # Parallel calls are one exchange, in whatever order they are answered; ids need not follow one another.
+        # Parallel calls are one exchange, whatever the order of their results; ids need not be consecutive.
         ("a2", "c3 c4", "r5>3 r6>4", "2:3,4>5,6"),
         ("a2", "c3 c4", "r5>4 r6>3", "2:3,4>5,6"),
         ("u1", "c2 c9", "r10>2 r11>9", "2,9>10,11"),
-        # Only what the model wrote directly before is the text of its response.
+        # Only the model's message directly before the calls is the text of its response.
         ("r2>1", "c3", "r4>3", "3>4"),
         ("u2", "c3", "r4>3", "3>4"),
         ("m2", "c3", "r4>3", "3>4"),
-        # Open ones, and results that answer something else or nothing.
+        # Open exchanges, and results that answer another call or none.
         ("a2", "c3", "", "2:3>?3"),
         ("", "c2 c3", "r4>3", "2,3>4?2"),
         ("", "c2 c3", "r9>3 r10>77 r11", "2,3>9?2"),
-        # A second result of one call is not the exchange's.
+        # A second result of one call does not belong to the exchange.
         ("", "c2", "r3>2 r4>2", "2>3"),
     ],
 )
@@ -106,23 +106,23 @@ def test_the_text_of_another_turn_does_not_belong_to_the_response() -> None:
     ("position", "found", "still_open", "result"),
     [
         (5, [], [], 5),
-        # Inside a closed exchange: behind its last result. The text is not inside.
+        # Inside a closed exchange: after its last result. The text is not inside.
         (2, ["2:3,4>5,6"], [], 2),
         (3, ["2:3,4>5,6"], [], 6),
         (5, ["2:3,4>5,6"], [], 6),
         (6, ["2:3,4>5,6"], [], 6),
         (9, ["2:3,4>5,6"], [], 9),
-        # Inside an open one: before its first call and the text of that response.
+        # Inside an open exchange: before its first call and the text of that response.
         (3, ["2:3,4>5?4"], ["2:3,4>5?4"], 1),
         (99, [], ["2:3,4>5?4"], 1),
         (3, [], ["3>?3"], 2),
         (2, [], ["2:3,4>5?4"], 2),
-        # A result is missing for ever once its turn has ended: behind those that came.
+        # Once its turn has ended, a missing result no longer counts: after the results that came.
         (3, ["2:3,4>5?4"], [], 5),
         (5, ["2:3,4>5?4"], [], 5),
         (3, ["3>?3"], [], 3),
         (9, ["3>?3"], ["6:7>?7"], 5),
-        # A late result stands inside another exchange: the cut goes behind that one as well.
+        # A late result stands inside another exchange: the cut moves after that one as well.
         (4, ["3>10", "9>12"], [], 12),
         (4, ["9>12", "3>10"], [], 12),
         (9, ["3>10", "9>12", "11>14", "20>21"], [], 14),
@@ -150,7 +150,7 @@ def test_an_exchange_begins_with_the_text_of_its_response(text: str, first: int)
         ([1, 7], ["2:3,4>5,6"], []),
         ([3], ["2:3,4>5,6"], [4, 5, 6]),
         ([6, 4], ["2:3,4>5,6"], [3, 5]),
-        ([2], ["2:3,4>5,6"], []),  # the text may go alone
+        ([2], ["2:3,4>5,6"], []),  # the text may leave alone
         ([5], ["2:3,4>5?4"], [3, 4]),
         ([10], ["3>10", "9>12", "11>14"], [3]),
         ([10, 9], ["3>10", "9>12", "11>14"], [3, 12]),

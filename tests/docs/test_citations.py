@@ -1,4 +1,4 @@
-"""Citations such as `[SPEC 5.2]` and `[S3]` lead to a heading in docs/, each requirement to the test that proves it."""
+"""Citations such as `[SPEC 5.2]` and `[S3]` lead to a heading in docs/, and each requirement to its test."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ def cited(text: str) -> Iterator[str]:
 
 
 def places() -> set[str]:
-    """Return everything that can be cited."""
+    """Return all sections, laws and requirements that exist."""
     specification = SPECIFICATION.read_text(encoding="utf-8")
     return {
         *re.findall(r"^##+ (\d+(?:\.\d+)?)\b", specification, re.MULTILINE),
@@ -45,7 +45,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def unproved(page: str) -> list[str]:
-    """Return the requirements of a page that name no test, or one that does not exist, with what they name."""
+    """Return the requirements of a page that name no existing test, as `NUMBER: CELL`."""
     wrong = []
     for number, row in ROW.findall(page):
         proof = row.rpartition("|")[2].strip()
@@ -57,7 +57,7 @@ def unproved(page: str) -> list[str]:
 
 @cache
 def names_in(path: Path) -> set[str]:
-    """Return the tests of a module: functions, classes, `Class::method`, and classes that a state machine makes."""
+    """Return the tests of a module: functions, classes, `Class::method`, and test cases of state machines."""
     names = set()
     for each in ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []:
         match each:

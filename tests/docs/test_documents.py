@@ -1,4 +1,4 @@
-"""The documentation runs: console and Python blocks of every page, and the pages that are made from the code."""
+"""The documentation runs: console and Python blocks of every page, and the pages generated from the code."""
 
 import io
 import os
@@ -22,16 +22,16 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 RUN = [page for page in PAGES if re.search(r"^```(console|python)$", page.read_text(encoding="utf-8"), re.MULTILINE)]
 
 SHELL = re.compile(r"[|<>&;$*`\\]|^(?!foldmark )")
-"""A command for which a shell is needed, or another program."""
+"""A command that needs a shell or another program."""
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """The (language, text) of each block of a page, in order."""
+    """Return the (language, text) of each block of a page, in order."""
     return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def matches(expected: str, actual: str) -> bool:
-    """Whether `actual` is `expected`, where "..." stands for anything."""
+    """Return True if `actual` matches `expected`, where "..." stands for anything."""
     return re.fullmatch(".*".join(map(re.escape, expected.split("..."))), actual, re.DOTALL) is not None
 
 
@@ -56,7 +56,7 @@ def test_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def console(block: str, folder: Path) -> None:
-    """Run each command of a block; what it prints is what stands below it."""
+    """Run each command of a block, and compare its output with the text below it."""
     path = f"{stand_in.folder()}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
     for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -78,7 +78,7 @@ def in_a_shell(command: str, folder: Path, environment: dict[str, str]) -> str:
 
 
 def in_this_process(command: str, folder: Path, environment: dict[str, str]) -> str:
-    """As the shell would run it: the start of a process takes ten times as long as most commands."""
+    """Run the command as a shell would. Starting a process takes ten times as long as most commands."""
     shown = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with (
         patch.dict(os.environ, environment, clear=True),

@@ -1,11 +1,11 @@
-"""The table of environment variables in docs/claude-code.md names those that the code looks for, and no others."""
+"""The table of environment variables in docs/claude-code.md names exactly those that the code reads."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 USUAL = {"HOME", "PATH", "USERPROFILE", "LOCALAPPDATA"}
-"""What every program looks for."""
+"""Variables that every program reads."""
 
 NAME = r"[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]"
 

@@ -1,4 +1,4 @@
-"""The pages about the house agree with the house: front page, index, map of rooms, glossary, changelog."""
+"""The pages about the project agree with the project: front page, index, map of rooms, glossary, changelog."""
 
 import re
 import tomllib
@@ -22,7 +22,7 @@ def text(page: str) -> str:
 
 
 def rows(page: str) -> list[list[str]]:
-    """The cells of every row of every table of a page, without the heads."""
+    """Return the cells of every row of every table of a page, without the heads."""
     lines = re.findall(r"^\| (?!---)(.*) \|$(?!\n\| ---)", text(page), re.MULTILINE)
     return [[cell.strip() for cell in line.split(" | ")] for line in lines]
 
@@ -100,7 +100,7 @@ def test_names_in_the_glossary_are_names_in_the_package() -> None:
 
 
 def exists(name: str) -> bool:
-    """Return True if a dotted name leads to a module, or to what a module or a class of it has."""
+    """Return True if a dotted name leads to a module, or to an attribute of a module or class."""
     module, _, rest = name.partition(".")
     found: Any = import_module(module)
     while rest:

@@ -1,4 +1,4 @@
-"""The harness that docs/stores.md shows runs the contract, and the package says what it needs."""
+"""The harness in docs/stores.md runs the contract, and the package names the packages that it needs."""
 
 import inspect
 import subprocess

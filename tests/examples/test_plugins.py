@@ -1,4 +1,4 @@
-"""The packages in examples/ are installed beside Foldmark, and it finds what they bring by its name."""
+"""The packages in examples/ are installed beside Foldmark, which finds their plugins by name."""
 
 import os
 import re
@@ -27,7 +27,7 @@ PROGRAM = "import sys, warnings; warnings.simplefilter('error'); from foldmark.c
 
 
 def install(name: str, target: Path) -> None:
-    """Install an example as `uv pip install --no-deps --target` does; that would need its build backend here."""
+    """Install an example as `uv pip install --no-deps --target` does, but without its build backend."""
     project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     copy(EXAMPLES / name / f"{name}.py", target)
     about = target / f"{name}-{project['version']}.dist-info"
@@ -49,7 +49,7 @@ def installed(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path, installed: Path) -> Run:
-    """Run `foldmark --db DB` in a process beside which examples may be installed."""
+    """A function that runs `foldmark --db DB` in a process that finds the installed examples."""
 
     def run(db: str, *arguments: str, text: str = "", **more: str) -> tuple[str, str]:
         home = str(tmp_path)
@@ -122,7 +122,7 @@ def test_a_package_that_fails(run: Run, installed: Path) -> None:
 
 
 def test_no_package_is_searched_for_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That takes as long as the rest of a start."""
+    """Such a search takes as long as the rest of a start."""
 
     def looked(group: str) -> None:
         raise AssertionError(group)
@@ -141,7 +141,7 @@ def test_no_package_is_searched_for_a_built_in_one(monkeypatch: pytest.MonkeyPat
 
 
 def test_no_room_asks_for_a_provider_by_its_name() -> None:
-    """What is particular to one stands in its `Dialect` or `ProviderSpec`. Formats of sessions are another matter."""
+    """The specifics of a provider are in its `Dialect` or `ProviderSpec`. Session formats are exempt."""
     source = Path(foldmark.__file__).parent
     asked = re.compile(r'[=!]= "(anthropic|openai|gemini|google|ollama)\w*"|in \("(anthropic|openai|gemini|google)')
     others = [path for path in source.rglob("*.py") if path.relative_to(source).parts[0] not in ("sessions", "testing")]

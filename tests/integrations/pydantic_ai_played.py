@@ -1,4 +1,4 @@
-"""A model of Pydantic AI that plays answers, and short words for what goes in and out."""
+"""A Pydantic AI model that plays prepared answers, and short forms for its messages."""
 
 import asyncio
 import json
@@ -14,13 +14,13 @@ import foldmark
 from foldmark.core.segments import END, Segment
 
 Answer = str | ModelResponse | Exception | tuple[str, dict[str, Any]] | list[tuple[str, dict[str, Any]]]
-"""What a model says: a text, a call or several (name, arguments), a whole response, or how it fails."""
+"""A model's answer: a text, one or more calls (name, arguments), a whole response, or an exception to raise."""
 
 
 class Played:
-    """Plays one answer for each request; `asked` is what it was sent, by `said`, and `sent` the messages themselves.
+    """Plays one answer for each request. `sent` holds the messages of each request, `asked` the same in short form.
 
-    Without answers it says "answer 1", "answer 2" and so on.
+    Without prepared answers it answers "answer 1", "answer 2" and so on.
     """
 
     def __init__(self, answers: Iterable[Answer] = ()) -> None:
@@ -64,12 +64,12 @@ class Played:
 
 
 def run(agent: Agent[Any, Any], *args: Any, **kwargs: Any) -> AgentRunResult[Any]:
-    """As `Agent.run_sync`, which leaves its event loop open."""
+    """Run an agent like `Agent.run_sync`, which would leave its event loop open."""
     return asyncio.run(agent.run(*args, **kwargs))
 
 
 def said(messages: Iterable[ModelMessage]) -> list[str]:
-    """Each part of messages as one word and its text, as far as it says something: "user: hello", "call: look"."""
+    """Return each part of the messages that has text as a word with the text: "user: hello", "call: look"."""
     return [text for message in messages for part in message.parts if (text := _WORDS.get(part.part_kind, _none)(part))]
 
 
@@ -92,13 +92,13 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 
 
 def recorded(agent: foldmark.Agent) -> list[str]:
-    """The text of every message that was ever recorded, visible or not."""
+    """Return the text of every recorded message, visible or not."""
     with agent.log.store.read() as moment:
         return [event.content for event in moment.messages((Segment(agent.id, 1, END),))]
 
 
 def paired(messages: Iterable[ModelMessage]) -> bool:
-    """Whether every call has its result in the next request, and every result its call in the response before."""
+    """Return True if every call has its result in the next request and every result its call in the response before."""
     waiting: list[str] = []
     for message in messages:
         results = [part.tool_call_id for part in message.parts if part.part_kind == "tool-return"]

@@ -1,6 +1,6 @@
-"""What the suites of `FoldmarkSession` share: the SDK's own session beside ours, and its runner in all its ways.
+"""Helpers for the suites of `FoldmarkSession`: the SDK's own session, ours, and all methods of the SDK's runner.
 
-What is expected of both is proven by the SDK's own class (`KINDS`), which has the same tests to pass.
+The SDK's own class (`KINDS`) must pass the same tests, which proves that the expectations are right.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ set_tracing_disabled(True)
 
 
 def now(wanted: Coroutine[Any, Any, _T]) -> _T:
-    """The result of something asynchronous."""
+    """Run a coroutine and return its result."""
     return asyncio.run(wanted)
 
 
 @contextmanager
 def session(kind: str, folder: Path, session_id: str = "talk", **more: Any) -> Iterator[Any]:
-    """A session of a kind, on the database of that kind in a folder."""
+    """Yield a session of a kind, on that kind's database in `folder`."""
     path = folder / f"{kind}.db"
     found = SQLiteSession(session_id, path, **more) if kind == "sqlite" else FoldmarkSession(session_id, path, **more)
     assert isinstance(found, Session)
@@ -47,7 +47,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 def said(text: str, number: int = 0) -> dict[str, Any]:
-    """An answer as the Responses API gives it."""
+    """Return an answer in the form of the Responses API."""
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     return {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [part]}
 
@@ -62,7 +62,7 @@ def output(call_id: str, text: Any = "rain") -> dict[str, Any]:
 
 
 def add(session: Session, items: list[dict[str, Any]]) -> None:
-    """Add items, which these functions write as dictionaries."""
+    """Add items that are plain dictionaries, as the other helpers return them."""
     now(session.add_items(cast(list[TResponseInputItem], items)))
 
 
@@ -72,7 +72,7 @@ def thinking(number: int = 1) -> dict[str, Any]:
 
 
 def texts(items: list[Any]) -> list[str]:
-    """What messages say."""
+    """Return the text of each item, "" for one without text."""
     found = []
     for item in items:
         content = item.get("content", "") if isinstance(item, dict) else ""
@@ -81,7 +81,7 @@ def texts(items: list[Any]) -> list[str]:
 
 
 async def run(how: str, agent: Agent[Any], given: Any, **more: Any) -> Any:
-    """One run, in each of the ways that the runner has."""
+    """Run an agent once, with the runner's method `how`."""
     if how == "run":
         return await Runner.run(agent, given, **more)
     if how == "run_sync":

@@ -1,5 +1,5 @@
-"""OpenAI's two protocols on the loopback interface for the Agents SDK, which also asks for whole answers, and clients
-of them."""
+"""OpenAI's two protocols on the loopback interface, with clients. They also serve whole answers, as the Agents SDK
+requests them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wire_openai import OpenAIWire, ResponsesWire
 
 
 class _Whole:
-    """Requests for whole answers as well as for streams."""
+    """Accepts requests for whole answers as well as for streams."""
 
     def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
         found: Http | None = super().refuse(path, headers, {**body, "stream": True})  # type: ignore[misc]
@@ -25,9 +25,9 @@ class _Whole:
 
 
 class WholeResponses(_Whole, ResponsesWire):
-    """POST /responses. Every id is given once, and what a model thought is missed where it does not come back: "Item
-    'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'" (openai/openai-python
-    and the Agents SDK have many reports of it)."""
+    """POST /responses. Every id is unique, and a request without the reasoning of an item is refused: "Item 'fc_1' of
+    type 'function_call' was provided without its required 'reasoning' item: 'rs_1'" (openai/openai-python and the
+    Agents SDK have many reports of it)."""
 
     def __init__(self) -> None:
         self._answers, self._needs = 0, dict[str, str]()
@@ -78,7 +78,7 @@ class WholeChat(_Whole, OpenAIWire):
 
 
 def loopback(wire: WholeResponses | WholeChat, answers: Iterable[Answer]) -> Loopback:
-    """A server that plays the answers in order, whole or as streams, as it is asked."""
+    """Return a server that plays the answers in order, whole or as streams, as each request asks."""
     coming = iter(answers)
 
     def answer(body: dict[str, Any]) -> Answer | Http:
@@ -96,7 +96,7 @@ WIRES: dict[str, tuple[type[WholeResponses | WholeChat], type[Any]]] = {
 
 @asynccontextmanager
 async def asking(name: str, url: str) -> AsyncIterator[Model]:
-    """The SDK's own model for a protocol, asking that server."""
+    """Yield the SDK's own model for a protocol, as a client of the server at `url`."""
     wire, made = WIRES[name]
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="test-key", max_retries=0) as client:
         yield made(wire.model, client)

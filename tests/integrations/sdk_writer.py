@@ -1,6 +1,6 @@
-"""Adds lists of items to a session in processes of their own: `python sdk_writer.py KIND FOLDER LISTS LENGTH NAME...`.
+"""Adds lists of items to a session in separate processes: `python sdk_writer.py KIND FOLDER LISTS LENGTH NAME...`.
 
-It imports the SDK once and forks a process for each NAME. Each opens the session, says that it is ready and begins
+It imports the SDK once and forks a process for each NAME. Each process opens the session, prints "ready" and begins
 when it has read a character.
 """
 

@@ -1,5 +1,5 @@
-"""The SDK's compaction over a Foldmark session: as over its own, one operation, and never beside what it stands for
-[SPEC 3, 5.7]."""
+"""The SDK's compaction of a Foldmark session works as for its own sessions. It is one operation, and the copy never
+appears together with the originals [SPEC 3, 5.7]."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 class Compacts:
-    """A client whose API keeps the person's items and puts an opaque one in the place of all others; `meanwhile` is
-    what happens before it answers."""
+    """A client whose API keeps the person's items and replaces all others with an opaque one. `meanwhile` runs before
+    the answer."""
 
     def __init__(self, meanwhile: Callable[[], Any] | None = None) -> None:
         self.responses, self.asked, self._meanwhile = self, list[Any](), meanwhile
@@ -103,7 +103,7 @@ def test_the_end_of_a_history(kind: str, start: int, tmp_path: Path) -> None:
         assert now(snapshot.replace_suffix(start, copy)) is True
         assert now(talk.get_items()) == [*(FIRST + SECOND)[:start], *copy]
         assert now(snapshot.replace_suffix(start, copy)) is False, "it is not what it was"
-        # Of what was compacted before, the end again.
+        # Compact the end of the compacted history again.
         snapshot = now(talk._get_compaction_snapshot(2))
         assert now(snapshot.replace_suffix(1, [*copy, *SECOND])) is True
         assert now(talk.get_items()) == [*(FIRST + SECOND)[:start], copy[0], *copy, *SECOND]
@@ -149,7 +149,7 @@ def test_a_copy_is_one_operation(tmp_path: Path) -> None:
 
 
 class Plain:
-    """A session of somebody else's around another, with the methods that every session has and no others."""
+    """A foreign wrapper around a session, with only the methods that every session has."""
 
     def __init__(self, inner: Any) -> None:
         self.session_id, self.session_settings = inner.session_id, inner.session_settings
@@ -158,7 +158,7 @@ class Plain:
 
 
 def compacted(talk: Any, plain: bool) -> None:
-    """Two turns, and after each a compaction, then a popped item and a third turn."""
+    """Add two turns with a compaction after each, then pop an item, add a third turn and compact again."""
     for turn in (FIRST, SECOND):
         now(talk.add_items(turn))
         compact(Plain(talk) if plain else talk)
@@ -169,7 +169,7 @@ def compacted(talk: Any, plain: bool) -> None:
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_originals_and_copy_are_never_given_together(plain: bool, tmp_path: Path) -> None:
-    """Whatever is taken back, in whatever order, and back again: no message is given twice."""
+    """No message appears twice, in whatever order the copies are restored and those restores undone."""
     with session("foldmark", tmp_path) as talk:
         compacted(talk, plain)
         last = now(talk.get_items())
@@ -193,7 +193,7 @@ def test_originals_and_copy_are_never_given_together(plain: bool, tmp_path: Path
 
 
 def test_clearing_is_taken_back_with_the_copy(tmp_path: Path) -> None:
-    """A wrapper that clears and adds: the clear alone cannot be taken back any more."""
+    """If a wrapper clears and adds, the clear alone can no longer be restored."""
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items(FIRST))
         compact(Plain(talk))
@@ -225,8 +225,8 @@ def test_a_persons_item_and_a_compaction_come_back_as_they_were(kind: str, tmp_p
 
 
 def test_a_compaction_in_the_midst_of_a_run_stands_for_all_before_it(tmp_path: Path) -> None:
-    """As the API makes it by itself (`context_management`): nothing is given twice, and Foldmark's own requests carry
-    it, too."""
+    """The API makes such a compaction automatically (`context_management`). Nothing appears twice, and Foldmark's own
+    requests contain the compaction too."""
     made = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl"}
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items(FIRST))

@@ -1,5 +1,5 @@
-"""Several at once on one session: tasks, threads, session objects, processes. Nothing is lost, and the items of one
-list stand together [SPEC 2]. The SDK's own session has the same to pass."""
+"""Concurrent use of one session by tasks, threads, session objects and processes. Nothing is lost, and the items of one
+list stay together [SPEC 2]. The SDK's own session must pass the same tests."""
 
 import asyncio
 import subprocess
@@ -27,7 +27,7 @@ def listed(name: str, number: int) -> list[dict[str, Any]]:
 
 
 def check(talk: Any, expected: dict[str, int], *, ordered: bool = True) -> None:
-    """Every list is there, in one piece, and (`ordered`) those of one writer in their order."""
+    """Assert that every list is complete and in one piece and, if `ordered`, that each writer's lists are in order."""
     found = texts(now(talk.get_items()))
     lists = [found[at : at + LENGTH] for at in range(0, len(found), LENGTH)]
     wanted = {
@@ -109,9 +109,10 @@ def test_runs_side_by_side(kind: str, tmp_path: Path) -> None:
 
 
 def test_clearing_among_others(kind: str, tmp_path: Path) -> None:
-    """What is there afterwards is the lists that came behind the last clearing, whole."""
+    """Afterwards the session holds only complete lists, those added after the last clear."""
 
     async def mixed(one: Any, two: Any) -> None:
+        await one.add_items(listed("first", 0))
         wanted = [(one if n % 2 else two).add_items(listed(f"task{n}", 0)) for n in range(10)]
         await asyncio.gather(*wanted[:5], one.clear_session(), *wanted[5:], two.get_items())
         await one.add_items(listed("last", 0))
@@ -122,3 +123,4 @@ def test_clearing_among_others(kind: str, tmp_path: Path) -> None:
         assert found[-LENGTH:] == texts(listed("last", 0))
         names = [text.rpartition(" ")[0] for text in found]
         assert all(names.count(name) == LENGTH for name in names)
+        assert not set(texts(listed("first", 0))) & set(found)

@@ -1,4 +1,4 @@
-"""The example runs, and prints what docs/openai-agents.md says."""
+"""The example runs and prints the output shown in docs/openai-agents.md."""
 
 import re
 import runpy
@@ -23,8 +23,8 @@ def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pyt
 
 
 def printed(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    """Run the example in a folder that is also the home, and return what it writes to standard output and error. The
-    SDK takes seconds to import, so only a deep run starts a process for it."""
+    """Run the example in a folder that is also the home, and return its standard output and standard error. The SDK
+    takes seconds to import, so only a deep run starts a process for it."""
     environment = {"HOME": str(folder), "PATH": "", "LANG": "C.UTF-8"}
     if DEEP:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Every item of the SDK: it comes back as it was, and it stands in the log as the message that it is [SPEC 1, 2]."""
+"""Every item of the SDK comes back unchanged and is recorded as the corresponding message in the log [SPEC 1, 2]."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 
 
 class Case(NamedTuple):
-    """An item (or several), and what stands in the log: (kind, text, name or call id) of each message."""
+    """One or more items, and their messages in the log: (kind, text, name or call id) of each."""
 
     items: list[Any]
     messages: list[tuple[str, str, str | None]]

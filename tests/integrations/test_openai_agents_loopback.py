@@ -1,5 +1,5 @@
-"""The real SDK asks a server that refuses what OpenAI's would refuse, with what a `FoldmarkSession` gives it: also
-after operations, and in both protocols."""
+"""The real SDK sends the items of a `FoldmarkSession`, also after operations and in both protocols, to a server that
+refuses what OpenAI's server would refuse."""
 
 import json
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def use(call_id: str, city: str = "Oslo", thought: bool = False) -> Reply:
 
 
 def asked(server: Loopback, number: int = -1) -> list[tuple[str, str]]:
-    """What a request said, in order."""
+    """Return the texts of a request, in order."""
     assert not server.refusals, server.refusals
     return server.wire.texts(server.asked[number].body)
 
@@ -51,7 +51,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def converse(name: str, server: Loopback, how: str, talk: Any, *lines: str, **more: Any) -> list[str]:
-    """Say one line after the other, commands on the session among them; what was answered."""
+    """Say the lines in order, run those that are commands on the session, and return the answers."""
     found = []
     async with asking(name, server.url) as model:
         agent = Agent(name="helper", instructions="Help.", model=model, tools=[weather])
@@ -99,8 +99,8 @@ def test_operations_between_runs(wire: str, how: str, tmp_path: Path) -> None:
 
 @ways
 def test_thinking_goes_with_what_it_led_to(how: str, tmp_path: Path) -> None:
-    """The API refuses one without the other. Here each message in turn is forgotten, and each alone remembered; once
-    the model thought of a remark, a call and an answer, once of an answer alone."""
+    """The API refuses one without the other. Each message in turn is forgotten, then each alone is remembered. One
+    thinking item leads to a remark and a call, the other to an answer alone."""
     remark = (Think("Let me see.", "opaque-1"), Say(("I look.",)), Use("a", "weather", {"city": "Oslo"}))
     thought = Reply((Think("Hm.", "opaque-2"), Say(("Sunny.",))))
     answers = [Reply(remark, "calls"), text("Rain."), thought, *[text("ok")] * 20]
@@ -167,7 +167,7 @@ def test_every_limit_gives_a_request_that_is_taken(wire: str, tmp_path: Path) ->
 
 @wires
 def test_a_call_that_was_never_answered(wire: str, tmp_path: Path) -> None:
-    """A crash in the middle of a run: the runner leaves the call out by itself."""
+    """After a crash in the middle of a run, the runner omits the call automatically."""
     with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), [text("ok")]) as server:
         arguments = json.dumps({"city": "Oslo"})
         lost = {"type": "function_call", "call_id": "a", "name": "weather", "arguments": arguments}
@@ -177,7 +177,7 @@ def test_a_call_that_was_never_answered(wire: str, tmp_path: Path) -> None:
 
 
 class Compacting(WholeResponses):
-    """Also POST /responses/compact, which gives one opaque item in place of all others, and takes that one back."""
+    """Also serves POST /responses/compact, which replaces all items with an opaque one, and accepts that item later."""
 
     def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
         if not path.endswith("/compact"):
@@ -217,7 +217,7 @@ def test_inside_of_a_session_that_compacts(kind: str, tmp_path: Path) -> None:
 @ways
 @pytest.mark.parametrize("kind", KINDS)
 def test_compaction_with_a_bound_on_what_is_rolled_back(kind: str, how: str, tmp_path: Path) -> None:
-    """Runs compact by themselves, whatever the bound; what is asked next begins with the compacted copy."""
+    """Runs compact automatically despite the bound, and the next request begins with the compacted copy."""
 
     async def talking(talk: Any, server: Loopback, asked: list[Any]) -> None:
         async with asking("responses", server.url) as model:

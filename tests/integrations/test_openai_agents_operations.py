@@ -1,4 +1,4 @@
-"""What a person does to a session's conversation between runs, and what the agent sees of it then [SPEC 3, 5.3]."""
+"""A person's operations on a session's conversation between runs, and the agent's view afterwards [SPEC 3, 5.3]."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def turn(number: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Any:
-    """Three turns of a question, a call with its result and an answer."""
+    """A session with three turns, each a question, a call with its result and an answer."""
     with session("foldmark", tmp_path) as found:
         for number in (1, 2, 3):
             now(found.add_items(turn(number)[:1]))
@@ -95,7 +95,7 @@ def test_thinking_comes_back_once(tmp_path: Path) -> None:
 
 
 def test_a_result_without_its_call_is_not_given(talk: Any) -> None:
-    """One pop of two is taken back: the result stands alone, and the API would refuse it."""
+    """Of the pops, only that of the result is restored: without its call, the API would refuse it."""
     for _ in range(3):
         now(talk.pop_item())
     _, result, _ = (event.id for event in stored(talk.log).operations(talk.agent.id))
@@ -106,7 +106,7 @@ def test_a_result_without_its_call_is_not_given(talk: Any) -> None:
 
 
 def test_a_result_whose_call_was_erased_is_not_given(tmp_path: Path) -> None:
-    """It came in a later turn than its call: a run that waited for a person, while another went on."""
+    """The result came in a later turn than its call: one run waited for a person while another one continued."""
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items([user("remove x"), call("c", "remove")]))
         now(talk.add_items([user("something else"), said("fine")]))
@@ -130,7 +130,7 @@ def test_a_result_of_an_inherited_call(tmp_path: Path) -> None:
 
 
 def test_ids_stay_where_nothing_is_missing(tmp_path: Path) -> None:
-    """An id goes only with an answer whose thinking was taken away."""
+    """An item loses its id only if the thinking of its answer was removed."""
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items([user("q"), thinking(), said("I look", 1), call("c"), output("c"), said("done", 2)]))
         remark = talk.agent.context().messages[1]
@@ -175,7 +175,7 @@ def test_a_summary_stands_for_what_it_replaced(talk: Any) -> None:
 
 
 def test_notes_and_other_interfaces(talk: Any) -> None:
-    """The same conversation may be gone on with in a terminal; what was said there is seen here."""
+    """The same conversation may continue in a terminal, and the session shows the messages from there."""
     talk.do("/note Mind the budget.")
     talk.agent.append("user", "And you?")
     talk.agent.append("assistant", "I am fine.")
@@ -192,7 +192,7 @@ def test_a_fork_is_a_session_of_its_own(talk: Any) -> None:
     child = FoldmarkSession(talk.do("/fork").data["child"], talk.log)
     assert shown(child) == shown(talk)
     add(child, turn(4))
-    for _ in range(5):  # the last of them was inherited
+    for _ in range(5):  # the fifth popped item was inherited
         now(child.pop_item())
     now(talk.add_items(turn(5)))
     assert shown(child) == [*turn(1), *turn(2), *turn(3)[:3]]
@@ -204,7 +204,7 @@ def test_a_fork_is_a_session_of_its_own(talk: Any) -> None:
 
 
 def test_a_result_of_a_call_that_was_cleared(talk: Any) -> None:
-    """The runner goes on with a run that waited; the conversation was cleared meanwhile."""
+    """The runner resumes a run that waited while the conversation was cleared."""
     now(talk.add_items([user("q"), call("late")]))
     talk.do("/clear")
     now(talk.add_items([output("late", "the result"), said("done")]))
@@ -287,7 +287,7 @@ def test_instructions_stay_when_the_window_passes_them(tmp_path: Path) -> None:
 
 
 def test_a_budget_measures_whole_results(tmp_path: Path) -> None:
-    """In a request of Foldmark's own they would be cut; here they are given whole."""
+    """Foldmark's own request would truncate them, but a session returns them whole."""
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items([user("q1"), call("c1"), output("c1", "word " * 5000), said("a1", 1), *turn(2)]))
         talk.do("/context budget 3000")
@@ -304,7 +304,7 @@ def test_a_window_goes_with_the_conversation(talk: Any) -> None:
 
 
 def test_a_budget_that_was_set_for_all_is_no_window(tmp_path: Path) -> None:
-    """Items come back as they were added unless a window was set for this conversation."""
+    """Items come back unchanged unless a window was set for this conversation."""
     with foldmark.open(tmp_path / "own.db", settings={"sliding_context_tokens": 1}) as log:
         talk = FoldmarkSession("talk", log)
         add(talk, [*turn(1), *turn(2)])
@@ -312,7 +312,7 @@ def test_a_budget_that_was_set_for_all_is_no_window(tmp_path: Path) -> None:
 
 
 def test_a_person_among_others(tmp_path: Path) -> None:
-    """Commands and items at once, from two session objects: each is done on top of the other."""
+    """Concurrent commands and items from two session objects are all applied, one after the other."""
     with session("foldmark", tmp_path) as one, session("foldmark", tmp_path) as two, ThreadPoolExecutor(1) as thread:
 
         def marks() -> None:

@@ -1,5 +1,5 @@
-"""Runs of the SDK's own runner on a session, in each of its ways, with the SDK's scripted model. What is expected is
-proven by its `SQLiteSession`; `test_openai_agents_loopback.py` does the like over HTTP."""
+"""Runs of the SDK's own runner on a session, with each of its methods and the SDK's scripted model. `SQLiteSession`
+passes the same tests; `test_openai_agents_loopback.py` tests the same over HTTP."""
 
 import asyncio
 from pathlib import Path
@@ -47,7 +47,7 @@ def last_input(model: ScriptedModel) -> list[Any]:
 
 
 def turns_of(talk: Any) -> list[list[str]]:
-    """The kinds of messages of each turn in the log."""
+    """Return the kinds of the messages of each turn in the context."""
     found: dict[int | None, list[str]] = {}
     for event in talk.agent.context().messages:
         found.setdefault(event.turn_id, []).append(event.kind)
@@ -192,7 +192,7 @@ def test_a_callback_that_chooses(kind: str, how: str, tmp_path: Path) -> None:
 @both
 @ways
 def test_a_run_that_fails(kind: str, how: str, tmp_path: Path) -> None:
-    """The person's text is kept, and so is what was done before; the next run goes on from there."""
+    """The person's text and the completed steps are kept, and the next run continues from there."""
     asked = [function_call("weather", {"city": "Oslo"}, call_id="a")]
     model = ScriptedModel(
         [ModelBehaviorError("broke"), asked, ModelBehaviorError("broke"), [assistant_message("Rain.")]]
@@ -254,7 +254,7 @@ def test_a_guardrail_of_the_output(kind: str, how: str, tmp_path: Path) -> None:
 
 @both
 def test_an_approval_in_between(kind: str, tmp_path: Path) -> None:
-    """A run that waits for a person is put away as JSON, and goes on in another session object of the same id."""
+    """A run that waits for a person is saved as JSON and continues in another session object with the same id."""
 
     @function_tool(needs_approval=True)
     def remove(path: str) -> str:
@@ -290,7 +290,7 @@ def test_an_approval_in_between(kind: str, tmp_path: Path) -> None:
 
 @both
 def test_an_item_that_cannot_be_added_ends_a_streamed_run(kind: str, tmp_path: Path) -> None:
-    """As for the SDK's own sessions: the error comes out, and nobody waits for ever."""
+    """As for the SDK's own sessions, the error is raised and nobody waits forever."""
     model = ScriptedModel([[assistant_message("never")]])
 
     async def refused(_: Any) -> None:
@@ -304,7 +304,7 @@ def test_an_item_that_cannot_be_added_ends_a_streamed_run(kind: str, tmp_path: P
 
 @both
 def test_the_end_of_a_session_is_taken_back(kind: str, tmp_path: Path) -> None:
-    """What the runner does before it asks again where a conversation was locked: exactly what it added goes."""
+    """Before a retry after a locked conversation, the runner removes exactly the items that it added."""
     from agents.run_internal.session_persistence import rewind_session_items
 
     async def rewind(talk: Any) -> None:

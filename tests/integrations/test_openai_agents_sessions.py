@@ -1,5 +1,5 @@
-"""What the SDK's own tests ask of a session: add, get with a limit, pop, clear, settings, closing. Each is asked of the
-SDK's `SQLiteSession`, too."""
+"""The requirements of the SDK's own tests for a session: add, get with a limit, pop, clear, settings, closing. The
+SDK's `SQLiteSession` must meet each of them too."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def test_a_limit_gives_the_newest(kind: str, tmp_path: Path, limit: int | None) 
     items = [user("hi"), thinking(), call("a"), call("b"), output("a"), output("b"), said("done")]
     with session(kind, tmp_path) as talk:
         now(talk.add_items(items))
-        # What is below 0 is no limit at all; a call may be cut from its result, which the runner then leaves out.
+        # A negative limit means no limit. The limit may cut off a call whose result stays; the runner then omits it.
         newest = len(items) if limit is None or limit < 0 else min(limit, len(items))
         assert now(talk.get_items(limit)) == items[len(items) - newest :]
         assert now(talk.get_items(limit=limit)) == now(talk.get_items(limit))
@@ -78,7 +78,7 @@ def test_pop_takes_the_newest_item_alone(kind: str, tmp_path: Path) -> None:
 
 
 def test_popped_items_can_be_added_again(kind: str, tmp_path: Path) -> None:
-    """The runner does so where the end of a session is not what it takes back."""
+    """The runner does this if the end of the session differs from the items that it wants to remove."""
     items = [user("hi"), thinking(), call("a"), output("a"), said("done")]
     with session(kind, tmp_path) as talk:
         now(talk.add_items(items))
@@ -199,9 +199,9 @@ def test_after_closing(kind: str, tmp_path: Path) -> None:
 def test_a_cancellation_waits_for_what_is_being_recorded(kind: str, tmp_path: Path) -> None:
     async def cancelled(talk: Any) -> None:
         path = str(tmp_path / f"{kind}.db")
-        # Two copies of SQLite in one process do not see each other's locks: each session is locked by its own.
+        # Two copies of SQLite in one process do not see each other's locks: lock each session with the copy it uses.
         other: Any = sqlite3.connect(path, isolation_level=None) if kind == "sqlite" else apsw.Connection(path)
-        other.execute("BEGIN IMMEDIATE")  # so that it has to wait
+        other.execute("BEGIN IMMEDIATE")  # so that the session has to wait
         adding = asyncio.create_task(talk.add_items(numbered(50)))
         await asyncio.sleep(0)
         for _ in range(5):

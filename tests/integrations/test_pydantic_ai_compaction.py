@@ -1,4 +1,4 @@
-"""Compactions in a history of Pydantic AI: summaries that stand for what came before, for their own provider alone."""
+"""Compactions in a Pydantic AI history: summaries that replace earlier messages, but only for their own provider."""
 
 from __future__ import annotations
 

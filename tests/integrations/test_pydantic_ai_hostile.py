@@ -1,4 +1,4 @@
-"""Texts and values that nobody expects, in a Pydantic AI history and in the log that keeps it."""
+"""Unexpected texts and values in a Pydantic AI history and in its log."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def mended(text: str) -> str:
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text[:20]))
 def test_texts(log: foldmark.Log, text: str) -> None:
-    args = {"at": text if mended(text) == text else "it"}  # Pydantic AI's own FunctionModel counts them as UTF-8
+    args = {"at": text if mended(text) == text else "it"}  # Pydantic AI's FunctionModel encodes them as UTF-8
     response = ModelResponse([ThinkingPart(text), TextPart(text), ToolCallPart("look", args, text or "c")])
     played, history = Played([response, text or "done", "end"]), FoldmarkHistory(log)
     agent = Agent(played.model, system_prompt=text, instructions=text, capabilities=[history])

@@ -1,4 +1,4 @@
-"""Clear, rewind, forget and the like on the history of a Pydantic AI agent: between runs, and from within a tool."""
+"""Clear, rewind, forget and similar operations on a Pydantic AI agent's history, between runs and inside a tool."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Pydantic AI's own classes of providers ask a server on the loopback interface, which refuses as the real ones do."""
+"""Pydantic AI's own provider classes send requests to a loopback server that refuses as the real servers do."""
 
 import asyncio
 from collections.abc import AsyncIterable, Iterator
@@ -23,7 +23,7 @@ from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
 
 def model_of(wire: Wire, url: str) -> tuple[Model[Any], Any]:
-    """A model of Pydantic AI, and the client of it, which is to be closed."""
+    """Return a Pydantic AI model and its client. The caller closes the client."""
     if isinstance(wire, AnthropicWire):
         claude = AsyncAnthropic(base_url=url, api_key="test-key")
         return AnthropicModel(wire.model, provider=AnthropicProvider(anthropic_client=claude)), claude
@@ -49,7 +49,7 @@ WIRES = [OpenAIWire(), ResponsesWire(), AnthropicWire()]
 
 
 async def streamed(_: Any, events: AsyncIterable[Any]) -> None:
-    """That somebody reads the events makes Pydantic AI ask for a stream, the one thing that the server speaks."""
+    """Read all events. With an event handler, Pydantic AI requests a stream, the only form that the server supports."""
     async for _event in events:
         pass
 

@@ -1,4 +1,4 @@
-"""Each message is recorded once, from wherever it comes back; and what others changed is theirs to change."""
+"""Each message is recorded once, wherever it comes back from, and edits by others are respected."""
 
 import sys
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def through_json(messages: list[ModelMessage]) -> list[ModelMessage]:
 
 
 def older() -> list[ModelMessage]:
-    """A history of somebody else's, made without Foldmark."""
+    """Return a foreign history, made without Foldmark."""
     return [
         ModelRequest([UserPromptPart("first")]),
         ModelResponse([TextPart("well"), ToolCallPart("look", {"at": "sea"}, "c1")]),
@@ -80,7 +80,7 @@ def test_an_older_history_is_recorded_first(log: foldmark.Log) -> None:
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_history_without_its_times_is_known_by_its_texts(log: foldmark.Log, fresh: bool) -> None:
-    """As a browser gives it back: made anew for every run."""
+    """A browser may return such a history, rebuilt for every run."""
     history, given = FoldmarkHistory(log), older()
     for number in range(4):
         if fresh:
@@ -193,7 +193,7 @@ def test_somebody_else_writes_meanwhile(tmp_path: Path) -> None:
 
 
 def change(messages: list[ModelMessage], what: str) -> list[ModelMessage]:
-    """What others do to a history: another text, another object, one message fewer, two in one."""
+    """Return a history with an edit by others: another text, fewer messages, a joined message, or new objects."""
     first, answer, *rest = messages
     changed: Any = replace
     match what:
@@ -248,7 +248,7 @@ def test_a_notice_is_recorded_once(log: foldmark.Log) -> None:
 
 @pytest.mark.parametrize("line", ["/note Later.", "/undo"])
 def test_what_is_to_be_answered_comes_last(log: foldmark.Log, line: str) -> None:
-    """Also where others have spoken since, or where the context does not show it."""
+    """This holds even if others have spoken since or the context does not show the prompt."""
     played, history = Played(), FoldmarkHistory(log)
     agent = Agent(played.model, capabilities=[history])
     run(agent, "first")
@@ -343,7 +343,7 @@ def test_a_message_that_cannot_be_recorded_undoes_its_batch(log: foldmark.Log, m
 
 @pytest.fixture
 def reads(log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Every event that is read from the log."""
+    """The ids of all events that are read from the log."""
     found: list[int] = []
     events, messages = SqliteSnapshot.events, SqliteSnapshot.messages
 
@@ -379,7 +379,7 @@ def test_a_long_history_is_read_once(log: foldmark.Log, reads: list[int]) -> Non
 
 
 def test_a_long_run_reads_what_is_new(log: foldmark.Log, reads: list[int]) -> None:
-    """What a step of a run reads does not grow with what was recorded before."""
+    """The number of events read in a step does not grow with the number of recorded events."""
     history, messages = FoldmarkHistory(log), list[ModelMessage]()
     messages.append(ModelRequest([UserPromptPart("Go")], run_id="run"))
     steps = []

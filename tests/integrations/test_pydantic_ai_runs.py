@@ -1,4 +1,4 @@
-"""What runs of Pydantic AI leave in a conversation, and what comes back from it."""
+"""Runs of Pydantic AI are recorded in a conversation and come back from it."""
 
 import asyncio
 from pathlib import Path
@@ -41,7 +41,7 @@ def told(history: FoldmarkHistory) -> list[tuple[str, str]]:
 
 
 def again(log: foldmark.Log, name: str = "default") -> FoldmarkHistory:
-    """Another object for the same conversation, which knows nothing but the log."""
+    """Return another object for the same conversation, which knows only the log."""
     return FoldmarkHistory(log, name)
 
 
@@ -177,7 +177,7 @@ def test_streaming(log: foldmark.Log, answer: Any) -> None:
 
     @agent.tool_plain
     def look(at: str) -> str:
-        assert told(history)[-1] == ("tool_call", '{"at":"sun"}')  # recorded before it runs
+        assert told(history)[-1] == ("tool_call", '{"at":"sun"}')  # recorded before the call runs
         return f"seen {at}"
 
     async def stream() -> Any:

@@ -1,4 +1,4 @@
-"""What the tests of interfaces share: how a command line ended, and what the log and the folder hold."""
+"""Helpers for the tests of interfaces: the outcome of a command line, and the contents of the log and of a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 
 @dataclass
 class Outcome:
-    """How a command line ended."""
+    """Exit code and output of a command line."""
 
     code: int
     out: str
@@ -30,7 +30,7 @@ Cli = Callable[..., Outcome]
 
 
 def events(log: foldmark.Log) -> list[foldmark.Event]:
-    """All events of the database in order."""
+    """Return all events of the database in order."""
     found: list[foldmark.Event] = []
     while event := stored(log).event(len(found) + 1):
         found.append(event)
@@ -38,5 +38,5 @@ def events(log: foldmark.Log) -> list[foldmark.Event]:
 
 
 def files(folder: Path) -> dict[str, bytes | None]:
-    """Every file and folder below `folder` with its bytes."""
+    """Return every path below `folder` with the file's bytes, or None for a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

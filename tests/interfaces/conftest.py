@@ -1,4 +1,4 @@
-"""The command line in this process and as a program of its own, each without the settings of whoever runs the tests."""
+"""The command line in this process and as a separate program, without the settings of the person who runs the tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from terminal import Terminal
 
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty working folder, and a data folder of the test's own."""
+    """An empty working folder and a private data folder for each test."""
     for name in [name for name in os.environ if name.startswith(("FOLDMARK", "IKIGAI", "LC_", "PYTHON"))]:
         if name != "PYTHONPATH":
             monkeypatch.delenv(name)
@@ -35,7 +35,7 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where FOLDMARK_DB points; nothing is there yet."""
+    """The path in FOLDMARK_DB, where no file exists yet."""
     path = str(tmp_path / "log.db")
     monkeypatch.setenv("FOLDMARK_DB", path)
     return path
@@ -49,7 +49,7 @@ def log(db: str) -> Iterator[foldmark.Log]:
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command line in this process; `stdin` is what is piped into it."""
+    """A function that runs a command line in this process, with `stdin` as piped input."""
 
     def cli(*arguments: str, stdin: str | bytes = b"") -> Outcome:
         raw = stdin.encode() if isinstance(stdin, str) else stdin
@@ -64,7 +64,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def program() -> Cli:
-    """Runs a command line as a program of its own; `stdout` may be a file that takes its output."""
+    """A function that runs a command line as a separate program. `stdout` may be a file for its output."""
 
     def program(*arguments: str, stdin: str | bytes = b"", stdout: Any = None, start: tuple[str, ...] = ()) -> Outcome:
         raw = stdin.encode() if isinstance(stdin, str) else stdin
@@ -82,7 +82,7 @@ def program() -> Cli:
 
 @pytest.fixture
 def terminal(db: str) -> Callable[..., Terminal]:
-    """Starts a command line in a terminal; the offline model waits `delay` seconds between two words."""
+    """A function that starts a command line in a terminal. The offline model waits `delay` seconds between words."""
 
     def terminal(*arguments: str, delay: float = 0.0) -> Terminal:
         return Terminal(PROGRAM, *arguments, env={**os.environ, "FOLDMARK_OFFLINE_DELAY": str(delay)})

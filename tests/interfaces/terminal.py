@@ -1,5 +1,5 @@
-"""A program in a pseudo-terminal of its own: what is typed goes through the terminal's line discipline, so that Ctrl-C
-is a real SIGINT. Waiting is waiting for output, with a limit that is far beyond what is needed."""
+"""A program in its own pseudo-terminal. Typed text goes through the terminal's line discipline, so that Ctrl-C is a
+real SIGINT. Tests wait for output, with a limit far longer than necessary."""
 
 import codecs
 import fcntl
@@ -22,7 +22,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 class Terminal:
-    """Runs a command line; use it as a context manager."""
+    """A command line in a pseudo-terminal. Use it as a context manager."""
 
     def __init__(
         self, *command: str, env: Mapping[str, str], size: tuple[int, int] = (24, 500), stdout: int | None = None
@@ -56,7 +56,7 @@ class Terminal:
 
     @property
     def screen(self) -> str:
-        """Everything that was shown so far, with LF line ends."""
+        """All output so far, with LF line ends."""
         return self._seen.replace("\r\n", "\n")
 
     def resize(self, rows: int, columns: int) -> None:
@@ -66,7 +66,7 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def press(self, key: str, text: str) -> None:
-        """Press a key until `text` is shown: Python misses a Ctrl-C that falls between its prompt and its waiting."""
+        """Press a key until `text` is shown: Python misses a Ctrl-C that comes between the prompt and its wait."""
         for _ in range(int(LIMIT)):
             self.type(key)
             try:
@@ -77,8 +77,8 @@ class Terminal:
         raise AssertionError(f"{text!r} was not shown; there is {self.screen!r}")
 
     def leave(self) -> int:
-        """Say /exit until the program ends, and return its exit code: what is typed between two modes of the terminal
-        is lost."""
+        """Type /exit until the program ends, and return its exit code. Text typed while the terminal changes its mode
+        is lost, so once may not be enough."""
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
             self.type("/exit\r")
@@ -90,7 +90,7 @@ class Terminal:
         return self.process.wait(LIMIT)
 
     def until(self, text: str, limit: float = LIMIT) -> str:
-        """Wait until `text` is shown; returns what was shown since the last wait, `text` included."""
+        """Wait until `text` is shown. Return the output since the last wait, including `text`."""
         wanted = text.replace("\n", "\r\n")
         deadline = time.monotonic() + limit
         while wanted not in self._unread:
@@ -100,14 +100,14 @@ class Terminal:
         return (shown + wanted).replace("\r\n", "\n")
 
     def end(self) -> int:
-        """Wait for the program's end and return its exit code."""
+        """Wait for the program to end and return its exit code."""
         deadline = time.monotonic() + LIMIT
         while self._read(deadline):
             pass
         return self.process.wait(LIMIT)
 
     def kill(self) -> None:
-        """As `kill -9` does it."""
+        """Kill the program as `kill -9` does, and wait for its end."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(LIMIT)
 
@@ -117,9 +117,9 @@ class Terminal:
             return False
         try:
             data = os.read(self._master, 1 << 16)
-        except OSError:  # EIO: nobody has the terminal open any more
+        except OSError:  # EIO: no process has the terminal open any more
             return False
-        # Readline turns bracketed paste on and off; nothing of that is to be seen on the screen.
+        # Readline turns bracketed paste on and off. A real screen does not show these sequences.
         text = re.sub(r"\x1b\[\?2004[hl]\r?", "", self._held + self._decoder.decode(data))
         self._held = text[text.rindex("\x1b") :] if re.search(r"\x1b[^a-zA-Z]*$", text) else ""
         text = text.removesuffix(self._held)

@@ -1,4 +1,4 @@
-"""The chat (SPEC 2, 5.5, 6, 9): through a pipe, in a terminal, cut short, side by side with other writers."""
+"""The chat (SPEC 2, 5.5, 6, 9): through a pipe, in a terminal, interrupted, and concurrent with other writers."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ def said(log: foldmark.Log, name: str = "default") -> list[str]:
 
 
 def closed(log: foldmark.Log, name: str = "default") -> None:
-    """No turn is open, every turn of the log has ended, and nothing is wrong."""
+    """Assert that no turn is open, every turn of the log has ended, and the log has no fault."""
     assert log.agent(name).open_turn is None
     opened = [event.turn_id for event in events(log) if event.kind == "user" and event.turn_id == event.id]
     ended = [event.turn_id for event in events(log) if event.kind == "turn_ended"]
@@ -61,7 +61,7 @@ def test_the_provider_is_made_while_the_first_line_is_typed(log: foldmark.Log) -
     assert chat(log.agent("default"), lambda _: LazyProvider(make), typing(), lambda _: False) == 0
     made.clear()
     assert chat(log.agent("default"), lambda _: LazyProvider(make), ["/marks"]) == 0
-    assert not made.is_set()  # lines of a pipe are there at once
+    assert not made.is_set()  # a pipe's lines are available at once
 
 
 # Through a pipe
@@ -101,7 +101,7 @@ def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     cli("chat", stdin="first\n/mark A\nsecond\n/fork A\n")
     (child,) = log.agent("default").children
     found = [(message.kind, message.actor) for message in child.context().messages]
-    # It answered beside its parent: told who it is, it sent its report and said so.
+    # It ran in parallel with its parent: after the notice that it is a child, it sent its report and said so.
     assert found == [
         *(("user", "human"), ("assistant", "model"), ("user", "system")),
         *(("tool_call", "model"), ("tool_result", "system"), ("assistant", "model")),
@@ -127,7 +127,7 @@ def test_commands_and_wrong_ones_inside_a_pipe(cli: Cli, log: foldmark.Log) -> N
 
 
 def test_errors_follow_the_line_that_caused_them(program: Cli, log: foldmark.Log) -> None:
-    """Also where both streams go to one file, which Python buffers."""
+    """This also holds if both streams go to one file, which Python buffers."""
     both = ("sh", "-c", 'exec "$@" 2>&1', "sh")
     talk = program("chat", stdin="/nope\nhello\n/mark A B\n", start=both)
     assert [line[:15] for line in talk.lines if line.startswith((">", "foldmark:"))] == [
@@ -244,12 +244,12 @@ def test_a_rule_shows_where_the_window_begins_and_moves_with_it(cli: Cli, log: f
 
 
 def always(provider: Any) -> Callable[[str], Any]:
-    """The same provider, whatever the model's name."""
+    """Return a function that gives the same provider for every model name."""
     return lambda name: provider
 
 
 class Scripted:
-    """A model that does something in the middle of its answer."""
+    """A model that calls `act` in the middle of its answer."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
@@ -298,7 +298,7 @@ def test_an_answer_is_not_lost_when_somebody_else_writes(
 
 
 def test_an_answer_does_not_end_the_turn_of_another_chat(db: str, log: foldmark.Log) -> None:
-    """Two chats on one conversation: the second one's turn stays its own."""
+    """With two chats on one conversation, the turn of the second one stays open."""
     with foldmark.open(db) as elsewhere:
         other = elsewhere.agent("default")
 
@@ -350,7 +350,7 @@ def test_a_model_that_fails(log: foldmark.Log, capsys: pytest.CaptureFixture[str
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """SIGINT means what it means in a program of its own."""
+    """SIGINT raises KeyboardInterrupt, as in a separate program."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -363,7 +363,7 @@ def interruptible() -> Iterator[None]:
 )
 def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[str], times: int) -> None:
     class Interrupted:
-        """A model during whose answer Ctrl-C is pressed."""
+        """A model that presses Ctrl-C during its answer."""
 
         async def answer(self, request: Request) -> AsyncIterator[str]:
             yield "before "
@@ -383,7 +383,7 @@ def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[
 
 
 def test_ctrl_d_before_the_prompt_is_there(terminal: Start) -> None:
-    """Line editing finds a NUL in its place: that is what a terminal makes of it as its line mode ends."""
+    """Line editing reads a NUL instead: the terminal converts Ctrl-D to NUL when it leaves line mode."""
     with terminal("chat") as screen:
         screen.type(CTRL_D)
         assert screen.end() == 0
@@ -410,7 +410,7 @@ def test_ctrl_c_in_the_moment_a_turn_begins(
     say, cancel, cancelled = Background.say, Background.cancel, Event()
 
     def begin(agents: Any, *args: Any) -> Any:
-        agents._loop.call_soon_threadsafe(cancelled.wait, LIMIT)  # neither the turn nor its end has come to the loop
+        agents._loop.call_soon_threadsafe(cancelled.wait, LIMIT)  # neither the turn nor its end reaches the loop yet
         begun = say(agents, *args)
         signal.raise_signal(signal.SIGINT)
         return begun
@@ -445,7 +445,7 @@ def test_ctrl_c_during_a_command(log: foldmark.Log, monkeypatch: pytest.MonkeyPa
 
 
 def test_two_programs_make_the_same_conversation(db: str, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between one's look and its insertion the other one has made it."""
+    """The second program creates it between the first one's check and its insertion."""
     write = log.store.write
 
     def slow() -> Any:
@@ -540,7 +540,7 @@ def test_ctrl_c_during_an_answer(terminal: Start, log: foldmark.Log) -> None:
 
 
 def test_several_lines_at_once(terminal: Start, log: foldmark.Log) -> None:
-    """What is typed ahead, or pasted, is taken up line by line."""
+    """Lines that were typed ahead or pasted are processed one by one."""
     with terminal("chat") as screen:
         screen.until(PROMPT)
         screen.type("one\rtwo\r/mark A\rthree\r/exit\r")
@@ -594,7 +594,7 @@ def test_killed_in_the_middle_of_an_answer(terminal: Start, cli: Cli, log: foldm
 
 
 def test_the_terminal_goes_away(terminal: Start, log: foldmark.Log) -> None:
-    """The window is closed while the model answers: the text is kept, the database is sound."""
+    """If the window is closed while the model answers, the text is kept and the database is sound."""
     with terminal("chat", delay=0.05) as screen:
         screen.until(PROMPT)
         screen.type("first\r")

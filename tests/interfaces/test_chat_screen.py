@@ -1,5 +1,5 @@
-"""What a person sees at the chat's terminal (SPEC 5.4, 5.5, 9): the last turns, the rule, receipts and results of the
-model's tools, whole words, the prompt, what was typed in earlier sessions, and asking again."""
+"""The chat's screen in a terminal (SPEC 5.4, 5.5, 9): the last turns, the rule, receipts and results of the model's
+tools, whole words, the prompt, the input history of earlier sessions, and retries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROMPT, METER = "⚪\n> ", "⚪"
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provide]:
-    """Starts a provider on the loopback interface, which a chat with `--model openai/gpt-5` then talks to."""
+    """A function that starts a provider on the loopback interface, for chats with `--model openai/gpt-5`."""
     servers: list[Loopback] = []
     for name in [name for name in os.environ if name.upper().endswith("_PROXY") or name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
@@ -50,7 +50,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provide]:
 
 @pytest.fixture
 def screen_of(db: str) -> Callable[..., Terminal]:
-    """A terminal of so many rows and columns."""
+    """A function that starts a command line in a terminal of a given size."""
 
     def screen_of(rows: int, columns: int, *arguments: str) -> Terminal:
         env = {**os.environ, "FOLDMARK_OFFLINE_DELAY": "0"}
@@ -60,7 +60,7 @@ def screen_of(db: str) -> Callable[..., Terminal]:
 
 
 def talked(log: foldmark.Log, *texts: str) -> foldmark.Agent:
-    """A conversation with one turn for each text."""
+    """Create a conversation with one turn for each text."""
     agent = log.agent("default")
     for text in texts:
         agent.append("user", text)
@@ -70,7 +70,7 @@ def talked(log: foldmark.Log, *texts: str) -> foldmark.Agent:
 
 
 def seen(screen: Terminal) -> str:
-    """What is shown once the chat is left."""
+    """Leave the chat and return all its output."""
     screen.until(METER)
     screen.until("\n> ")
     screen.type(CTRL_D)
@@ -88,7 +88,7 @@ def test_reopening_shows_the_last_turns_that_fit(screen_of: Start, log: foldmark
     shown = [line for line in lines if line.startswith("> topic")]
     assert shown == [f"> topic {number}" for number in range(25, 30)]
     assert lines.index("> topic 29") + 1 == next(i for i, line in enumerate(lines) if "About topic 29. · ~" in line)
-    assert len(lines[: lines.index(shown[0])]) == 1  # behind the greeting
+    assert len(lines[: lines.index(shown[0])]) == 1  # only the greeting is before them
     assert "the window" not in "\n".join(lines)
 
 
@@ -142,7 +142,7 @@ def test_a_pipe_is_shown_no_turns_of_before(cli: Cli, log: foldmark.Log) -> None
     assert "> one" not in cli("chat", stdin="two\n").out
 
 
-# What the model does
+# The model's actions
 
 
 def test_the_models_operations_print_their_receipts(screen_of: Start, provider: Provide, log: foldmark.Log) -> None:
@@ -301,7 +301,7 @@ def turns(log: foldmark.Log) -> list[tuple[str, str, bool]]:
 
 @pytest.mark.parametrize("again", ["/retry", "Tell me."])
 def test_asking_again_after_a_failed_answer(cli: Cli, provider: Provide, log: foldmark.Log, again: str) -> None:
-    """No second user message; retyping the text does the same."""
+    """Neither a retry nor the retyped text adds a second user message."""
     server = provider([Fail("request"), Fail("request"), say("Here it is.")])
     talk = cli("chat", "--model", "openai/gpt-5", stdin=f"Tell me.\n{again}\n{again}\n/retry\n")
     assert turns(log) == [("user", "Tell me.", False), ("assistant", "Here it is.", False)]
@@ -325,7 +325,7 @@ def test_asking_again_keeps_the_messages(terminal: Start, provider: Provide, log
         screen.type("/retry\r")
         screen.until("All of it.")
         screen.until(PROMPT)
-        screen.type("Tell me.\r")  # it was answered: this is a new turn
+        screen.type("Tell me.\r")  # a new turn, since the first one was answered
         screen.until("foldmark:")
         screen.until("\n> ")
         screen.type(CTRL_D)

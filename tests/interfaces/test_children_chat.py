@@ -1,4 +1,4 @@
-"""Children at work beside a chat (SPEC 6; S0): typing, commands while an answer streams, leaving, tools that ask."""
+"""Children that work during a chat (SPEC 6; S0): typing, commands while an answer streams, leaving, tools that ask."""
 
 import os
 import signal
@@ -29,12 +29,12 @@ Provide = Callable[..., Loopback]
 WIRE = OpenAIWire()
 PROMPT = "⚪\n> "
 CHILDREN = 20
-"""Seconds in which what is typed is to be seen."""
+"""Number of children at work in the typing test."""
 
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provide]:
-    """Starts a provider on the loopback interface, which a chat with `--model openai/gpt-5` then talks to."""
+    """A function that starts a provider on the loopback interface, for chats with `--model openai/gpt-5`."""
     servers: list[Loopback] = []
     for name in [name for name in os.environ if name.upper().endswith("_PROXY") or name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
@@ -53,14 +53,14 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provide]:
 
 
 def sound(log: foldmark.Log) -> None:
-    """Nothing is wrong with the log, no turn is open and nobody is at work."""
+    """Assert that the log has no fault, no turn is open and no agent is at work."""
     assert list(examine(log)) == []
     assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
     assert stored(log).leases() == []
 
 
 def said(agent: foldmark.Agent) -> list[str]:
-    """What a person said, notes included, as far as it is in the context."""
+    """Return the person's messages in the context, including notes."""
     return [each.content for each in agent.context().messages if (each.kind, each.actor) == ("user", "human")]
 
 
@@ -69,7 +69,7 @@ def task(number: int) -> str:
 
 
 def delegate(screen: Terminal, number: int) -> None:
-    """Fork children from the prompt, each with a task of its own."""
+    """Fork children from the prompt, each with its own task."""
     for each in range(number):
         screen.type(f"/mark GOAL\r/note {task(each)}\r/fork GOAL\r")
         screen.until("(from GOAL)")
@@ -77,14 +77,14 @@ def delegate(screen: Terminal, number: int) -> None:
 
 
 def echoes(screen: Terminal) -> list[float]:
-    """Seconds until each of some letters is seen; they stay in the line that is being typed."""
+    """Type letters and return the seconds until each is shown. The letters stay in the input line."""
     took = []
     for letter in ascii_uppercase:
         began = time.perf_counter()
         screen.type(letter)
         screen.until(letter)
         took.append(time.perf_counter() - began)
-        time.sleep(0.02)  # as fast as nobody types, so that the measurement meets whatever else goes on
+        time.sleep(0.02)  # faster than anybody types, to overlap with all other activity
     return took
 
 
@@ -92,7 +92,7 @@ def echoes(screen: Terminal) -> list[float]:
 
 
 def busy(screen: Terminal) -> int:
-    """How many agents `/agents` says wait for their model."""
+    """Return how many agents are at work according to `/agents`."""
     screen.type("/agents\r")
     screen.until("/agents")
     shown = screen.until("\n> ")
@@ -114,7 +114,7 @@ def test_a_person_types_while_twenty_children_work(
         while busy(screen) < CHILDREN:
             assert time.monotonic() < deadline
         took = echoes(screen)
-        screen.type("\x15")  # what was typed is taken back
+        screen.type("\x15")  # delete the typed letters
         worst, median = max(took), statistics.median(took)
         with capsys.disabled():
             print(f" [echo {model}: median {1000 * median:.1f} ms, worst {1000 * worst:.1f} ms]", end="")
@@ -150,7 +150,7 @@ def test_a_notice_leaves_what_is_being_typed(terminal: Start, log: foldmark.Log)
 
 
 def long_answer(body: Any) -> Answer:
-    """Of a hundred words for a person, one for a child."""
+    """Answer a person in a hundred words and a child in one."""
     heard = asked(WIRE, body)
     return say("Done.") if heard.who else say(*(f"word{n} " for n in range(100)), "END")
 
@@ -228,7 +228,7 @@ def test_messages_typed_meanwhile_wait(terminal: Start, provider: Provide, log: 
         screen.until("word5 ")
         screen.type("Second.\r/mark AFTER\r")
         shown = screen.until("END")
-        assert "Checkpoint" not in shown  # it was typed behind a text, and keeps its place
+        assert "Checkpoint" not in shown  # it was typed after a text and keeps its place in the queue
         screen.until("END")
         screen.until("Checkpoint 'AFTER' created.")
         screen.until("\n> ")
@@ -308,7 +308,7 @@ def test_parallel_research_through_a_pipe(cli: Cli, log: foldmark.Log) -> None:
     assert "cannot carry out “Research session-based auth patterns”" in talk.out
     assert "No mail." in talk.lines
     assert said(one) == ["Research OAuth2 implementation patterns. Report via /send."]
-    # A mark holds what follows it, so the second child has not the first one's goal.
+    # The second fork begins at its own mark, so the second child does not have the first one's goal.
     assert said(two) == ["Research session-based auth patterns. Report via /send."]
     sound(log)
 
@@ -317,7 +317,7 @@ def test_parallel_research_through_a_pipe(cli: Cli, log: foldmark.Log) -> None:
 
 
 class Bash:
-    """A model that runs one command in each turn of a person's, and tells what came of it."""
+    """A model that runs one command in each turn of a person and reports the result."""
 
     def __init__(self, *, child: bool = False) -> None:
         self.child = child
@@ -335,7 +335,7 @@ class Bash:
 
 
 def ran() -> int:
-    """How often the command ran."""
+    """Return how often the command ran."""
     path = Path("ran.txt")
     return len(path.read_text().splitlines()) if path.exists() else 0
 
@@ -401,14 +401,14 @@ def test_a_yes_answers_only_the_question_on_the_screen(terminal: Start, provider
         screen.until("(“y” answers no open question; it is ignored)")
         screen.until(QUESTION)
         screen.press("\r", PROMPT)
-        assert screen.leave() == 0  # an Enter too many may be under way
+        assert screen.leave() == 0  # one Enter too many may still be in transit
     assert ran() == 1
     assert said(log.agent("default")) == ["two"]
     sound(log)
 
 
 def test_a_childs_question_takes_over_the_prompt(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
-    """What was begun for the conversation is no answer, and stands there again behind the question."""
+    """A line begun for the conversation is not an answer. It reappears after the question."""
     ready = Event()
     bash = Bash(child=True)
 
@@ -466,8 +466,8 @@ def test_a_question_is_withdrawn_with_its_turn(terminal: Start, provider: Provid
 
 
 def test_a_childs_question_while_an_answer_streams(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
-    """It is put at once: the person is there, and the answer goes on behind it. What was typed of another line by then
-    goes on at the prompt."""
+    """The question is shown at once, because the person is present, and the answer continues after it. A line that was
+    half typed by then continues at the prompt."""
     bash, streams = Bash(child=True), Event()
 
     def played(body: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""The command line (SPEC 9): what each command prints, in which form, and how it ends."""
+"""The command line (SPEC 9): the output of each command, its form, and the exit code."""
 
 import json
 import re
@@ -23,7 +23,7 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x00\x08\r\x7f\u202egpj.exe\u2066 end"
 
 @pytest.fixture
 def agent(log: foldmark.Log) -> foldmark.Agent:
-    """Two turns with a mark between them; a call and its result in the second."""
+    """A conversation with two turns and a mark between them. The second turn has a call and its result."""
     agent = log.agent("default")
     agent.append("user", "What shall we build?")
     agent.append("assistant", "A kite.\nOr a boat: 船.")
@@ -43,7 +43,7 @@ def sql(path: str, statement: str) -> None:
 
 
 def rows(path: str) -> list[object]:
-    """The log itself, without what is stored beside it."""
+    """Return all rows of the log proper, without derived tables."""
     with apsw.Connection(path) as connection:
         found = [list(connection.execute(f"SELECT * FROM {table}")) for table in ("agents", "events")]
     connection.close()
@@ -77,7 +77,7 @@ def test_do_accepts_a_command_as_separate_words(cli: Cli, agent: foldmark.Agent)
 
 
 def test_do_accepts_a_reason(cli: Cli, agent: foldmark.Agent) -> None:
-    """The `--` of the shell's line is the command's, whether the command is quoted or not."""
+    """A `--` on the shell's command line belongs to the chat command, quoted or not."""
     words = cli("do", "default", "/context", "drop", "1", "--", "wrong", "file")
     assert words.lines[1].endswith(" · reason: wrong file · /restore 9")
     quoted = cli("do", "default", "/restore 9 -- it was right", "--json")
@@ -266,7 +266,7 @@ def test_import_names_broken_lines(cli: Cli, db: str) -> None:
     assert [each["line"] for each in broken] == list(range(2, 17))
 
 
-# Where the database is, and what there is
+# Version, help and the location of the database
 
 
 def test_version(cli: Cli) -> None:
@@ -325,14 +325,14 @@ def test_the_data_folder_is_made_when_needed(cli: Cli, tmp_path: Path, monkeypat
     assert cli("doctor").lines == [f"{path}: 2 agents, all is well"]
 
 
-# Where output goes
+# The destination of output
 
 
 @pytest.mark.parametrize(
     "words", [("context", "show", "notes-cli"), ("context", "show", "notes-cli", "--json"), ("-h",)]
 )
 def test_a_reader_that_has_enough(cli: Cli, db: str, words: tuple[str, ...]) -> None:
-    """As in `foldmark … | head -1`."""
+    """A reader may close the pipe early, as in `foldmark … | head -1`."""
     cli("import", SAMPLE)
     with subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout

@@ -16,7 +16,7 @@ from foldmark.commands import REGISTRY
 
 
 class Shell:
-    """Bash as it asks for completions: the last word is the one that is being typed, as it was typed."""
+    """Bash's request for completions. The last word is the one being typed, unchanged."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patch = monkeypatch

@@ -1,4 +1,4 @@
-"""`foldmark cost`: the table, what it recommends, the plot, and what can be wrong [SPEC 5.3, 9]."""
+"""`foldmark cost`: the table, the recommendation, the plot, and errors [SPEC 5.3, 9]."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVERY = ["steady 0.8", "eager", "full history", "newest messages", "provider cle
 
 @pytest.fixture
 def agent(log: foldmark.Log) -> foldmark.Agent:
-    """Forty turns, each with a state of its own."""
+    """A conversation of forty turns, each with its own state."""
     agent = log.agent("long")
     with agent.batch():
         for number in range(40):
@@ -36,7 +36,7 @@ def agent(log: foldmark.Log) -> foldmark.Agent:
 
 
 def rows(text: str) -> dict[str, int]:
-    """Policy -> its tokens."""
+    """Return the tokens of each policy in the table."""
     found = [match for line in text.splitlines() if (match := ROW.match(line))]
     return {match[1]: sum(int(match[n].replace(",", "")) for n in (2, 3, 4)) for match in found}
 

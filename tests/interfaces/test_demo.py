@@ -1,4 +1,4 @@
-"""`foldmark demo`: it runs, it is what it says, and its numbers are true."""
+"""`foldmark demo` runs, does what it says, and shows true numbers."""
 
 import re
 import tempfile
@@ -39,7 +39,7 @@ def demo(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
 
 @pytest.fixture
 def log(demo: Outcome, tmp_path: Path) -> Iterator[foldmark.Log]:
-    """The database that the demo leaves behind."""
+    """The database that the demo has created."""
     (path,) = (tmp_path / "tmp").glob("*/*.db")
     assert f"--db {path} " in demo.out
     with foldmark.open(str(path), create=False) as log:
@@ -48,7 +48,7 @@ def log(demo: Outcome, tmp_path: Path) -> Iterator[foldmark.Log]:
 
 
 def answer(demo: Outcome, command: str) -> list[str]:
-    """The lines that a shown command answered with."""
+    """Return the output lines of a command shown in the demo."""
     (at,) = [at for at, line in enumerate(demo.lines) if line.startswith("$ ") and command in line]
     rest = demo.lines[at + 1 :]
     ends = (at for at, line in enumerate(rest) if re.match(r"\$ |\d+\. |What to try", line))
@@ -94,7 +94,7 @@ def test_the_numbers_of_the_import(demo: Outcome, log: foldmark.Log) -> None:
 
 
 def test_the_numbers_of_the_operations(demo: Outcome, log: foldmark.Log) -> None:
-    """Each receipt names an operation, and what it says of it is what the log holds."""
+    """Each receipt names an operation, and its numbers match the log."""
     agent = log.agent("notes")
     receipts = [match for line in demo.lines if (match := RECEIPT.search(line))]
     operations = {event.id: event.kind for event in stored(log).operations(agent.id)}

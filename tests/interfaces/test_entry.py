@@ -1,4 +1,4 @@
-"""The package is imported by parts, and so is the program."""
+"""The package and the program import their parts only when needed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_command_line_lists_what_runs_without_it() -> None:
 
 
 def imported(*arguments: str) -> set[str]:
-    """What the program imports for a command line."""
+    """Return the modules that the program imports for a command line."""
     code = (
         "import sys\nfrom foldmark.cli import main\n"
         f"sys.argv = ['foldmark', *{arguments!r}]\n"

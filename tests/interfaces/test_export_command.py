@@ -1,4 +1,4 @@
-"""`foldmark export` as a person types it: where the session goes, and what is said of it (SPEC 8, 9)."""
+"""`foldmark export` as a person types it: the session's location and the output (SPEC 8, 9)."""
 
 from __future__ import annotations
 

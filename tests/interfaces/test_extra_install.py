@@ -1,4 +1,4 @@
-"""`foldmark index` where the model of embeddings is not installed: one line says how, a terminal is offered it."""
+"""`foldmark index` without the embedding model: one line says how to install it, and at a terminal it is offered."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ QUESTION = "Run this now? [y/N]"
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: foldmark.Log) -> Path:
-    """A folder of modules with a pip that writes down what it is given and links the model's package there; before, the
-    package is not to be found. The database has a message."""
+    """A folder of modules with a fake pip that records its arguments and links the model's package into the folder.
+    Until then, the package cannot be found. The database has one message."""
     log.agent("default").append("user", "A kitten sleeps on the sofa.")
     shipped = find_spec(PACKAGE)
     if shipped is None or not shipped.submodule_search_locations:

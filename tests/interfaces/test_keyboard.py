@@ -1,4 +1,4 @@
-"""What a person pastes where lines are edited by libedit, as on macOS: it hands over a paste line by line."""
+"""Pasted text with libedit as the line editor, as on macOS. libedit returns a paste line by line."""
 
 import builtins
 import os
@@ -12,7 +12,7 @@ from foldmark.chat.lines.keyboard import GOES_ON, PROMPT, Typed
 
 
 class Terminal:
-    """A pipe in place of a terminal, read byte by byte."""
+    """A pipe that replaces a terminal and is read byte by byte."""
 
     def __init__(self, typed: Typed) -> None:
         self.typed, self.prompts = typed, list[str]()
@@ -22,7 +22,7 @@ class Terminal:
         os.write(self.sink, text.encode())
 
     def input(self, prompt: str) -> str:
-        """As `input`: the line that was begun stands behind the prompt."""
+        """Read a line as `input` does, with the line begun so far after the prompt."""
         self.prompts.append(prompt)
         line, self.typed._rest = self.typed._rest, b""
         if prompt == GOES_ON:

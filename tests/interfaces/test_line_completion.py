@@ -1,4 +1,4 @@
-"""Completion of lines: commands, options, and values of the log for the arguments that a command takes."""
+"""Completion of lines: commands, options, and values from the log for a command's arguments."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def agent() -> Iterator[Agent]:
 
 
 def completed(agent: Agent | None, line: str, cursor: int | None = None) -> list[str]:
-    """The whole lines that the completion of `line` leads to."""
+    """Return the whole lines that result from the completion of `line`."""
     found = complete(REGISTRY, agent, line, cursor).candidates
     return [line[: each.first] + each.text + line[each.last :] for each in found]
 
 
 def names(command: Command) -> Iterator[str]:
-    """The arguments of a command as the table has them: `mark NAME`, `recall --agent NAME`."""
+    """Yield the arguments of a command in the form of the table: `mark NAME`, `recall --agent NAME`."""
     yield from (f"{command.name} {word.strip('[].')}" for word in command.usage.split() if "--" not in word)
     yield from (f"{command.name} {option}" for option, _ in command.options if " " in option)
 

@@ -1,4 +1,4 @@
-"""What is taller than the terminal goes to `$EDITOR`, or else to `$PAGER`, whole (SPEC 4, S2)."""
+"""Output taller than the terminal goes in full to `$EDITOR`, or else to `$PAGER` (SPEC 4, S2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES = [("context", "show", "default"), ("do", "default", "/context show"), ("d
 
 @pytest.fixture
 def long(log: foldmark.Log) -> str:
-    """A context of more lines than a terminal has."""
+    """The last line of a context that is taller than the terminal."""
     agent = log.agent("default")
     agent.append("user", "\n".join(f"line {number}" for number in range(200)))
     agent.end_turn()
@@ -27,7 +27,7 @@ def long(log: foldmark.Log) -> str:
 
 @pytest.fixture
 def tool(tmp_path: Path) -> str:
-    """A program that keeps what it is given, in a file or on its standard input."""
+    """A program that saves its input, from a file or from standard input."""
     script = tmp_path / "keep"
     script.write_text(f'#!/bin/sh\ncat "$@" > {tmp_path / "kept"}\necho kept\n')
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -87,7 +87,7 @@ def test_json_and_pipes_are_never_paged(cli: Cli, start: Start, tmp_path: Path, 
 
 @pytest.mark.parametrize("editor", ["no-such-editor", "false"])
 def test_an_editor_that_fails(start: Start, long: str, editor: str) -> None:
-    """What was to be read is printed: whatever the command did, it has done."""
+    """The output is printed instead, because the command has already run."""
     with start("context", "show", "default", env={"EDITOR": editor}) as screen:
         assert screen.end() == 0
         assert long in screen.screen

@@ -1,4 +1,4 @@
-"""What a person at a chat is told of agents in the background."""
+"""The chat's notices about agents in the background."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_notice_while_the_prompt_comes_back_does_not_wait_for_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """The prompt stands there again between the look at it and the handing over: reading is called away."""
+    """If the prompt returns between the check and the handover of the notice, the read is interrupted."""
 
     class Returning(ScriptedLines):
         taken = 0

@@ -1,4 +1,4 @@
-"""Forgetting and remembering as a person at `foldmark chat` sees it: the two dialogues of S1 with the offline model."""
+"""Forgetting and remembering as seen in `foldmark chat`: the two dialogues of S1 with the offline model."""
 
 import json
 import re
@@ -24,12 +24,12 @@ HISTORY = (
     ("Is the train cheaper on Sunday?", "Half the price before noon."),
 )
 SCHEMA, FINAL = (1, 2), (4, 5)
-"""The turns that each dialogue is about."""
+"""The turns that each dialogue concerns, as indices into `HISTORY`."""
 
 
 @pytest.fixture
 def history(log: foldmark.Log) -> list[list[int]]:
-    """The ids of each turn."""
+    """The message ids of each turn."""
     agent = log.agent("default")
     ids = []
     for user, answer in HISTORY:
@@ -50,19 +50,19 @@ def flat(turns: list[list[int]]) -> list[int]:
 
 
 def talked(talk: Outcome) -> list[str]:
-    """What was shown, without the meter, empty lines and the greeting."""
+    """Return the output without the meter, empty lines and the greeting."""
     assert (talk.code, talk.err) == (0, "")
     return [line.rstrip() for line in talk.lines[1:] if line.strip() and not line.startswith("Context: ")]
 
 
 def size(log: foldmark.Log, ids: list[int]) -> str:
-    """`4 messages (~62 tokens)`."""
+    """Return a pattern such as `4 messages (~62 tokens)`."""
     tokens = sum(message.tokens for message in stored(log).events(ids))
     return rf"{len(ids)} messages \(~{tokens} tokens\)"
 
 
 def test_forget_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
-    """Foldmark itself shows the ranges and carries out the yes; what the model says is extra."""
+    """Foldmark itself shows the ranges and acts on the yes; the model's text is an addition."""
     lines = ("/forget database schema discussions", "Show me what you'll forget first", "Yes, proceed")
     before = size(log, flat(history))
     shown = "\n".join(talked(cli("chat", stdin="\n".join(lines))))
@@ -119,7 +119,7 @@ def test_remember_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list
 
 
 def test_each_line_in_a_separate_program(program: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
-    """Nothing of a planning conversation is kept in memory."""
+    """No part of a planning conversation is kept in memory."""
     asked = program("chat", stdin="/forget database schema\n")
     assert "Should I proceed to forget these?" in asked.out
     again = program("chat", stdin="Show me again\n").out
@@ -150,7 +150,7 @@ WORK = "let us leave that; IMPORTANT: we use port 8080"
 
 
 def test_work_ends_planning_and_stays(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
-    """A yes to something else later applies nothing, and what was said in between is in the context."""
+    """A later yes to something else applies nothing, and the messages in between are in the context."""
     shown = talked(cli("chat", stdin=f"/forget database schema\n{WORK}\nyes\n"))
     assert shown.count("Planning has ended; nothing was forgotten.") == 1
     assert any("You wrote 9 words" in line for line in shown)  # an ordinary answer
@@ -169,7 +169,7 @@ def test_work_ends_planning_and_stays(cli: Cli, log: foldmark.Log, history: list
 
 
 def three(history: list[list[int]]) -> str:
-    """Criteria that mean the turns 0, 3 and 6, which stand apart."""
+    """Return criteria for the turns 0, 3 and 6, which are not adjacent."""
     return ", ".join(f"messages {history[index][0]}-{history[index][1]}" for index in (0, 3, 6))
 
 
@@ -202,7 +202,7 @@ def test_other_words_are_other_criteria(cli: Cli, log: foldmark.Log, history: li
 def test_no_match_makes_no_offer(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
     shown = talked(cli("chat", stdin="/forget zebras\nyes\n"))
     assert "Nothing matches “zebras”, and nothing has changed. Try other words." in shown
-    assert "> yes" in shown  # the prompt asks nothing
+    assert "> yes" in shown  # the prompt asks no question
     assert "Planning has ended; nothing was forgotten." in shown
     assert there(log)[:-2] == flat(history)
     assert [message.content for message in log.agent("default").context().messages][-2] == "yes"
@@ -317,7 +317,7 @@ def test_without_the_configured_model_words_decide(
 
 
 def test_a_full_context_can_be_planned_about(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
-    """`/clear` is never forced (SPEC 4.2), also where other text is refused (SPEC 5.5)."""
+    """`/clear` is never forced (SPEC 4.2), even when other text is refused (SPEC 5.5)."""
     agent = log.agent("default")
     long = [agent.append("user", "About zebras: " + "stripes " * 105_000), agent.append("assistant", "I see.")]
     agent.end_turn()

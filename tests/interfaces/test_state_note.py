@@ -1,4 +1,4 @@
-"""The chat takes a state block however a model wrote it, and names the keys that it lacks (SPEC 7)."""
+"""The chat accepts a state block in any format that models write, and names the missing keys (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from foldmark.core.request import Piece, Request
 
 
 class Says:
-    """A model that answers with these texts, one after the other, letter by letter."""
+    """A model that answers with the given texts in order, letter by letter."""
 
     def __init__(self, *texts: str) -> None:
         self._texts = list(texts)
@@ -55,7 +55,7 @@ def test_a_block_is_accepted_and_missing_headings_are_reported(
     assert "Goal:" not in shown
     assert "```" not in shown
     note = f"(the state block has no {lacks}; /state shows it)\n"
-    assert shown.count("the state block has no") == shown.count(note) == (lacks is not None)  # once, after its turn
+    assert shown.count("the state block has no") == shown.count(note) == (lacks is not None)  # once, after the turn
 
 
 def test_a_look_alike_is_shown_and_changes_nothing(log: foldmark.Log, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`foldmark trim`: what it prints, what it writes where, and what it refuses [SPEC 8]."""
+"""`foldmark trim`: its output, the files that it writes, and the requests that it refuses [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def exchange(number: int, name: str, content: Any, cwd: str) -> list[dict[str, A
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A session of the working folder, an hour old."""
+    """An old session of the working folder."""
     for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     cwd = str(Path.cwd())
@@ -183,7 +183,7 @@ def test_settings_and_options(cli: Cli, db: str, session: Path, monkeypatch: pyt
 
 
 def fill(session: Path) -> None:
-    """As if the context were nearly full."""
+    """Change the session as if its context were nearly full."""
     session.write_bytes(session.read_bytes().replace(b"30000", b"180000"))
 
 
@@ -271,7 +271,7 @@ def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path, monkeypatch:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 def test_a_session_in_another_encoding(cli: Cli, db: str, session: Path, encoding: str) -> None:
-    """Claude Code reads UTF-8 only, so that is what the trimmed session is in."""
+    """Claude Code reads only UTF-8, so the trimmed session is in UTF-8."""
     plain = session.read_text()
     session.write_bytes(plain.encode(encoding))
     os.utime(session, (1_700_000_000, 1_700_000_000))

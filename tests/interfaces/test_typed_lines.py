@@ -1,4 +1,4 @@
-"""The prompt of the line mode, from which other threads take the line."""
+"""The line mode's prompt, which other threads can interrupt to take the line."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""Long lines are broken between words where the terminal ends, however the text comes (SPEC 9)."""
+"""Long lines break between words at the terminal's width, in whatever pieces the text arrives (SPEC 9)."""
 
 from __future__ import annotations
 

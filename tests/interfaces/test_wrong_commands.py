@@ -1,5 +1,5 @@
-"""Wrong requests to the commands that plan, explain, erase and set (SPEC 4): the whole line a person sees, the exit
-code, and nothing written. Each goes through the command line as it is typed."""
+"""Wrong requests to the commands that plan, explain, erase and set (SPEC 4): the whole line that a person sees and the
+exit code. Nothing is written. Each request goes through the command line as typed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLANNING = "planning"
 
 
 class Wrong(NamedTuple):
-    """What is typed, the message without its beginning, and the conversation."""
+    """The typed line, the message without its prefix, and the conversation."""
 
     line: str
     message: str
@@ -220,7 +220,7 @@ TABLE = [
     Wrong("/model openai gpt-5", "unexpected argument 'gpt-5'; usage: /model [NAME]"),
     Wrong("/model OpenAI/gpt-5", f"{A_MODEL}, not 'OpenAI/gpt-5'"),
     Wrong("/system prompt", "unexpected argument 'prompt'; usage: /system"),
-    # Taking back
+    # Restoring
     Wrong("/restore 11 13", "unexpected argument '13'; usage: /restore [ID] [--preview] [-- REASON]"),
     Wrong("/restore A", "ID must be a number, not 'A'"),
     Wrong("/restore 5", f"event 5 is a user, not an operation; {IN_FORCE}"),
@@ -239,7 +239,7 @@ TABLE = [
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Turns 1, 5 and 8; what else there is stands beside the ids in the list below."""
+    """A folder with a database that has the turns 1, 5 and 8. The list below shows all ids and kinds."""
     folder = tmp_path_factory.mktemp("prepared")
     ids = iter(
         [
@@ -269,7 +269,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         planning.end_turn()
         planning.do("/forget the apples of my eye")
         log.agent("empty")
-        log.agent(CHILD).append("assistant", "I wait.")  # a chat would take up a fork that has not begun
+        log.agent(CHILD).append("assistant", "I wait.")  # otherwise a chat would start the fork
         log.agent(CHILD).end_turn()
         kinds = [f"{event.id} {event.kind}" for event in events(log)]
         assert kinds == [
@@ -282,7 +282,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(prepared: Path, tmp_path: Path, db: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, which is the working folder; its log.db is the database."""
+    """A copy of `prepared` as the working folder, with its log.db as the database."""
     folder = tmp_path / "folder"
     shutil.copytree(prepared, folder)
     monkeypatch.chdir(folder)
@@ -306,7 +306,7 @@ def test_the_whole_line_and_nothing_written(cli: Cli, folder: Path, wrong: Wrong
 
 @pytest.mark.parametrize("name", ["default", "empty", PLANNING])
 def test_the_same_in_the_chat(cli: Cli, folder: Path, name: str) -> None:
-    """The same lines in the same order, nothing written, and the conversation goes on."""
+    """The chat prints the same lines in the same order, writes nothing, and continues."""
     wrongs = [wrong for wrong in TABLE if wrong.name == name]
     before = files(folder)
     talk = cli("chat", name, stdin="\n".join(wrong.line for wrong in wrongs))

@@ -1,4 +1,4 @@
-"""Random histories of agents, and what each of their requests must have in common with the one before (law L8)."""
+"""Random histories of agents, and checks of each request against the one before (law L8)."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ TALKING = (
     *("mail", "mail", "told", "child", "child", "remind", "remind", "memo", "memo", "memo", "calibrate", "calibrate"),
     *("usage", "mark", "fork"),
 )
-"""What is no boundary."""
+"""Deeds that make no boundary."""
 
 QUIET = ("state", "scratchpad", "told", "child", "memo", "calibrate", "usage", "mark")
-"""What adds no message: nobody asks a model because of it, and a look shows the request of before."""
+"""Deeds that add no message. They are no reason to ask a model; a request made after them repeats the one before."""
 
 BOUNDARIES = ("set", "system", "model", "unmemo", "compact", "redact", "evict", "evict", *OPERATING)
 
@@ -60,7 +60,7 @@ STEPS = 100
 WHO = (0, 0, 0, 0, 0, 0, 1, 2, 3)
 
 THOUGHTS = {dialect: [each for each in kept if "srvtoolu_1" not in str(each)] for dialect, kept in KEPT.items()}
-"""What a model keeps beside its text; what it looked up itself has an id of its own each time."""
+"""Blocks of an answer beside its text, by dialect. Searches are left out: each needs a new id (`History._kept`)."""
 
 BUDGETS = (9_500, 10_500, 10_500, 20_000)
 SMALL = (1_500, 4_000)
@@ -71,7 +71,7 @@ FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 class Seen(NamedTuple):
-    """A request that was sent: what it consisted of, and the newest event there was."""
+    """A request that was sent, its blocks, and the newest event at that time."""
 
     request: Request
     blocks: list[bytes]
@@ -79,9 +79,9 @@ class Seen(NamedTuple):
 
 
 class History:
-    """A root agent and its forks, what is done to them and what they ask.
+    """A root agent and its forks, the deeds done to them and the requests they make.
 
-    Counts in `seen` what came up, so that a law that holds of nothing is noticed.
+    `seen` counts the cases that came up, so that a law that was never put to the test is noticed.
     """
 
     def __init__(self, policy: str, target: tuple[str, str], budget: int, keeps: int, limit: int | None) -> None:
@@ -106,11 +106,11 @@ class History:
         self.late: list[str] = []
         self.erased = False
 
-    # What is done
+    # Deeds
 
     def play(self, deed: str, number: int, who: int) -> None:
-        """Do something, and look at the request of whoever did it: the root (0) or one of its forks. The number chooses
-        among what there is."""
+        """Do something to the root (`who` 0) or to one of its forks, and check the agent's request. `number` chooses
+        among the possible objects of the deed."""
         agents = family(self.root)
         agent = agents[who % len(agents)]
         with suppress(CommandError):
@@ -208,7 +208,7 @@ class History:
             agent.append_tool_result(waiting.pop(0), text, dialect=dialect, is_error=number % 7 == 6, data=shown)
 
     def _cut_for_all(self) -> None:
-        """What was erased may have been in anybody's request."""
+        """Forget all requests so far: the erased content may have been in any of them."""
         self.before.clear()
         self.erased = True
 
@@ -223,7 +223,7 @@ class History:
         return found
 
     def reopened(self) -> None:
-        """Look at everything once more, from a copy of the database as well."""
+        """Check everything once more, also from a copy of the database."""
         sent = stored(self.log).newest_sent(self.root.id, 60)[::12]
         verdicts = {rebuilt(self.root, each.id).verdict for each in sent}
         assert verdicts <= ({"identical", "erased"} if self.erased else {"identical"})
@@ -238,7 +238,7 @@ class History:
                 copies = [log.agent(a.id).request(*self._target(a), limit=self.limit).bytes for a in agents]
         assert copies == requests
 
-    # What is asked
+    # Requests
 
     def _target(self, agent: Agent) -> tuple[str, str]:
         return self.targets.get(agent.id, self.target)
@@ -266,7 +266,7 @@ class History:
             return
         if self.policy == "steady":
             tokens = ceil(request.size / max(self._rulers(agent, request)))
-            # Since the boundary messages are counted by their weights, which no frame of DeepSeek's thinking is in.
+            # Messages since the boundary count by their weights, which leave out the frame of DeepSeek's thinking.
             fits = tokens <= min(self.budget * 1.05, self.limit or tokens)
             assert fits or one_turn(request), (tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
@@ -277,19 +277,19 @@ class History:
         self.before[agent.id] = now
 
     def _named(self, agent: Agent, since: int) -> bool:
-        """Whether an operation that hides, shows or shortens was recorded since an event."""
+        """Return True if an operation that hides, shows or shortens was recorded since an event."""
         done = {event.kind for event in stored(self.log).operations(agent.id, after=since)}
         return bool(done & {*OPERATION_KINDS} - {"mark", "fork"})
 
     # Policy steady
 
     def _grown(self, agent: Agent, before: Seen, now: Seen) -> None:
-        """The request begins with the whole of the one before, unless the window or its size made it step."""
+        """Check that the request begins with the whole of the one before, unless window or size forced a step."""
         was, edge = before.request.manifest.edge, now.request.manifest.edge
         grown = now.blocks[: len(before.blocks)] == before.blocks
         thinks = [each.request.body.get("thinking") for each in (before, now)]
         if edge.settled == was.settled and not grown and thinks[0] != thinks[1]:
-            # A model that thinks within a budget is not asked to behind a call that it made without having thought:
+            # A model that thinks within a budget is not asked to think after a call that it made without thinking:
             # Anthropic refuses that, and with it all earlier thinking.
             self.seen["unthought"] += 1
             return
@@ -308,7 +308,7 @@ class History:
             self.seen["budget steps"] += 1
 
     def _stepped(self, agent: Agent, before: Seen, now: Seen) -> bool:
-        """Whether the turns in front of the newest weigh a step more than they did [SPEC 5.3]."""
+        """Return True if the weight of the turns before the newest has risen by a step of the window [SPEC 5.3]."""
         provider, model = self._target(agent)
         ratio, visible = uncalibrated(provider, model), agent.context().segments
         low = agent.standing().config.sliding_context_low_water
@@ -328,8 +328,8 @@ class History:
         return left(now.request) > left(before.request)
 
     def _would_have(self, agent: Agent, before: Seen, now: Seen) -> float:
-        """The most tokens that the request could have had, had it only grown: no provider takes more for a message, its
-        frame and an image. What another provider's calls weigh counts, although they are not sent [SPEC 5.3]."""
+        """Return the maximum tokens of the request if it had only grown: no provider takes more for a message, its
+        frame and an image. Calls of another provider count as well, although they are not sent [SPEC 5.3]."""
         request, kept = before.request, agent.standing().config.truncate_recent + 100
         parts = {part.event: part for part in request.manifest.parts if part.event}
         first = request.manifest.edge.first or 0
@@ -340,13 +340,13 @@ class History:
         beside = [block for event in every for block in (event.data or {}).get("blocks", ())]
         shown = sum(PAGE * 4 + DOCUMENT if "source" in block else len(str(block)) for block in beside)
         put_in = sum(len(part.text) + 200 for part in now.request.manifest.parts if part.before is not None)
-        if agent.children or agent.standing().record.parent is not None:  # room is kept for what is told of them
+        if agent.children or agent.standing().record.parent is not None:  # room for the text about them
             put_in += sum(300 + 120 * len(agent.children[:8]) for each in held if each.id == each.turn_id)
         total = len(request.bytes) + 400 * len(parts) + said + shown + put_in
         return total / min(*self._rulers(agent, request), uncalibrated(*self._target(agent)))
 
     def _rulers(self, agent: Agent, request: Request) -> list[float]:
-        """The bytes of a token by each calibration that there was: the newest counts since the next boundary."""
+        """Return the bytes per token of each calibration so far: the newest one applies from the next boundary on."""
         at = agent.standing()
         told = stored(self.log).of_kind("config", (Segment(agent.id, 1, at.newest),))
         known = [as_of(stored(self.log), at, event).config for event in (*told, at.record.fork_event)]
@@ -355,8 +355,8 @@ class History:
     # Policy eager
 
     def _afresh(self, agent: Agent, before: Seen, now: Seen) -> None:
-        """What stands in both requests is the same, but for results that were shortened; where the manifest tells of no
-        change inside a turn, the request begins with the whole of the one before."""
+        """Check that the common messages of both requests are equal, except for shortened results. Where the manifest
+        shows no change inside a turn, the request must begin with the whole of the one before."""
         was, parts = before.request.manifest.parts, now.request.manifest.parts
         shown, shows = (
             {p.event: p for p in each if p.layer in ("window", "pinned") and p.event} for each in (was, parts)
@@ -380,13 +380,13 @@ class History:
 
 
 def _split(parts: list[Part]) -> tuple[list[Part], list[Part]]:
-    """The layers, and the messages."""
+    """Return the layers and the messages."""
     messages = [part for part in parts if part.layer in ("window", "pinned")]
     return [part for part in parts if part not in messages], messages
 
 
 def of(request: Request) -> list[bytes]:
-    """What is compared: the content blocks, without what Foldmark put behind the newest message."""
+    """Return the content blocks to compare, without the one that Foldmark puts after the newest message."""
     found = [block.data for block in dialect_named(request.dialect).blocks(request.body)]
     last = request.manifest.parts[-1] if request.manifest.parts else None
     behind = last is not None and last.how == "synthetic" and last.kind in ("go_on", "empty")
@@ -394,7 +394,7 @@ def of(request: Request) -> list[bytes]:
 
 
 def answered(request: Request) -> set[str]:
-    """The calls for which something stands in place of a result."""
+    """Return the calls with a synthetic result."""
     return {part.detail for part in request.manifest.parts if _is_missing(part)}
 
 
@@ -403,14 +403,14 @@ def _is_missing(part: Part) -> bool:
 
 
 def is_sent(request: Request) -> bool:
-    """Whether the model would be asked here: the newest message is a person's or a result."""
+    """Return True if the model would be asked here: the newest message is a user message or a result."""
     parts = [part for part in request.manifest.parts if part.layer in ("window", "pinned")]
     planning = request.manifest.edge.why == "planning"
     return bool(parts) and not planning and not _is_missing(parts[-1]) and parts[-1].kind in ("user", "tool_result")
 
 
 def one_turn(request: Request) -> bool:
-    """Whether no turn could leave any more: all are the one that a person opened last, or came after it."""
+    """Return True if no further turn could leave: all are the turn that a person opened last, or newer."""
     parts = [part for part in request.manifest.parts if part.layer == "window" and part.turn]
     turns = [(part.turn or 0, part.event == part.turn, part.kind == "user") for part in parts]
     opened = {turn for turn, first, user in turns if not first or user} - {

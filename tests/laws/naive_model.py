@@ -1,7 +1,7 @@
 """A naive model of replay (SPEC 3): plain lists of events, folded by brute force.
 
-It knows no segments, ranges or caches of segments. The ids of events are given to it from outside; it says
-what an operation resolves to when it is recorded, whether it is an error, and what is visible afterwards.
+It has no segments, ranges or segment caches. Event ids come from outside. The model resolves an operation when it is
+recorded, decides whether it is an error, and computes the messages that are visible afterwards.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ SUBTRACTING = ("filter", "drop", "undo", "summary")
 
 
 class RefusedError(Exception):
-    """The operation is expected to be an error, and nothing is written (SPEC 4)."""
+    """The operation must be an error, and nothing is written (SPEC 4)."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message. `turn` is its GID; `exchange` the id of the first call of the exchange it belongs to (SPEC 1)."""
+    """One message. `turn` is its GID; `exchange` is the id of the first call of its exchange (SPEC 1)."""
 
     id: int
     kind: str
     turn: int | None
     call_id: str | None = None
     exchange: int | None = None
-    answers: int | None = None  # of a tool_result: the id of its call's event
+    answers: int | None = None  # for a tool_result: the event id of its call
 
 
 @dataclass(frozen=True)
 class State:
-    """A state event, or the state block that a summary carries. It goes with its message, the `owner` (SPEC 3)."""
+    """A state event, or the state block of a summary. It leaves with its message, the `owner` (SPEC 3)."""
 
     id: int
     owner: int
@@ -41,26 +41,26 @@ class State:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation with what it resolved to when it was recorded (SPEC 3, "resolved when recorded")."""
+    """An operation with the exact ids that it meant when it was recorded (SPEC 3, "resolved when recorded")."""
 
     kind: str
     id: int = 0
     name: str = ""  # mark: its name
-    mark: int = 0  # rewind: the event of the mark it went to
+    mark: int = 0  # rewind: the event id of its mark
     position: int = 0  # rewind: own events with a greater id are cut
-    messages: frozenset[int] = frozenset()  # filter, drop, undo, summary: what they subtract; rewind: kept; fork: start
-    states: frozenset[int] = frozenset()  # the states that go, or start, with these messages
-    target: int = 0  # restore: the operation it takes back; drop, undo, pin, unpin, redact: the turn
+    messages: frozenset[int] = frozenset()  # filter, drop, undo, summary: subtracted; rewind: kept; fork: inherited
+    states: frozenset[int] = frozenset()  # the states that leave, or are inherited, with these messages
+    target: int = 0  # restore: the operation to undo; drop, undo, pin, unpin, redact: the turn
     planning: int = 0  # filter that ends a planning conversation: its first message
-    until: int | None = None  # ... and its last, once the turn in which it was recorded has ended
-    text: str | None = None  # summary: the state block it carries; fork: the child's scratchpad
+    until: int | None = None  # ... and its last message, set when the turn of the filter ends
+    text: str | None = None  # summary: its state block; fork: the child's scratchpad
     pins: frozenset[int] = frozenset()  # fork: the child's pins
-    evicted: frozenset[int] = frozenset()  # evict: the results; fork: those that the child is born with
+    evicted: frozenset[int] = frozenset()  # evict: the results; fork: those that the child inherits
 
 
 @dataclass
 class Folded:
-    """What an agent's events amount to."""
+    """The result of folding an agent's events."""
 
     visible: list[int]
     marks: dict[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Folded:
 
 
 class NaiveAgent:
-    """One agent's timeline: the messages its fork gave it, then its own events in log order."""
+    """One agent's timeline: the messages inherited at its fork, then its own events in log order."""
 
     def __init__(self, inherited: Iterable[Message] = (), states: Iterable[State] = ()) -> None:
         self.inherited = list(inherited)
@@ -79,22 +79,22 @@ class NaiveAgent:
         self.inherited_evicted: frozenset[int] = frozenset()
         self.own: list[Message] = []
         self.events: list[Message | State | Operation] = []
-        self.turn: int | None = None  # the open turn; a child is born with none
+        self.turn: int | None = None  # the open turn; a new child has none
         self.planning: int | None = None  # the first message of the open planning conversation (SPEC 4.2)
         self.scratchpad: str | None = None
-        self.erased: dict[int, int] = {}  # turn to the redaction that erased it; one for all agents of a database
+        self.erased: dict[int, int] = {}  # turn -> the redaction that erased it; shared by all agents of a database
         self._folded: tuple[object, Folded] | None = None
-        self.placed: dict[int, int] = {}  # summary to where what it replaced began
+        self.placed: dict[int, int] = {}  # summary -> the place where the messages it replaced began
         self.summaries: list[Operation] = []
 
     # -- messages ---------------------------------------------------------------------------------
 
     def lineage(self) -> list[Message]:
-        """Every message this agent could ever see: its start and its own, visible or not."""
+        """Return all messages of this agent, inherited and own, visible or not."""
         return self.inherited + self.own
 
     def append(self, kind: str, event_id: int, call_id: str | None = None) -> None:
-        """SPEC 2: a message opens a turn if none is open (a system message does not), otherwise it joins it."""
+        """Append a message. It joins the open turn, or opens one unless it is a system message (SPEC 2)."""
         if self.turn is None and kind != "system":
             self.turn = event_id
         message = Message(event_id, kind, self.turn, call_id)
@@ -108,17 +108,18 @@ class NaiveAgent:
         self.events.append(message)
 
     def record_state(self, event_id: int, text: str) -> None:
-        """A state event behind the newest message."""
+        """Record a state event after the newest message."""
         self.events.append(State(event_id, self.own[-1].id, self.turn, text))
 
     def end_turn(self) -> None:
-        """The agent is idle again (SPEC 1). A planning conversation that was applied or cancelled ends here."""
+        """Make the agent idle (SPEC 1). A planning conversation that was applied or cancelled ends here."""
         self.turn = None
         last = self.own[-1].id if self.own else 0
         self.events = [replace(e, until=last) if self._lasts(e) else e for e in self.events]  # type: ignore[arg-type]
 
     def settling(self) -> bool:
-        """A planning conversation was applied or cancelled in the open turn and lasts to that turn's end."""
+        """Return True if a planning conversation was applied or cancelled in the open turn. It lasts until that turn
+        ends."""
         return any(self._lasts(e) and not self._enders(e) for e in self.events)
 
     @staticmethod
@@ -126,19 +127,19 @@ class NaiveAgent:
         return isinstance(event, Operation) and event.planning > 0 and event.until is None
 
     def awaiting(self, call_id: str) -> Message | None:
-        """The call a result with this id belongs to: the newest one that has no result yet."""
+        """Return the call that a result with this id answers: the newest one without a result."""
         calls = [m for m in self.unanswered() if m.call_id == call_id]
         return calls[-1] if calls else None
 
     def unanswered(self) -> list[Message]:
-        """The calls of the lineage that have no result."""
+        """Return the calls of the lineage that have no result."""
         answered = {m.answers for m in self.lineage()}
         return [m for m in self.lineage() if m.kind == "tool_call" and m.id not in answered]
 
     def result_kind(self, call_id: str) -> str:
-        """SPEC 3: a result whose call is no longer visible becomes a notice, which is a user message.
+        """Return the kind of a result. If its call is no longer visible, it becomes a notice, a user message (SPEC 3).
 
-        Not so in a planning conversation that is settled: there the call is hidden because its result will be, too.
+        The exception is a settled planning conversation: the call is hidden because its result will be hidden as well.
         """
         call = self.awaiting(call_id)
         if call is None or call.id in self.visible():
@@ -149,7 +150,8 @@ class NaiveAgent:
     # -- the fold ---------------------------------------------------------------------------------
 
     def taken_back(self) -> set[int]:
-        """Operations that do not count. Newest first: a restore that is itself taken back has no effect."""
+        """Return the operations that a restore has undone. They are read newest first, because a restore that is itself
+        undone has no effect."""
         gone: set[int] = set()
         for event in reversed(self.events):
             if isinstance(event, Operation) and event.kind == "restore" and event.id not in gone:
@@ -157,7 +159,7 @@ class NaiveAgent:
         return gone
 
     def folded(self) -> Folded:
-        """SPEC 3's table, row by row. The same events are folded only once."""
+        """Fold by SPEC 3's table, row by row. The same events are folded only once."""
         key = len(self.events), self.turn, len(self.erased)
         if self._folded is None or self._folded[0] != key:
             self._folded = key, self._fold()
@@ -201,45 +203,45 @@ class NaiveAgent:
         return now
 
     def _plans(self, message: int, skip: set[int]) -> Iterable[int]:
-        """The filters in force whose planning conversation a message belongs to, those to come included."""
+        """Yield the filters in force whose planning conversation includes a message, even one yet to be appended."""
         own = bool(self.own) and message >= self.own[0].id
         for e in self.events:
             if isinstance(e, Operation) and own and e.planning and e.id not in skip:
                 until = message if e.until is None else e.until
-                # A clear or a rewind ends it before its turn does.
+                # A clear or a rewind ends it before its turn ends.
                 until = min([until, *self._enders(e)])
                 if e.planning <= message <= until:
                     yield e.id
 
     def _enders(self, event: Message | State | Operation) -> list[int]:
-        """The clears and rewinds in force after an event."""
+        """Return the clears and rewinds in force that were recorded after an event."""
         skip, kinds = self.taken_back(), ("clear", "rewind")
         operations = [e for e in self.events if isinstance(e, Operation) and e.id not in skip]
         return [e.id for e in operations if e.kind in kinds and e.id > event.id]
 
     def fold(self) -> tuple[list[int], dict[str, int]]:
-        """The ids of the visible messages and the marks in force."""
+        """Return the ids of the visible messages and the marks in force."""
         return self.folded().visible, self.folded().marks
 
     def visible(self) -> list[int]:
-        """The ids of the visible messages, in log order."""
+        """Return the ids of the visible messages, in log order."""
         return self.folded().visible
 
     def marks(self) -> dict[str, int]:
-        """The marks in force: name and event id."""
+        """Return the marks in force, name -> event id."""
         return self.folded().marks
 
     def state(self) -> str | None:
-        """The newest state that is visible."""
+        """Return the newest visible state."""
         return max(self.folded().states, key=lambda s: s.id).text if self.folded().states else None
 
     def turns(self) -> set[int]:
-        """The turns of which something is visible."""
+        """Return the turns with at least one visible message."""
         visible = set(self.visible())
         return {m.turn for m in self.lineage() if m.id in visible and m.turn is not None}
 
     def reasons(self, message: Message) -> set[int]:
-        """The operations in force each of which takes this message out, whatever the others do."""
+        """Return the operations in force that each remove this message, whatever the others do."""
         skip, own = self.taken_back(), message in self.own
         gone = set(self._plans(message.id, skip))
         for e in self.events:
@@ -257,27 +259,29 @@ class NaiveAgent:
     # -- exchanges and positions ------------------------------------------------------------------
 
     def exchanges(self) -> list[list[Message]]:
-        """SPEC 1: runs of consecutive calls of one turn, each with every result of theirs. What was erased is none."""
+        """Return the exchanges (SPEC 1): runs of consecutive calls of one turn, with all their results. Erased messages
+        belong to no exchange."""
         there = [m for m in self.lineage() if m.exchange is not None and m.turn not in self.erased]
         return [[m for m in there if m.exchange == key] for key in dict.fromkeys(m.exchange for m in there)]
 
     def open_exchanges(self) -> list[list[Message]]:
-        """Those that wait, in the turn that is open, for the result of a call that is still visible.
+        """Return the exchanges of the open turn that wait for the result of a visible call.
 
-        A call that left the context can get no result any more (its result becomes a notice).
+        A call that has left the context can no longer get a result: its result becomes a notice.
         """
         visible = self.visible()
         waiting = {m.exchange for m in self.unanswered() if m.turn == self.turn and m.id in visible}
         return [x for x in self.exchanges() if x[0].exchange in waiting]
 
     def response(self, exchange: list[Message]) -> list[Message]:
-        """An exchange and the text of that response: the assistant message directly before its first call."""
+        """Return an exchange with the text of its response: the assistant message directly before its first call."""
         at = self.own.index(exchange[0])
         text = self.own[at - 1 : at] if at else []
         return [m for m in text if m.kind == "assistant" and m.turn == exchange[0].turn] + exchange
 
     def position(self, at: int) -> int:
-        """SPEC 3: inside an open exchange means before its response, inside a closed one behind its last result."""
+        """Return the position of a cut (SPEC 3). Inside an open exchange it moves before the response, inside a closed
+        one after the last result."""
         for exchange in self.open_exchanges():
             if exchange[0].id < at:
                 return self.response(exchange)[0].id - 1
@@ -286,19 +290,19 @@ class NaiveAgent:
         return at
 
     def whole(self, ids: Iterable[int]) -> frozenset[int]:
-        """SPEC 3: what a filter, drop or undo names is widened to whole exchanges."""
+        """Widen the messages that a filter, drop or undo names to whole exchanges (SPEC 3)."""
         named = set(ids)
         touched = {m.exchange for m in self.lineage() if m.id in named} - {None}
         return frozenset(named | {m.id for m in self.lineage() if m.exchange in touched})
 
     def going_on(self) -> set[int]:
-        """The open exchange and its text."""
+        """Return the ids of the open exchange and its text."""
         return {m.id for x in self.open_exchanges() for m in self.response(x)}
 
-    # -- operations: each returns what is to be recorded, or raises RefusedError ----------------------
+    # -- operations: each returns the operation to record, or raises RefusedError ---------------------
 
     def record(self, operation: Operation, event_id: int) -> None:
-        """Writes an operation to the timeline under the id the log gave it."""
+        """Record an operation in the timeline under the id that the log gave it."""
         operation = replace(operation, id=event_id)
         if operation.planning and self.turn is None:
             operation = replace(operation, until=self.own[-1].id)
@@ -311,7 +315,8 @@ class NaiveAgent:
             self.planning = None
 
     def _ends_planning(self, operation: Operation, first: int) -> bool:
-        """SPEC 4.2: applied or cancelled, or what it began with was cleared, rewound or dropped."""
+        """Return True if the operation ends planning (SPEC 4.2): it applies or cancels it, or clears, rewinds or drops
+        its first message."""
         turn = next(m.turn for m in self.own if m.id == first)
         return (
             operation.kind == "clear"
@@ -321,22 +326,22 @@ class NaiveAgent:
         )
 
     def mark(self, name: str | None = None) -> Operation:
-        """A name, or `mark-N` with the smallest N not in force."""
+        """Mark the present position, by default as `mark-N` with the smallest N not in force."""
         numbered = (f"mark-{n}" for n in range(1, len(self.events) + 2))
         return Operation("mark", name=name or next(n for n in numbered if n not in self.marks()))
 
     def clear(self) -> Operation:
-        """Empties the list and forgets all marks."""
+        """Remove all visible messages and all marks."""
         return Operation("clear")
 
     def rewind(self, name: str | None = None) -> Operation:
-        """To a mark, the newest by default. Without such a mark it is an error."""
+        """Rewind to a mark, by default the newest. Without such a mark it is an error."""
         mark = self._mark(name)
         position = self.position(mark)
         return Operation("rewind", mark=mark, position=position, messages=self.before(position))
 
     def fork(self, name: str | None = None) -> Operation:
-        """The child's start: what is visible (with a mark: own messages behind it), without open exchanges."""
+        """Fork. The child inherits the visible messages (with a mark: own ones after it), without open exchanges."""
         behind = self.position(self._mark(name)) if name else 0
         if self.planning:
             raise RefusedError("planning is open")
@@ -351,7 +356,7 @@ class NaiveAgent:
         return Operation("fork", messages=messages, states=frozenset(states), **more)
 
     def child(self, fork: Operation) -> NaiveAgent:
-        """The agent a fork gives birth to, as long as nothing has happened since."""
+        """Return the child that a fork creates. Valid only until the next event of the parent."""
         states = [s for s in self.folded().states if s.id in fork.states]
         child = NaiveAgent((m for m in self.lineage() if m.id in fork.messages), states)
         child.inherited_evicted, child.placed = fork.evicted, dict(self.placed)
@@ -360,18 +365,18 @@ class NaiveAgent:
         return child
 
     def forget(self, ids: Iterable[int], planning: tuple[int, int] | None = None) -> Operation:
-        """Subtracts the listed ids and the planning conversation."""
+        """Subtract the listed messages and the planning conversation."""
         return self._subtract("filter", self.whole(ids) | self._planning(planning))
 
     def remember(self, ids: Iterable[int], planning: tuple[int, int] | None = None) -> Operation:
-        """Subtracts everything else that is visible at that moment, but no system message, and the planning."""
+        """Subtract all other messages visible at that moment, except system messages, and the planning conversation."""
         keep = self.whole(ids) | {m.id for m in self.lineage() if m.kind == "system"}
         operation = self._subtract("filter", (frozenset(self.visible()) - keep) | self._planning(planning))
         states = {s.id for s in self.folded().states if s.owner not in keep}
         return replace(operation, states=operation.states | states)
 
     def apply(self, mode: str, ids: Iterable[int]) -> Operation:
-        """The filter that ends the open planning conversation, which it takes along."""
+        """Return the filter that ends the open planning conversation and subtracts it as well."""
         if not self.planning:
             raise RefusedError("no planning is open")
         planning = (self.planning, self.own[-1].id)
@@ -379,18 +384,18 @@ class NaiveAgent:
         return replace(operation, planning=self.planning)
 
     def cancel(self) -> Operation:
-        """A filter with no ids."""
+        """End the open planning conversation with a filter of no ids."""
         return self.apply("forget", ())
 
     def drop(self, turn: int, kind: str = "drop") -> Operation:
-        """Subtracts a whole turn of the lineage; one with nothing visible is an error."""
+        """Subtract a whole turn of the lineage. A turn without visible messages is an error."""
         if turn not in self.turns():
             raise RefusedError(f"turn {turn} has nothing visible")
         whole = self.whole(m.id for m in self.lineage() if m.turn == turn)
         return replace(self._subtract(kind, whole), target=turn)
 
     def undo(self) -> Operation:
-        """Drops the turn of the newest visible message that has one; a summary is restored instead."""
+        """Drop the turn of the newest visible message that has one. A summary is refused: it is restored instead."""
         visible = self.visible()
         newest = [m for m in sorted(self.lineage(), key=self.place) if m.id in visible and m.turn is not None]
         if not newest or newest[-1].kind == "summary":
@@ -398,7 +403,7 @@ class NaiveAgent:
         return self.drop(newest[-1].turn or 0, "undo")
 
     def summarize(self, name: str | None = None) -> Operation:
-        """Subtracts what a rewind would cut (no mark: everything); an open exchange stays, with its text."""
+        """Subtract the messages that a rewind would cut (no mark: all). An open exchange stays, with its text."""
         behind = self.position(self._mark(name)) if name else 0
         keep = self.going_on() | ({m.id for m in self.inherited} | self.before(behind) if name else set())
         messages = frozenset(i for i in self.visible() if i > behind and i not in keep)
@@ -408,7 +413,7 @@ class NaiveAgent:
         return Operation("summary", messages=messages, states=states, text=self.state())
 
     def summarize_span(self, first: int, last: int) -> Operation:
-        """SPEC 5.7: what stands from a message to another, in whole exchanges; a summary goes by where it stands, and a
+        """Subtract the messages from `first` to `last`, in whole exchanges (SPEC 5.7). A summary counts by its place. A
         last message that opened a turn means the end of that turn."""
         lineage = {m.id: m for m in self.lineage()}
         if not {first, last} <= lineage.keys() or {lineage[i].turn for i in (first, last)} & self.erased.keys():
@@ -426,7 +431,8 @@ class NaiveAgent:
         return replace(operation, messages=messages.union(*(e.messages for e in before)))
 
     def before(self, position: int) -> frozenset[int]:
-        """Own visible summaries behind a position that replaced nothing there: they stand before it."""
+        """Return the own visible summaries after a position that replaced only messages before it: they stand before
+        it."""
         gone = {m.id for m in self.lineage() if m.turn in self.erased}
         own, found = {m.id for m in self.own} - gone, set[int]()
         for e in self.summaries:
@@ -435,30 +441,30 @@ class NaiveAgent:
         return frozenset(found & set(self.visible()))
 
     def place(self, message: Message) -> int:
-        """Where a message stands: a summary where what it replaced began."""
+        """Return the place of a message; for a summary, the place where the messages it replaced began."""
         return self.placed.get(message.id, message.id)
 
     def pin(self, turn: int) -> Operation:
-        """A turn that is visible and not pinned."""
+        """Pin a visible turn that is not pinned."""
         if turn not in self.turns() or turn in self.folded().pins:
             raise RefusedError(f"turn {turn} is not visible or pinned already")
         return Operation("pin", target=turn)
 
     def unpin(self, turn: int) -> Operation:
-        """A turn that is pinned."""
+        """Unpin a pinned turn."""
         if turn not in self.folded().pins:
             raise RefusedError(f"turn {turn} is not pinned")
         return Operation("unpin", target=turn)
 
     def evict(self, ids: Iterable[int]) -> Operation:
-        """Visible tool results that are not evicted yet; the messages stay."""
+        """Evict visible tool results that are not evicted yet. The messages stay."""
         results = {m.id for m in self.lineage() if m.kind == "tool_result"} & set(self.visible())
         if not set(ids) <= results - self.folded().evicted:
             raise RefusedError(f"not all of {ids} are results to evict")
         return Operation("evict", evicted=frozenset(ids))
 
     def restore(self, target: int) -> Operation:
-        """Any operation of this agent but a fork or a redaction, unless it was already taken back."""
+        """Restore any operation of this agent except a fork, a redaction or one that is already undone."""
         kinds = ("fork", "redact")
         operations = [e.id for e in self.events if isinstance(e, Operation) and e.kind not in kinds]
         if target not in operations or target in self.taken_back():
@@ -466,20 +472,20 @@ class NaiveAgent:
         return Operation("restore", target=target)
 
     def redact(self, turn: int, open_elsewhere: Iterable[int] = ()) -> Operation:
-        """Erases a turn of the lineage in the whole database, unless another agent is in it."""
+        """Erase a turn of the lineage in the whole database, unless it is open in another agent."""
         if turn not in {m.turn for m in self.lineage()} or turn in self.erased or turn in open_elsewhere:
             raise RefusedError(f"turn {turn} cannot be removed")
         return Operation("redact", target=turn)
 
     def erase(self, redact: Operation, event_id: int) -> None:
-        """Records a redaction. The agent's own open turn ends before it."""
+        """Record a redaction. If the agent has this turn open, the turn ends first."""
         if self.turn == redact.target:
             self.end_turn()
         self.record(redact, event_id)
         self.erased[redact.target] = event_id
 
     def _subtract(self, kind: str, messages: frozenset[int]) -> Operation:
-        """States go with their messages."""
+        """Return a subtraction of messages. Their states leave with them."""
         states = {s.id for s in self.inherited_states if s.owner in messages}
         for e in self.events:
             if isinstance(e, State | Operation) and (e.owner if isinstance(e, State) else e.id) in messages:
@@ -487,13 +493,13 @@ class NaiveAgent:
         return Operation(kind, messages=messages, states=frozenset(states))
 
     def _mark(self, name: str | None) -> int:
-        """The event id of a mark in force; without a name, of the newest."""
+        """Return the event id of a mark in force, by default the newest."""
         marks = self.marks()
         if not marks or (name and name not in marks):
             raise RefusedError(f"no mark {name or ''}")
         return marks[name] if name else max(marks.values())
 
     def _planning(self, planning: tuple[int, int] | None) -> frozenset[int]:
-        """The planning conversation: every message from its first to its last id, whole exchanges."""
+        """Return the planning conversation: all messages from its first to its last id, in whole exchanges."""
         first, last = planning or (1, 0)
         return self.whole(m.id for m in self.lineage() if first <= m.id <= last)

@@ -1,4 +1,4 @@
-"""A database of the product beside its naive models: does everything to both, and compares them (SPEC 3, 4, 9)."""
+"""A database of the product with its naive models: applies each step to both and compares them (SPEC 3, 4, 9)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stored import stored
 sys.path.append(str(Path(__file__).parents[1] / "wire"))
 VALIDATORS: dict[str, Callable[[dict[str, Any]], list[str]]] = import_module("request_validators").VALIDATORS
 MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-2.5-pro"}
-# Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
+# Durability is tested elsewhere. Here an in-memory file system, if there is one, avoids waiting for the disk.
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 TOPICS = ["apples", "bread", "cedars"]
 
@@ -37,21 +37,21 @@ class Past:
 
 @dataclass
 class Pair:
-    """An agent of the database, its model, and what the test remembers about it."""
+    """An agent of the database, its model, and the test's notes about it."""
 
     uuid: str
     real: Any
     model: NaiveAgent
     mode: str = "forget"  # of the open planning conversation
     criteria: str = ""
-    preview: set[int] | None = None  # what it matched; nothing if there is none that can be relied on
-    preview_at: int = 0  # the newest event at that moment
-    yes: int | None = None  # the message of a person that said so after the preview
-    past: dict[int, Past] = field(default_factory=dict)  # the context as it was after an event
+    preview: set[int] | None = None  # the ids that it matched; None without a valid preview
+    preview_at: int = 0  # the newest event when it was made
+    yes: int | None = None  # the person's message that agreed to the preview
+    past: dict[int, Past] = field(default_factory=dict)  # event id -> the context after it
 
 
 class SideBySide:
-    """One database and the models of its agents, which must look the same after every step."""
+    """One database and the models of its agents, which must be equal after every step."""
 
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory(dir=FOLDER)
@@ -84,7 +84,7 @@ class SideBySide:
         return self.pairs[who % len(self.pairs)]
 
     def seen(self, event_id: Any) -> int:
-        """SPEC 1: ids are integers, unique in the database and increasing in commit order."""
+        """Check and note an id. SPEC 1: ids are integers, unique in the database and increasing in commit order."""
         assert isinstance(event_id, int)
         assert event_id > self.newest()
         self.ids.append(event_id)
@@ -94,7 +94,7 @@ class SideBySide:
         return self.ids[-1] if self.ids else 0
 
     def text(self) -> str:
-        """A short text that no other message has, about one of a few topics."""
+        """Return a short, unique text about one of a few topics."""
         return f"text-{len(self.ids)} {TOPICS[len(self.ids) % len(TOPICS)]}."
 
     def say(self, pair: Pair, kind: str, text: str | None = None) -> int:
@@ -110,7 +110,7 @@ class SideBySide:
         pair.model.append("tool_call", event_id, call_id)
 
     def result(self, pair: Pair, call_id: str, happened: str = "") -> None:
-        """The result of a call, or the notice that stands for one whose call left the context."""
+        """Append the result of a call, or the notice that replaces it if the call has left the context."""
         text, kind = self.text(), pair.model.result_kind(call_id)
         event_id = self.seen(pair.real.append_tool_result(call_id, text, dialect="openai"))
         pair.model.append(kind, event_id, call_id)
@@ -135,7 +135,8 @@ class SideBySide:
             pair.model.end_turn()
 
     def talked_past(self, pair: Pair, before: int) -> None:
-        """SPEC 4.2: planning that a person has talked past ends with that turn, just before that message."""
+        """SPEC 4.2: if a person's message is about something else, planning ends with that turn, and its range ends
+        before that message."""
         for event in stored(pair.real.log).operations(pair.uuid, after=before):
             if event.kind != "filter" or event.actor != "system":
                 continue
@@ -150,13 +151,13 @@ class SideBySide:
             self.record(pair, operation, self.seen(event.id))
 
     def said(self, pair: Pair, since: int) -> list[int]:
-        """The user messages since an event; notices may be among them."""
+        """Return the user messages since an event, including notices."""
         return [m.id for m in pair.model.own if m.kind == "user" and m.id > since]
 
     # -- operations -----------------------------------------------------------------------------------
 
     def operate(self, pair: Pair, command: str, plan: Callable[[], Operation], actor: str = "human") -> Any:
-        """Runs a command, which must raise CommandError exactly when the model refuses it; compares the receipt."""
+        """Run a command, which must raise CommandError exactly when the model refuses it, and check the receipt."""
         try:
             operation = plan()
         except RefusedError as reason:
@@ -171,13 +172,13 @@ class SideBySide:
         return result
 
     def record(self, pair: Pair, operation: Operation, event_id: int) -> None:
-        """Into the model, and into what is remembered of the planning conversation."""
+        """Record an operation in the model and update the notes about the planning conversation."""
         if operation.kind == "redact":
             pair.model.erase(operation, event_id)
         else:
             pair.model.record(operation, event_id)
         changed = operation.kind not in ("mark", "pin", "unpin", "evict", "fork")
-        if not pair.model.planning or changed:  # an offer ends with a change of the segments
+        if not pair.model.planning or changed:  # a change of the segments ends an offer
             pair.preview, pair.yes = None, None
 
     def refuse(self, pair: Pair, command: str, reason: str) -> None:
@@ -200,29 +201,29 @@ class SideBySide:
     # -- comparing ------------------------------------------------------------------------------------
 
     def look(self, pair: Pair) -> list[int]:
-        """The ids in a context. Their tokens are noted."""
+        """Return the ids in a context, and note their tokens."""
         messages = list(pair.real.context().messages)
         for m in messages:
             assert self.tokens.setdefault(m.id, m.tokens) == m.tokens
         return [m.id for m in messages]
 
     def check_receipt(self, data: dict[str, Any], before: Iterable[int], after: Iterable[int]) -> None:
-        """SPEC 4: what left or came back, the context before and after, in messages and tokens."""
+        """Check a receipt (SPEC 4): messages and tokens that left or came back, and the context before and after."""
         old, new = set(before), set(after)
-        back = {i for i in new - old if i != self.newest()}  # a new summary does not come back
+        back = {i for i in new - old if i != self.newest()}  # a new summary did not come back
         parts = {"left": old - new, "returned": back, "before": old, "after": new}
         expected = {k: {"messages": len(ids), "tokens": sum(self.tokens[i] for i in ids)} for k, ids in parts.items()}
         assert {k: data[k] for k in parts} == expected
 
     def check_evicted(self, data: dict[str, Any], before: set[int], model: NaiveAgent) -> None:
-        """SPEC 5.7: how many results are sent as a placeholder from now on, and how many as they were."""
+        """Check how many results are sent as placeholders from now on, and how many whole again (SPEC 5.7)."""
         visible, after = set(model.visible()), model.folded().evicted
         for name, ids in (("evicted", (after - before) & visible), ("whole_again", (before - after) & visible)):
             expected = {"results": len(ids), "tokens": sum(self.tokens[i] for i in ids)}
             assert data.get(name, {"results": 0, "tokens": 0}) == expected
 
     def check(self) -> None:
-        """Contexts equal the naive fold; with every agent compared, this is also L5 and L6."""
+        """Compare all contexts with the naive fold. Because every agent is compared, this also covers L5 and L6."""
         for pair in self.pairs:
             context, model = pair.real.context(), pair.model
             visible, marks = model.fold()
@@ -242,7 +243,7 @@ class SideBySide:
                 pair.past[model.events[-1].id] = past
 
     def check_contents(self, messages: list[Any]) -> None:
-        """L2: stored texts stay what was written; a notice quotes the result it stands for. Tokens: SPEC 2."""
+        """L2: stored texts never change, and a notice quotes the result it replaces. Tokens: SPEC 2."""
         for m in messages:
             assert self.stored.setdefault(m.id, (m.kind, m.content)) == (m.kind, m.content)
             if m.id in self.quotes:
@@ -253,7 +254,7 @@ class SideBySide:
                 assert m.tokens == -(-len(m.content.encode()) // 4)
 
     def check_segments(self, segments: list[tuple[str, int, int]], visible: list[int]) -> None:
-        """Sorted, disjoint, and together, erased turns apart, exactly the visible messages."""
+        """Segments are sorted and disjoint and, except for erased turns, contain exactly the visible messages."""
         models = {pair.uuid: pair.model for pair in self.pairs}
         bounds = [bound for _, first, last in segments for bound in (first, last + 1)]
         assert bounds == sorted(bounds)
@@ -261,7 +262,7 @@ class SideBySide:
         assert [m.id for m in own if m.turn not in self.erased] == visible
 
     def check_past(self, pair: Pair, event_id: int) -> None:
-        """SPEC 4, `/context at ID`: the context as it was after an event; nothing but a redaction changes the past."""
+        """`/context at ID` (SPEC 4): the context as it was after an event. Only a redaction changes the past."""
         past, turns = pair.past[event_id], {m.id: m.turn for m in pair.model.lineage()}
         data = pair.real.do(f"/context at {event_id}").data
         told = sorted((m["id"], m["kind"]) for turn in data["turns"] for m in turn["messages"])
@@ -273,7 +274,8 @@ class SideBySide:
             assert (set(data["pins"]), data["state"]) == (past.pins, past.state)
 
     def check_explained(self, pair: Pair, event_id: int) -> None:
-        """SPEC 4, `/context explain ID`: in the context or not, and the operations in force that took it out."""
+        """`/context explain ID` (SPEC 4): whether a message is in the context; if not, the operations in force that
+        removed it."""
         message = next(m for m in pair.model.lineage() if m.id == event_id)
         data = pair.real.do(f"/context explain {event_id}").data
         assert data["in_context"] is (event_id in pair.model.visible())
@@ -289,12 +291,12 @@ class SideBySide:
         check_placeholders(request, pair.model)
 
     def check_doctor(self) -> None:
-        """L1 and L7: what is stored beside the events equals what a fold of them gives."""
+        """L1 and L7: the values stored with the events equal a fold of the events."""
         assert list(examine(self.log)) == []
 
 
 def check_placeholders(request: Any, model: NaiveAgent) -> None:
-    """A placeholder is sent of each evicted result, and of no other; its call keeps it."""
+    """A placeholder is sent instead of each evicted result and of no other, so that its call still has a result."""
     results = [part for part in request.manifest.parts if part.kind == "tool_result" and part.event is not None]
     evicted = model.folded().evicted
     assert {part.event for part in results if part.how == "evicted"} == evicted & {part.event for part in results}

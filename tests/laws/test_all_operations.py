@@ -1,6 +1,6 @@
-"""Every operation of SPEC 3 and 4 in random histories of a tree of agents, beside the naive model.
+"""Every operation of SPEC 3 and 4 in random histories of a tree of agents, compared with the naive model.
 
-`FOLDMARK_DEEP=1` runs 10,000 histories; `FOLDMARK_PART=1/2` and `2/2` share them between two processes.
+`FOLDMARK_DEEP=1` runs 10,000 histories; `FOLDMARK_PART=1/2` and `2/2` split them between two processes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLASH = st.tuples(st.sampled_from(["mark", "mark", "clear", "fork"]), st.one_of(
 
 
 class Histories(SideBySide, RuleBasedStateMachine):
-    """Each rule does one thing to the product and to the model."""
+    """Each rule applies one step to the product and to the model."""
 
     def __init__(self) -> None:
         RuleBasedStateMachine.__init__(self)
@@ -47,7 +47,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
         self.check()
 
     def some_turn(self, pair: Pair, known: bool, pick: int) -> int:
-        """A turn of the lineage, or any id at all: other agents' turns, messages, operations, the future."""
+        """Return a turn of the lineage, or any id: another agent's turn, a message, an operation, or no event."""
         turns = sorted({m.turn for m in pair.model.lineage() if m.turn is not None})
         choice = turns if known and turns else [*self.ids, UNKNOWN_ID]
         return choice[pick % len(choice)]
@@ -74,7 +74,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, marks=st.integers(0, 1))
     def answer_with_state(self, who: int, marks: int) -> None:
-        """A state block stands behind its message; positions between the two are possible."""
+        """A state block follows its message; a mark may lie between the two."""
         pair = self.pair(who)
         event_id = self.say(pair, "assistant")
         for _ in range(marks):
@@ -88,7 +88,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, text=st.booleans(), calls=st.lists(st.sampled_from(CALL_IDS), min_size=1, max_size=2))
     def tool_calls(self, who: int, text: bool, calls: list[str]) -> None:
-        """A model calls again only when earlier results are there, except for calls side by side."""
+        """A model makes further calls only when all earlier results have arrived, except for parallel calls."""
         pair = self.pair(who)
         if pair.model.open_exchanges():
             if pair.model.own[-1].kind != "tool_call":
@@ -100,7 +100,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, pick=PICK, unknown=st.sampled_from([False] * 7 + [True]))
     def tool_result(self, who: int, pick: int, unknown: bool) -> None:
-        """A result for a call that waits for one, late ones too; or for a call that nobody made."""
+        """Append a result, possibly late, for a call that has none, or for a call that was never made."""
         pair = self.pair(who)
         waiting = sorted({m.call_id or "" for m in pair.model.unanswered()})
         if unknown:
@@ -116,7 +116,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, name=NAME)
     def mark_between_calls_and_results(self, who: int, name: str) -> None:
-        """Positions inside an exchange, which is left open; `tool_result` may close it."""
+        """Set a mark inside an exchange and leave it open; `tool_result` may close it."""
         self.tool_calls(who, True, CALL_IDS[:1])
         self.mark(who, name)
 
@@ -155,7 +155,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, word=st.sampled_from(["clear", "rewind"]), name=MAYBE_NAME, known=MOSTLY, pick=PICK)
     def rewind(self, who: int, word: str, name: str | None, known: bool, pick: int) -> None:
-        """To a mark there is, to any name, or to the newest mark."""
+        """Rewind to an existing mark, to any name, or to the newest mark."""
         pair = self.pair(who)
         if pair.model.settling():
             return
@@ -196,7 +196,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, known=MOSTLY, pick=PICK)
     def restore(self, who: int, known: bool, pick: int) -> None:
-        """An operation of this agent, or any id at all."""
+        """Restore an operation of this agent, or any id."""
         pair = self.pair(who)
         own = [e.id for e in pair.model.events if isinstance(e, Operation)]
         choice = own if known and own else [*self.ids, UNKNOWN_ID]
@@ -205,9 +205,9 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, data=st.data(), mode=MODE)
     def apply_filter(self, who: int, data: st.DataObject, mode: str) -> None:
-        """Some messages of the lineage, visible or not; sometimes with a run of own ones as planning conversation.
+        """Filter messages of the lineage, visible or not, sometimes with a run of own ones as planning conversation.
 
-        Whether a planning conversation is still open when another filter takes its beginning, SPEC does not say.
+        SPEC does not say whether a planning conversation stays open when another filter subtracts its first message.
         """
         pair = self.pair(who)
         lineage = [m.id for m in pair.model.lineage() if m.turn not in self.erased]
@@ -230,7 +230,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
         data=st.data(),
     )
     def restore_the_one_before(self, who: int, first: str, second: str, pick: int, data: st.DataObject) -> None:
-        """Resolved when recorded: the second operation means the same although the first is taken back."""
+        """Resolved when recorded: the second operation keeps its meaning when the first is undone."""
         pair = self.pair(who)
         operate: dict[str, Callable[[], None]] = {
             "mark": lambda: self.mark(who, None),
@@ -248,7 +248,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
             target = pair.model.events[recorded].id
             self.operate(pair, f"/restore {target}", lambda: pair.model.restore(target))
 
-    # -- the operations that models issue in the middle of a turn -----------------------------------
+    # -- operations that models issue during a turn -------------------------------------------------
 
     @rule(who=WHO, text=st.booleans(), probes=st.integers(0, 2), commands=st.lists(SLASH, min_size=1, max_size=2))
     def model_batch(self, who: int, text: bool, probes: int, commands: list[tuple[str, str | None]]) -> None:
@@ -268,11 +268,12 @@ class Histories(SideBySide, RuleBasedStateMachine):
         for n, (word, name) in enumerate(commands):
             done = self.slash(pair, word, name, slashes[n])
             rewound = done and word == "clear" and name
-            # No full stop: from the second time on in one turn the notice goes on with how often it was.
+            # No full stop: from the second rewind in one turn on, the notice continues with the count.
             self.result(pair, f"slash-{n}", f"Rewound to '{name}' at your request" if rewound else "")
 
     def slash(self, pair: Pair, word: str, name: str | None, args: dict[str, Any]) -> bool:
-        """The tool's result is a text, so that the id is the next one, and a child is the newest."""
+        """Run a command by the tool. It returns only text, so the ids of the operation and of a child are read from the
+        database."""
         plans: dict[str, Callable[[], Operation]] = {
             "mark": lambda: pair.model.mark(name),
             "clear": lambda: pair.model.rewind(name) if name else pair.model.clear(),
@@ -297,7 +298,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, mode=MODE, topic=st.sampled_from(TOPICS))
     def plan(self, who: int, mode: str, topic: str) -> None:
-        """In a turn of its own; it replaces one that is open, which `/cancel` does here."""
+        """Start planning in a new turn. It replaces an open planning conversation; here `/cancel` ends that first."""
         pair = self.pair(who)
         if pair.model.settling() or pair.model.open_exchanges():
             return
@@ -316,7 +317,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, as_call=st.booleans())
     def preview(self, who: int, as_call: bool) -> None:
-        """Changes nothing; what it matches is visible and neither `system` nor the planning conversation itself."""
+        """A preview changes nothing. Its matches are visible, and neither of kind `system` nor planning messages."""
         pair = self.pair(who)
         if not pair.model.planning or (as_call and pair.model.open_exchanges()):
             return
@@ -338,7 +339,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, text=st.sampled_from(["Yes", "yes, proceed", "No, not yet."]))
     def reply(self, who: int, text: str) -> None:
-        """A person's answer to the preview, in the turn of the planning conversation or in the next one."""
+        """A person answers the preview, in the turn of the planning conversation or in the next one."""
         pair = self.pair(who)
         if pair.model.planning and pair.preview is not None:
             event_id = self.say(pair, "user", text)
@@ -346,7 +347,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, data=st.data(), wrong=st.sampled_from([False] * 5 + [True]), as_call=st.booleans())
     def apply(self, who: int, data: st.DataObject, wrong: bool, as_call: bool) -> None:
-        """Needs a preview, a yes after it, and ids of the preview; takes the whole planning conversation along."""
+        """Apply needs a preview, a yes after it, and ids of the preview. It also removes the planning conversation."""
         pair = self.pair(who)
         model = pair.model
         if model.settling() or model.turn is None or (as_call and model.open_exchanges()):
@@ -354,7 +355,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
         visible = set(model.visible())
         choice = sorted((pair.preview or set()) & visible)
         ids = data.draw(st.lists(st.sampled_from(choice), unique=True, min_size=1)) if choice else []
-        if pair.mode == "remember":  # to keep less than was shown is to forget what nobody agreed to
+        if pair.mode == "remember":  # to keep fewer would forget messages without a person's agreement
             ids = sorted(pair.preview or ())
         planning = [m.id for m in model.own if model.planning and m.id >= model.planning and m.id in visible]
         others = sorted(visible - model.whole(choice) - set(planning))
@@ -362,7 +363,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
         newest = [m.id for m in model.own if m.kind == "user"][-1:]
         if not refused and (not ids or [pair.yes] != newest or pair.yes not in visible):
             return
-        if not refused and self.said(pair, pair.preview_at) != [pair.yes]:  # a yes is the very next that is said
+        if not refused and self.said(pair, pair.preview_at) != [pair.yes]:  # a yes must be the very next user message
             return
         if wrong and others:
             refused, ids = True, [*ids, others[0]]
@@ -394,7 +395,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
         if known and not pair.model.planning:
             self.plan(who, mode, topic)
         if pair.model.planning and self.said(pair, pair.model.planning):
-            self.end(pair)  # what a person has said past it is no part of it
+            self.end(pair)  # a person's message about something else is no part of it
             if pair.model.planning:
                 return
         if not pair.model.settling():
@@ -402,7 +403,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, mode=MODE, topic=st.sampled_from(TOPICS), data=st.data(), turns=st.integers(0, 3), done=MOSTLY)
     def whole_dialogue(self, who: int, mode: str, topic: str, data: st.DataObject, turns: int, done: bool) -> None:
-        """The flow of [S1], in one turn or in several."""
+        """Play the flow of [S1], in one turn or in several."""
         pair = self.pair(who)
         if pair.model.planning or pair.model.settling() or pair.model.open_exchanges():
             return
@@ -433,7 +434,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, known=MOSTLY, pick=PICK, length=st.integers(0, 6))
     def summarize_span(self, who: int, known: bool, pick: int, length: int) -> None:
-        """From a message to another that is visible, or from any id to another."""
+        """Summarize from one visible message to another, or between any two ids."""
         pair = self.pair(who)
         model = pair.model
         choice = model.visible() if known and model.visible() else [*self.ids, UNKNOWN_ID]
@@ -444,7 +445,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, known=MOSTLY, pick=PICK, off=st.booleans())
     def pin_or_unpin(self, who: int, known: bool, pick: int, off: bool) -> None:
-        """Erased turns apart: whether their pins are still there, SPEC does not say."""
+        """Erased turns are left out, because SPEC does not say whether their pins remain."""
         pair = self.pair(who)
         pinned = sorted(pair.model.folded().pins)
         gid = pinned[pick % len(pinned)] if known and off and pinned else self.some_turn(pair, known, pick)
@@ -455,7 +456,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, known=MOSTLY, pick=PICK, most=st.integers(1, 3), tool=st.booleans())
     def evict(self, who: int, known: bool, pick: int, most: int, tool: bool) -> None:
-        """Results of the context, or any id at all; by a person, or by the model's own tool."""
+        """Evict results of the context, or any ids, as a person or with the model's tool."""
         pair = self.pair(who)
         kinds = {m.id: m.kind for m in pair.model.lineage()}
         results = [
@@ -476,7 +477,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO)
     def note(self, who: int) -> None:
-        """Joins the open turn, or is a turn of its own."""
+        """A note joins the open turn, or is a separate turn."""
         pair, text = self.pair(who), self.text()
         own_turn = pair.model.turn is None
         event_id = self.seen(pair.real.do(f"/note {text}").data["message"])
@@ -488,7 +489,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, known=MOSTLY, pick=PICK)
     def remove(self, who: int, known: bool, pick: int) -> None:
-        """Erases a turn everywhere. What it does to a planning conversation that began in it, SPEC does not say."""
+        """Erase a turn everywhere. SPEC does not say what happens to a planning conversation that began in it."""
         pair = self.pair(who)
         if pair.model.planning:
             self.end(pair)
@@ -498,7 +499,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
             elsewhere = self.open_elsewhere(pair)
             self.operate(pair, f"/message remove {gid} --yes", lambda: pair.model.redact(gid, elsewhere))
 
-    # -- what is refused, what is told ----------------------------------------------------------------
+    # -- refusals and displays ------------------------------------------------------------------------
 
     @rule(
         who=WHO,
@@ -545,7 +546,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule()
     def reopen_the_database(self) -> None:
-        """L1: what comes back after a restart is what was there."""
+        """L1: everything is the same after a restart."""
         self.check_doctor()
         self.reopen()
 

@@ -24,7 +24,7 @@ def agent(log: Any) -> Any:
 
 
 def turns(agent: Any, *texts: str) -> list[int]:
-    """Appends each text as a whole turn of its own."""
+    """Append each text as a separate turn."""
     ids = []
     for text in texts:
         ids.append(agent.append("user", text))
@@ -33,7 +33,7 @@ def turns(agent: Any, *texts: str) -> list[int]:
 
 
 def messages(agent: Any, first: int, last: int) -> list[int]:
-    """Appends the messages `first` to `last` of a numbered timeline, user and assistant in turn."""
+    """Append the messages `first` to `last` of a numbered timeline, user and assistant alternating."""
     ids = []
     for n in range(first, last + 1):
         ids.append(agent.append("user" if n % 2 else "assistant", f"message {n}"))
@@ -51,7 +51,7 @@ def ids(agent: Any) -> list[int]:
 
 
 def uuid(agent: Any) -> str:
-    """The uuid of an agent, given as the agent or as the uuid."""
+    """Return the uuid of an agent, given as the agent or as the uuid."""
     return str(getattr(agent, "id", agent))
 
 

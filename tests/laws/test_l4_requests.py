@@ -1,8 +1,8 @@
 """Law L4 (SPEC 3, 5.2): whatever the operations, in whatever order, every provider accepts the request.
 
-The histories are those of `test_all_operations`, whose messages carry blocks of every kind here, in every dialect, with
-changes of settings among them; the validators are written from the providers' documented rules. What a request holds is
-checked beside its form: every visible message of the window and of the pinned turns is sent or said to be left out, and
+The histories are those of `test_all_operations`. Here the messages carry blocks of every kind, in every dialect, and
+settings change between them. The validators follow the providers' documented rules. The content of a request is checked
+as well as its form: every visible message of the window and of the pinned turns is sent or reported as left out, and
 every text is sent as often as the manifest says. `FOLDMARK_DEEP=1` runs 2,000 histories.
 """
 
@@ -57,14 +57,14 @@ LONG = 2500  # characters, so that a few turns fill the smaller windows
 
 
 class Requests(Histories):
-    """Random histories whose requests are looked at when they end, and now and then."""
+    """Random histories whose requests are checked now and then, and at the end."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.luggage: list[Any] = [None]  # what messages carry in turn
+        self.luggage: list[Any] = [None]  # the blocks that messages carry, in turn
         self.dialect: str | None = None
         self.tools: tuple[ToolSpec, ...] = ()
-        self.long = 0  # every so many messages one is long
+        self.long = 0  # every n-th message is long; 0: none
 
     @initialize(
         turns=st.integers(0, 3),
@@ -93,7 +93,7 @@ class Requests(Histories):
         finally:
             super().teardown()
 
-    # -- messages that carry something -------------------------------------------------------------
+    # -- messages with blocks ----------------------------------------------------------------------
 
     def carried(self) -> dict[str, Any] | None:
         blocks = self.luggage[len(self.ids) % len(self.luggage)]
@@ -134,7 +134,7 @@ class Requests(Histories):
             self.stored[event_id] = (kind, text)
 
     def wordless(self, pair: Pair, kind: str, blocks: Any, **more: Any) -> None:
-        """A message with blocks and without a text."""
+        """Append a message with blocks and without text."""
         event_id = self.seen(pair.real.append(kind, "", data={"blocks": blocks}, **more))
         pair.model.append(kind, event_id)
         self.stored[event_id] = (kind, "")
@@ -152,9 +152,9 @@ class Requests(Histories):
         whom=st.lists(st.sampled_from(TARGETS), max_size=4),
     )
     def work(self, who: int, opens: bool, steps: list[Any], shown: list[Any], missing: bool, whom: list[Any]) -> None:
-        """A turn as the runtime records it, up to somewhere in its middle; some of its requests are looked at.
+        """Record a part of a turn as the runtime does, and check some of its requests.
 
-        A model answers with what it thought, with or without words, alone or in front of calls; results hold images.
+        A model answers with its thinking, with or without text, alone or before calls; results hold images.
         """
         pair = self.pair(who)
         if opens:
@@ -205,7 +205,7 @@ class Requests(Histories):
 
     @rule(who=WHO, most=st.integers(1, 4), whom=st.sampled_from(TARGETS))
     def pin_the_oldest(self, who: int, most: int, whom: tuple[str, str]) -> None:
-        """Pinned turns in front of the window, and more of them than there is room for."""
+        """Pin turns before the window, and more of them than there is room for."""
         pair = self.pair(who)
         turns = {m.id: m.turn for m in pair.model.lineage()}
         seen = [turns[id] for id in pair.model.visible() if turns[id] is not None]
@@ -224,7 +224,7 @@ class Requests(Histories):
     def change_the_tools(self, tools: tuple[ToolSpec, ...]) -> None:
         self.tools = tools
 
-    # What the context is, and what is refused or told, are the matter of `test_all_operations`.
+    # `test_all_operations` checks contexts, refusals and displays.
     same_as_the_model = malformed_command = not_for_models = explain = look_back = request = None  # type: ignore
 
     @rule(who=WHO, whom=st.sampled_from(TARGETS), limit=st.sampled_from([None, None, 1, 3000]))
@@ -245,35 +245,36 @@ class Requests(Histories):
 
 
 def accounts_for(request: Request, agent: Any) -> None:
-    """Each visible message of the window and of the pinned turns is a part or left out, once; and nothing else is."""
+    """Check that each visible message of the window and of the pinned turns, and no other, is sent or left out once."""
     accounted = [part.event for part in request.manifest.parts if part.event is not None and part.layer not in ANCHORS]
     accounted += [left.event for left in request.manifest.left_out]
     assert len(set(accounted)) == len(accounted), "nothing is sent twice, or sent and left out"
     context, first = agent.context(), request.manifest.edge.first
     visible = [m for m in context.messages if m.kind != "system"]
     expected = {m.id for m in context.messages if m.kind == "system" or (first is not None and m.id >= first)}
-    # A summary stands where what it replaced began: in front of the window it may be cut like that.
+    # A summary stands where the messages it replaced began. If that is before the window, it may be cut.
     summaries = [m for m in visible if m.kind == "summary"]
     moved = {m.id for m in summaries if first is not None and min(each[1] for each in m.data["ranges"]) < first}
     cut = (moved & expected) - set(accounted)
     expected -= cut
     pinned = {m.id for m in visible if m.turn_id in context.pins}
-    # The end of a planning conversation that took itself out is still shown to whoever has it [SPEC 4.2].
+    # A planning conversation that its own filter has hidden is still sent until its turn ends [SPEC 4.2].
     leaving = agent.standing().fold.leaving
     assert expected | pinned <= set(accounted)
     if leaving is None:
         assert set(accounted) <= expected | pinned
-        # One that is pinned is sent, and stands in front of the window all the same.
+        # A pinned summary is sent, but still stands before the window.
         apart = {part.event for part in request.manifest.parts if part.layer == "pinned"}
         apart |= {left.event for left in request.manifest.left_out if left.why == "pins"}
         before = [m for m in visible if first is not None and (m.id < first or m.id in cut | (moved & apart))]
-        # A pinned summary counts if it stands there, which its part does not tell: it may be newer than the window.
+        # A pinned summary counts if it stands there. Its part does not show that: it may be newer than the window.
         either = {m.id for m in visible if m.id in moved & pinned} - {m.id for m in before}
         assert len(before) <= request.manifest.edge.before <= len(before) + len(either)
 
 
 def sends_what_it_says(request: Request) -> None:
-    """Every text of the manifest is sent, as often as it says, and every call with its arguments; texts are unique."""
+    """Check that every text of the manifest is sent as often as it says, and every call with its arguments. Texts are
+    unique."""
     parts = [part for part in request.manifest.parts if part.kind != "tool_call" and part.text.strip()]
     sent, said = "\n".join(texts_of(request.body)), "\n".join(part.text for part in parts)
     for part in parts:
@@ -284,7 +285,7 @@ def sends_what_it_says(request: Request) -> None:
 
 
 def calls_of(value: Any) -> Iterator[tuple[str, str]]:
-    """The name and the arguments of every call in a body, in order, whatever its dialect."""
+    """Yield the name and the arguments of every call in a body, in order, for any dialect."""
     if isinstance(value, list):
         for item in value:
             yield from calls_of(item)

@@ -1,11 +1,11 @@
 """Law L8 (SPEC 3, 5.7): between two boundaries a request begins with the whole of the request before.
 
 Random histories of agents and their forks, in every dialect and under both policies (`growing.py`): parallel calls
-whose results come one by one, thinking, images and documents, memos that come and go, mail, children, reminders and
-calibrations in mid-turn, operations of every kind. What makes a boundary is told there from what was done and from
-weights, not by the program. The policy `eager` makes each request afresh; of it is demanded that the same log gives the
-same request, that only results change, by being cut shorter, and that a request grows where the manifest shows no
-change. `FOLDMARK_DEEP=1` runs more of all.
+whose results arrive one by one, thinking, images and documents, memos that come and go, mail, children, reminders and
+calibrations during turns, operations of every kind. `growing.py` recognizes a boundary by the deeds and by weights, not
+by the program's answer. The policy `eager` makes each request afresh. For it, the same log must give the same request,
+only results may change, by being cut shorter, and a request must grow where the manifest shows no change.
+`FOLDMARK_DEEP=1` runs more of everything.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def prepared(log: foldmark.Log, budget: int = 10_000) -> Agent:
 
 
 def histories(policy: str, budgets: Sequence[int], seeds: Iterable[int]) -> Counter[str]:
-    """Play random histories, and count what came up in them. What is drawn hangs on the seeds alone, not on which other
+    """Play random histories and count the cases that came up. The draws depend only on the seeds, not on which other
     tests run."""
     seen: Counter[str] = Counter()
     for each in seeds:
@@ -80,7 +80,7 @@ def histories(policy: str, budgets: Sequence[int], seeds: Iterable[int]) -> Coun
 
 
 def seeds(first: int, count: int) -> Iterable[int]:
-    """The same seeds in each run; thirty times as many new ones in a deep run."""
+    """Return the same seeds in each run; in a deep run, thirty times as many new ones."""
     return (SystemRandom().getrandbits(48) for _ in range(30 * count)) if DEEP else range(first, first + count)
 
 
@@ -141,7 +141,7 @@ def test_a_new_state_precedes_the_next_question_and_the_old_one_stays(log: foldm
     assert texts == ["Be brief.", "### STATE\nGoal: one", "First?", "Yes.", "### STATE\nGoal: two", "Second?"]
     assert sent(second)[: len(sent(first))] == sent(first)
     agent.do("/mark here")
-    agent.do("/clear here")  # an operation is a boundary: what is old goes
+    agent.do("/clear here")  # an operation is a boundary: the old state leaves
     assert "Goal: one" not in agent.request("openai", "gpt-5").bytes.decode()
 
 
@@ -237,7 +237,7 @@ def test_a_turn_that_outgrows_the_budget_reaches_low_water_in_few_steps(log: fol
 
 
 def test_later_memos_have_their_heading(log: foldmark.Log) -> None:
-    """This also holds if the best picked memo was sent already."""
+    """This also holds if the best match among the memos was sent already."""
     agent = prepared(log)
     recording.save_memo(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
     agent.append("user", "Where are the Unicode tables of the parser?")

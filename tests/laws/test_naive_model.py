@@ -1,4 +1,4 @@
-"""The naive model against SPEC 3 itself: the golden examples and the rules that are easy to get wrong."""
+"""The naive model checked against SPEC 3: the golden examples and the rules that are easy to get wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from naive_model import NaiveAgent, Operation, RefusedError
 
 
 class Script:
-    """Writes to naive agents with ids of its own, as one log would number them."""
+    """Writes to naive agents and numbers their events as one log would."""
 
     def __init__(self) -> None:
         self.newest = 0
@@ -20,7 +20,7 @@ class Script:
         return self.newest
 
     def say(self, agent: NaiveAgent, *kinds: str) -> list[int]:
-        """Appends messages. `call:c1` and `result:c1` stand for a tool call and its result; `end` ends the turn."""
+        """Append messages. `call:c1` and `result:c1` stand for a tool call and its result; `end` ends the turn."""
         ids = []
         for kind in kinds:
             if kind == "end":
@@ -33,7 +33,7 @@ class Script:
         return ids
 
     def turns(self, agent: NaiveAgent, count: int) -> list[int]:
-        """Appends whole turns of one user message each."""
+        """Append whole turns of one user message each."""
         return [i for _ in range(count) for i in self.say(agent, "user", "end")]
 
     def do(self, agent: NaiveAgent, operation: Operation) -> int:
@@ -156,11 +156,11 @@ def test_a_late_result_belongs_to_its_call_and_not_to_its_turn(script: Script, a
     ("before", "after", "kept"),
     [
         (["user", "assistant", "call:a"], ["call:b"], 1),  # open: before the first call and its text
-        (["user", "call:a"], [], 1),  # open, nothing behind it yet
-        (["user", "assistant", "call:a"], ["call:b", "end"], 4),  # the turn has ended: behind its last event
-        (["user", "assistant", "call:a"], ["result:a", "assistant"], 4),  # closed: behind the last result
+        (["user", "call:a"], [], 1),  # open, nothing after it yet
+        (["user", "assistant", "call:a"], ["call:b", "end"], 4),  # the turn has ended: after its last event
+        (["user", "assistant", "call:a"], ["result:a", "assistant"], 4),  # closed: after the last result
         (["user", "assistant"], ["call:a"], 2),  # between the text and the call: not inside
-        (["user", "assistant", "call:a", "result:a"], ["assistant"], 4),  # behind the exchange
+        (["user", "assistant", "call:a", "result:a"], ["assistant"], 4),  # after the exchange
     ],
 )
 def test_a_cut_moves_to_the_edge_of_an_exchange(
@@ -278,7 +278,7 @@ def test_a_summary_takes_the_place_of_what_it_subtracts(script: Script, agent: N
     assert agent.visible() == [*before, *behind[1:], summary]
     whole = script.do(agent, agent.summarize())
     assert (agent.visible(), agent.state()) == ([*behind[1:], whole], "one")
-    # The summary stands in front of the call that is open, so the turn of that call is the newest.
+    # The summary stands before the open call, so the turn of that call is the newest.
     undone = agent.undo().messages
     assert {*behind[1:]} <= undone
     assert whole not in undone

@@ -1,4 +1,4 @@
-"""Random histories of the public library beside the naive model, and the laws that need no model (SPEC 3)."""
+"""Random histories of the public library compared with the naive model, and laws that need no model (SPEC 3)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PICK = st.integers(0, 10**6)
 CALL_IDS = ["c1", "c2", "c3"]
 OPERATION = st.sampled_from(["mark", "clear", "rewind", "undo", "drop", "forget", "remember"])
 UNKNOWN_ID = 10**9
-# Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
+# Durability is tested elsewhere. Here an in-memory file system, if there is one, avoids waiting for the disk.
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def triple(segment: Any) -> tuple[str, int, int]:
-    """A segment as (agent, first id, last id), whether it is a tuple or an object with these three fields."""
+    """Return a segment as (agent, first id, last id), from a tuple or from an object with these three fields."""
     agent, first, last = segment if isinstance(segment, tuple) else vars(segment).values()
     return agent, first, last
 
@@ -45,7 +45,7 @@ class Pair:
 
 
 class Histories(RuleBasedStateMachine):
-    """Drives one database and the model side by side; after every step each agent must look the same in both."""
+    """One database and the models of its agents, which must be equal after every step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,20 +61,20 @@ class Histories(RuleBasedStateMachine):
         self.log.close()
         self.folder.cleanup()
 
-    # -- doing it to both -------------------------------------------------------------------------
+    # -- steps applied to both --------------------------------------------------------------------
 
     def pair(self, who: int) -> Pair:
         return self.pairs[who % len(self.pairs)]
 
     def seen(self, event_id: int) -> int:
-        """SPEC 1: ids are integers, unique in the database and increasing in commit order."""
+        """Check and note an id. SPEC 1: ids are integers, unique in the database and increasing in commit order."""
         assert isinstance(event_id, int)
         assert not self.ids or event_id > self.ids[-1]
         self.ids.append(event_id)
         return event_id
 
     def text(self) -> str:
-        """A short text that no other message has."""
+        """Return a short, unique text."""
         return f"text-{len(self.ids)}."
 
     def say(self, pair: Pair, kind: str) -> None:
@@ -103,7 +103,7 @@ class Histories(RuleBasedStateMachine):
             pair.model.end_turn()
 
     def operate(self, pair: Pair, command: str, plan: Callable[[], Operation]) -> Any:
-        """Runs a command, which must raise CommandError exactly when the model refuses it."""
+        """Run a command, which must raise CommandError exactly when the model refuses it."""
         try:
             operation = plan()
         except RefusedError as reason:
@@ -121,12 +121,12 @@ class Histories(RuleBasedStateMachine):
         raise AssertionError(f"{command!r} should be an error ({reason}) but gave {result!r}")
 
     def ids_of(self, pair: Pair, data: st.DataObject) -> list[int]:
-        """Some messages of the lineage, visible or not, inherited or own."""
+        """Draw some messages of the lineage, visible or not, inherited or own."""
         lineage = [m.id for m in pair.model.lineage()]
         return data.draw(st.lists(st.sampled_from(lineage), unique=True, max_size=6)) if lineage else []
 
     def planning_of(self, pair: Pair, data: st.DataObject) -> tuple[int, int] | None:
-        """Sometimes a planning conversation: a run of the agent's own messages."""
+        """Draw a planning conversation, a run of the agent's own messages, or None."""
         own = [m.id for m in pair.model.own]
         if not own or data.draw(st.booleans()):
             return None
@@ -152,7 +152,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(who=WHO, text=st.booleans(), calls=st.lists(st.sampled_from(CALL_IDS), min_size=1, max_size=2))
     def tool_calls(self, who: int, text: bool, calls: list[str]) -> None:
-        """A model calls again only when earlier results are there, except for calls side by side."""
+        """A model makes further calls only when all earlier results have arrived, except for parallel calls."""
         pair = self.pair(who)
         if pair.model.open_exchanges():
             if pair.model.own[-1].kind != "tool_call":
@@ -164,7 +164,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(who=WHO, pick=PICK, unknown=st.sampled_from([False] * 7 + [True]))
     def tool_result(self, who: int, pick: int, unknown: bool) -> None:
-        """A result for a call that waits for one, late ones too; or for a call that nobody made."""
+        """Append a result, possibly late, for a call that has none, or for a call that was never made."""
         pair = self.pair(who)
         waiting = sorted({m.call_id or "" for m in pair.model.unanswered()})
         if unknown:
@@ -178,7 +178,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(who=WHO, name=NAME)
     def mark_between_calls_and_results(self, who: int, name: str) -> None:
-        """Positions inside an exchange, which is left open; `tool_result` may close it."""
+        """Set a mark inside an exchange and leave it open; `tool_result` may close it."""
         self.tool_calls(who, True, CALL_IDS[:1])
         self.mark(who, name)
 
@@ -241,7 +241,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(who=WHO, known=st.sampled_from([True, True, True, False]), pick=PICK)
     def drop(self, who: int, known: bool, pick: int) -> None:
-        """A turn of the lineage, or any id at all: other agents' turns, messages, operations, the future."""
+        """Drop a turn of the lineage, or any id: another agent's turn, a message, an operation, or no event."""
         pair = self.pair(who)
         turns = sorted({m.turn for m in pair.model.lineage() if m.turn is not None})
         choice = turns if known and turns else [*self.ids, UNKNOWN_ID]
@@ -250,7 +250,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(who=WHO, known=st.sampled_from([True, True, True, False]), pick=PICK)
     def restore(self, who: int, known: bool, pick: int) -> None:
-        """An operation of this agent, or any id at all."""
+        """Restore an operation of this agent, or any id."""
         pair = self.pair(who)
         own = [e.id for e in pair.model.events if isinstance(e, Operation)]
         choice = own if known and own else [*self.ids, UNKNOWN_ID]
@@ -267,7 +267,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(who=WHO, first=OPERATION, second=OPERATION, pick=PICK, data=st.data())
     def restore_the_one_before(self, who: int, first: str, second: str, pick: int, data: st.DataObject) -> None:
-        """Resolved when recorded: the second operation means the same although the first is taken back."""
+        """Resolved when recorded: the second operation keeps its meaning when the first is undone."""
         pair = self.pair(who)
         operate: dict[str, Callable[[], None]] = {
             "mark": lambda: self.mark(who, None),
@@ -296,7 +296,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        """L1: what comes back after a restart is what was there."""
+        """L1: everything is the same after a restart."""
         before = [self.view(pair) for pair in self.pairs]
         self.log.close()
         self.log = foldmark.open(self.path)
@@ -304,7 +304,7 @@ class Histories(RuleBasedStateMachine):
             pair.real = self.log.agent(pair.uuid)
         assert [self.view(pair) for pair in self.pairs] == before
 
-    # -- what must hold after every step ----------------------------------------------------------
+    # -- checks after every step ------------------------------------------------------------------
 
     @staticmethod
     def view(pair: Pair) -> object:
@@ -314,9 +314,9 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def same_as_the_model(self) -> None:
-        """Contexts equal the naive fold; with every agent compared, this is also L5 and L6.
+        """Contexts equal the naive fold. Because every agent is compared, this also covers L5 and L6.
 
-        L2: stored texts stay what was written; a notice quotes the result it stands for.
+        L2: stored texts never change, and a notice quotes the result it replaces.
         """
         for pair in self.pairs:
             context = pair.real.context()
@@ -330,7 +330,7 @@ class Histories(RuleBasedStateMachine):
                 assert self.quotes.get(m.id, "") in m.content
 
     def check_segments(self, segments: list[tuple[str, int, int]], visible: list[int]) -> None:
-        """Sorted, disjoint, none empty, and together exactly the visible messages."""
+        """Segments are sorted, disjoint and not empty, and contain exactly the visible messages."""
         models = {pair.uuid: pair.model for pair in self.pairs}
         bounds = [bound for _, first, last in segments for bound in (first, last + 1)]
         assert bounds == sorted(bounds)
@@ -370,7 +370,7 @@ def view(agent: Any) -> tuple[list[tuple[int, str]], dict[str, int]]:
 
 
 class Player:
-    """Plays scripts; remembers the operations, so that `restore` has something to take back."""
+    """Plays scripts and remembers the operations, so that `restore` has targets."""
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
@@ -378,7 +378,7 @@ class Player:
         self.count = 0
 
     def play(self, step: str, pick: int) -> int | None:
-        """Returns the id of the operation, or nothing for a message or a refused command."""
+        """Return the id of the operation, or None for a message or a refused command."""
         self.count += 1
         agent, text = self.agent, f"{step} {self.count}"
         if step in ("user", "assistant"):

@@ -1,8 +1,8 @@
 """Laws of the window and of requests (SPEC 5.3, 5.4) on random conversations.
 
-The log and the settings give the request, and nothing else does; its tokens are its bytes; the cut is maximal; the
-low-water cut never goes back, moves seldom and leaves the beginning of the request as it was; no message takes more
-than it weighs. `FOLDMARK_DEEP=1` runs more of all.
+Only the log and the settings determine the request. Its tokens follow from its bytes. The cut is maximal. The low-water
+cut never goes back, seldom moves, and keeps the beginning of the request as it was. No message takes more than its
+weight. `FOLDMARK_DEEP=1` runs more of everything.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", 
 
 
 def play(agent: Agent, steps: list[tuple[str, str, int]], *, images: bool = False) -> None:
-    """Do what was drawn; what cannot be done is passed over."""
+    """Play the drawn steps; refused ones are skipped."""
     asked: list[str] = []
     for number, (kind, text, pick) in enumerate(steps):
         with suppress(CommandError):
@@ -104,7 +104,7 @@ def play(agent: Agent, steps: list[tuple[str, str, int]], *, images: bool = Fals
 
 
 def step(agent: Agent, asked: list[str], number: int, kind: str, text: str, pick: int, *, images: bool) -> None:
-    """Do one thing; `asked` are the call ids so far."""
+    """Play one step; `asked` holds the call ids so far."""
     turns = sorted({m.turn_id for m in agent.context().messages if m.turn_id})
     match kind:
         case "user" | "tool" | "assistant" | "system":
@@ -175,7 +175,7 @@ def test_tokens_are_the_bytes_over_the_ratio(
 def kept_pins(
     log: Log, then: Standing, pins: tuple[int, ...], config: Config, provider: str, budget: int
 ) -> tuple[int, ...]:
-    """The pins for which there is room beside the newest turn, by trying; the oldest go first."""
+    """Return the pins that fit beside the newest turn, found by trying. The oldest leave first."""
     alone = msgspec.structs.replace(config, sliding_context_tokens=0, context_size=1)
     while pins:
         at = msgspec.structs.replace(then, fold=msgspec.structs.replace(then.fold, pins=pins))
@@ -190,12 +190,12 @@ def kept_pins(
 def test_one_more_turn_would_exceed_the_budget(
     steps: list[tuple[str, str, int]], config: Config, provider: str
 ) -> None:
-    """Everything is measured as of the opening of the newest turn, with any number of turns, and pins."""
+    """Everything is measured as of the opening of the newest turn, with any number of turns and pins."""
     budget, most = config.sliding_context_tokens, config.context_size
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")
         play(agent, steps)
-        # From here on no operation: the newest turn is one that nobody has touched.
+        # No operation follows: the newest turn is untouched.
         agent.end_turn()
         opener = agent.append("user", "And now?")
         agent.append_tool_call("read_file", {}, call_id="last")
@@ -237,7 +237,7 @@ def test_one_more_turn_would_exceed_the_budget(
         assert len(events) == len(set(events))
 
 
-# Deterministic and without a state
+# Deterministic and stateless
 
 
 ASK = """
@@ -261,7 +261,7 @@ ASKED: list[dict[str, Any]] = [
 
 
 def digests(path: str, backwards: bool = False) -> list[str]:
-    """Digests of all the requests of a database; `backwards` asks for them in another order."""
+    """Return digests of all requests of a database; `backwards` makes the requests in reverse order."""
     found: dict[tuple[str, int], str] = {}
     with foldmark.open(path, create=False) as log:
         agent = log.agent("test")
@@ -299,7 +299,7 @@ def test_the_same_log_gives_the_same_bytes(steps: list[tuple[str, str, int]], ra
 
 
 def conversation(path: str) -> None:
-    """A long conversation with a bit of everything."""
+    """Record a long conversation with a bit of everything."""
     steps: list[tuple[str, str, int]] = []
     for number in range(40):
         steps += [("user", f"question {number} " * 9, 0), ("assistant", "I look.", 0), ("call", "é" * number, 0)]
@@ -352,7 +352,7 @@ def test_a_calibration_moves_the_ratio(tmp_path: Path) -> None:
 
 
 def blocks(body: dict[str, Any]) -> list[str]:
-    """The messages of a request in pieces, each with its role, without marks for the cache."""
+    """Return the messages of a request in pieces, each with its role, without cache marks."""
     inner = body.get("request", body)
     key = next(key for key in ("messages", "contents", "input") if key in inner)
     found = []
@@ -368,7 +368,8 @@ def blocks(body: dict[str, Any]) -> list[str]:
 
 
 def settled(request: Request, marker: str) -> list[str]:
-    """The pieces in front of the newest turn, whose opening text holds `marker`, and of what stands before that."""
+    """Return the pieces before the newest turn, whose opening text contains `marker`, and before the state and the
+    scratchpad that precede it."""
     found = blocks(request.body)
     end = next(index for index, piece in enumerate(found) if marker in piece)
     while end and ("### STATE" in found[end - 1] or "### SCRATCHPAD" in found[end - 1]):
@@ -391,7 +392,7 @@ def test_the_low_water_cut_never_moves_back_and_seldom_moves(
     turns: list[tuple[int, list[tuple[int, int]], str, int]], low: float, provider: str
 ) -> None:
     config = Config(sliding_context_tokens=BUDGET, sliding_context_low_water=low, system="Be brief.")
-    config = msgspec.structs.replace(config, truncate_recent=300)  # a turn weighs from the start what it will weigh
+    config = msgspec.structs.replace(config, truncate_recent=300)  # a turn has its final weight from the start
     step, ratio = round((1 - low) * BUDGET), uncalibrated(provider, MODELS[provider])
     dialect = dialect_of(provider).recorded
     weighed: list[float] = []  # of all turns, in uncalibrated tokens, when each request was made
@@ -458,7 +459,7 @@ def test_more_turns_make_no_request_shorter_by_more_than_the_slack(
 def test_the_turns_add_up_to_the_whole_request(
     turns: list[tuple[int, list[tuple[int, int]], str, int]], provider: str
 ) -> None:
-    """Of turns as a runtime records them; what is odd about others only costs a measurement more."""
+    """The turns are as a runtime records them; odd turns only cost one more measurement."""
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")
         with agent.batch():

@@ -1,4 +1,4 @@
-"""A small client of the Messages API that behaves as agents do: it sends its whole transcript each time.
+"""A small client of the Messages API that behaves like an agent: it sends its whole transcript each time.
 
 Real agents: test_clients.py.
 """
@@ -25,7 +25,7 @@ REMINDER = {"type": "text", "text": "<system-reminder>\nYou are in a folder.\n</
 
 
 class Client:
-    """An agent: it keeps its transcript, and answers its model's tool calls itself."""
+    """An agent that keeps its transcript and answers its model's tool calls itself."""
 
     def __init__(self, url: str, model: str = FREE) -> None:
         self.url, self.model, self.tools = url, model, [TOOL]
@@ -34,7 +34,7 @@ class Client:
         self.headers: dict[str, str] = {}
 
     def say(self, text: str) -> str:
-        """Ask a prompt, answer all calls, and return what the last answer said."""
+        """Send a prompt, answer all calls, and return the text of the last answer."""
         self.messages.append({"role": "user", "content": [{"type": "text", "text": text}]})
         if len(self.messages) == 1:
             self.messages[0]["content"].insert(0, REMINDER)
@@ -51,7 +51,7 @@ class Client:
             self.messages.append({"role": "user", "content": results})
 
     def ask(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Ask with a cache mark on the newest message, and return the blocks of the answer."""
+        """Send messages with a cache mark on the newest one, and return the blocks of the answer."""
         *before, last = messages
         *blocks, newest = last["content"]
         marked = {**last, "content": [*blocks, {**newest, "cache_control": {"type": "ephemeral"}}]}
@@ -69,7 +69,7 @@ class Client:
 
 
 class Model:
-    """A model that reads when it is told to, says how many messages it sees, and finds what is `found`."""
+    """A model that reads when asked to, says how many messages it sees, and finds the messages `found`."""
 
     def __init__(self, wire: AnthropicWire) -> None:
         self.wire, self.asked, self.fails = wire, 0, list[Answer]()
@@ -89,7 +89,7 @@ class Model:
 
 
 class ClaudeRunning(Running[Model, Client]):
-    """Such a client behind a gateway."""
+    """A Claude client behind a gateway."""
 
     def __init__(self, folder: Path, wire: AnthropicWire, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, wire, Model(wire), Client, settings)

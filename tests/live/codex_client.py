@@ -29,7 +29,7 @@ INJECTED = [
 
 
 class Client:
-    """An agent: it keeps its items, and answers its model's tool calls itself."""
+    """An agent that keeps its items and answers its model's tool calls itself."""
 
     def __init__(self, url: str) -> None:
         self.url, self.model, self.tools = url, "gpt-5.1", [TOOL]
@@ -37,7 +37,7 @@ class Client:
         self.items: list[dict[str, Any]] = list(INJECTED)
 
     def say(self, text: str) -> str:
-        """Ask a prompt, answer all calls, and return what the last answer said."""
+        """Send a prompt, answer all calls, and return the text of the last answer."""
         self.items.append(spoken("user", text))
         while True:
             answer = self.ask(self.items)
@@ -50,7 +50,7 @@ class Client:
                 self.items.append({"type": f"{call['type']}_output", "call_id": call["call_id"], "output": output})
 
     def ask(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Ask, and return the items of the answer as Codex sends them again."""
+        """Send items, and return the items of the answer as Codex sends them back."""
         body = {"model": self.model, "stream": True, "store": False, "include": ["reasoning.encrypted_content"]}
         headers = {"authorization": f"Bearer {KEY}", "session-id": self.session, "thread-id": self.thread}
         headers |= {
@@ -64,7 +64,7 @@ class Client:
 
 
 class Model:
-    """A model that reads with two tools when it is told to, says how many items it sees, and finds nothing."""
+    """A model that reads with two tools when asked to, says how many items it sees, and finds nothing."""
 
     def __init__(self) -> None:
         self.asked, self.fails = 0, list[Answer]()
@@ -84,7 +84,7 @@ class Model:
 
 
 class CodexRunning(Running[Model, Client]):
-    """Such a client behind a gateway."""
+    """A Codex client behind a gateway."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, CodexWire(), Model(), Client)
@@ -95,7 +95,7 @@ class CodexRunning(Running[Model, Client]):
         return self.log.agent(f"app · {SESSION[:8]}")
 
     def texts(self) -> list[tuple[str, str]]:
-        """What the provider was last asked, without what the client injects."""
+        """Return the texts of the newest request, without those that the client injects."""
         sent = self.upstream.asked[-1].body["input"]
         assert sent[: len(INJECTED)] == INJECTED
         return self.upstream.wire.texts({"input": sent[len(INJECTED) :]})

@@ -1,8 +1,8 @@
-"""The Responses API as Codex 0.169 speaks it: with calls of its custom tools and of tools in namespaces, and with what
-it adds to items. Each request is judged as a whole.
+"""The Responses API as Codex 0.169 speaks it: with calls of its custom tools and of tools in namespaces, and with
+the fields that it adds to items. Each request is checked as a whole.
 
-An answer's items have ids that no other answer's have. Codex sends them again, so that it can be checked whether an
-item still stands beside its thinking.
+The ids of items are unique across answers. Codex sends them back, so the wire can check that an item still follows its
+thinking.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from rules_openai_responses import is_made, type_of
 from wire_openai import ResponsesWire
 
 CUSTOM = ("exec", "apply_patch")
-"""Tools that take a text, which is `input` among the arguments of a `Use`."""
+"""Tools that take a text: the argument `input` of a `Use`."""
 
 _IDS = re.compile(r'("(?:item_)?id": ?)"(msg|rs|fc)_(\d+)"')
 _ENDS = ("compaction_trigger", "function_call_output", "custom_tool_call_output", "tool_search_output")
-"""Items that ask something when they are the last one, beside messages of a user."""
+"""Items that ask something as the last item, besides the messages of a user."""
 
 
 class Made(NamedTuple):
-    """An item of an answer: the ids of the item before it and of the one behind it, if it had them."""
+    """An item of an answer: the ids of the items before and after it, if there are any."""
 
     before: str | None
     behind: str | None = None
 
 
 class CodexWire(ResponsesWire):
-    """Codex asks for a summary by an item of its own; the answer is then one item, too."""
+    """The wire of Codex, which asks for a summary with a special item; the answer is then one item, too."""
 
     def __init__(self) -> None:
         self._answers = count(1)
@@ -45,7 +45,7 @@ class CodexWire(ResponsesWire):
         return [*codex(body), *self._standing(body["input"])]
 
     def _standing(self, items: list[dict[str, Any]]) -> Iterator[str]:
-        """Thinking stands in front of the item that followed it, and that behind its thinking."""
+        """Yield the items that are separated from their thinking or it from them, and a last item that asks nothing."""
         nothing: dict[str, Any] = {}
         for index, item in enumerate(items):
             id, kind = item.get("id"), type_of(item)
@@ -72,7 +72,7 @@ class CodexWire(ResponsesWire):
         return super().texts({**body, "input": list(map(_plain, body["input"]))})
 
     def _noted(self, events: Iterator[bytes], *, whole: bool) -> Iterator[bytes]:
-        """The events with ids of their own; which items they make is noted."""
+        """Yield the events with ids that are unique to their answer, and note the items that they make."""
         answer, last = next(self._answers), None
         for event in events:
             head, _, data = event.partition(b"data: ")
@@ -93,13 +93,13 @@ class CodexWire(ResponsesWire):
 
 
 def _plain(item: dict[str, Any]) -> dict[str, Any]:
-    """A call of a custom tool, or its output, as one of a function."""
+    """Return a call of a custom tool, or its output, as that of a function."""
     kinds = {"custom_tool_call": "function_call", "custom_tool_call_output": "function_call_output"}
     return {**item, "type": kinds[item["type"]]} if item.get("type") in kinds else item
 
 
 def _item(item: dict[str, Any]) -> dict[str, Any]:
-    """A call as Codex's tools are called; a text that begins with COMPACTED as a compaction."""
+    """Return a call in the form of Codex's tools, and a text that begins with COMPACTED as a compaction."""
     if item["type"] == "message" and item["content"] and item["content"][0]["text"].startswith("COMPACTED"):
         return {"type": "compaction", "id": f"cmp_{item['id']}", "encrypted_content": item["content"][0]["text"]}
     if item["type"] != "function_call":

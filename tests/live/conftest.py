@@ -1,4 +1,4 @@
-"""Small clients behind a gateway, one for each wire that has several files of tests."""
+"""Small clients behind a gateway, one for each wire that has several test files."""
 
 from collections.abc import Iterator
 from pathlib import Path

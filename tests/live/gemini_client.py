@@ -1,5 +1,5 @@
-"""A small client of generateContent that behaves as Gemini CLI 0.61 does: it names no session, puts `<session_context>`
-in front of the first prompt, sends no thoughts back, and merges what was streamed.
+"""A small client of generateContent that behaves like Gemini CLI 0.61: it names no session, puts `<session_context>`
+before the first prompt, sends no thoughts back, and merges streamed parts.
 """
 
 import json
@@ -24,15 +24,16 @@ Content = dict[str, Any]
 
 
 class PlainWire(GeminiWire):
-    """The same, which also answers `generateContent`; what is asked there has to be valid but for neighbours of one
-    role, which the API takes. `ids` is False for a server of Gemini 2.5, whose calls have none."""
+    """A `GeminiWire` that also answers `generateContent`. Requests there have to be valid except for neighbours of one
+    role, which the API accepts. `ids` is False for a server of Gemini 2.5, whose calls have none."""
 
     ids = True
 
     def refuse(self, path: str, headers: Any, body: dict[str, Any]) -> Http | None:
-        if not path.endswith(":generateContent"):
-            return super().refuse(path, headers, body)
-        return None if body.get("contents") else self.error(400, "contents: missing")
+        if path.endswith(":generateContent"):
+            path = path.replace(":generateContent", ":streamGenerateContent?alt=sse")
+            body = {**body, "contents": joined(body["contents"])}
+        return super().refuse(path, headers, body)
 
     def _ids(self) -> bool:
         return self.ids
@@ -42,8 +43,19 @@ class NoIds(PlainWire):
     ids = False
 
 
+def joined(contents: list[Content]) -> list[Content]:
+    """Merge neighbours of one role."""
+    found: list[Content] = []
+    for content in contents:
+        if found and found[-1]["role"] == content["role"]:
+            found[-1] = {**content, "parts": [*found[-1]["parts"], *content["parts"]]}
+        else:
+            found.append(content)
+    return found
+
+
 class Client:
-    """An agent: it keeps its transcript, and answers its model's tool calls itself."""
+    """An agent that keeps its transcript and answers its model's tool calls itself."""
 
     def __init__(self, url: str, model: str = MODEL, context: str = CONTEXT) -> None:
         self.url, self.model, self.context = url, model, context
@@ -52,7 +64,7 @@ class Client:
         self.made = 0
 
     def say(self, text: str) -> str:
-        """Ask a prompt, answer all calls, and return what the last answer said."""
+        """Send a prompt, answer all calls, and return the text of the last answer."""
         context = [] if self.contents else [{"text": self.context}]
         self.contents.append({"role": "user", "parts": [*context, {"text": text}]})
         return self.go_on()
@@ -74,14 +86,14 @@ class Client:
             self.contents.append({"role": "user", "parts": [{"functionResponse": each} for each in found]})
 
     def ask(self, contents: list[Content], **more: Any) -> list[dict[str, Any]]:
-        """Ask, and return the parts of the answer that go back."""
+        """Send contents, and return the parts of the answer that the client sends back."""
         body = {"contents": contents, "tools": [{"functionDeclarations": [{"name": name} for name in self.functions]}]}
         came = self.post("streamGenerateContent?alt=sse", {**body, **more})
         answer = contents_in(came)
         return [part for part in parts_of(first_candidate(answer)) if not part.get("thought")]
 
     def aside(self, contents: list[Content], **more: Any) -> str:
-        """Ask something beside the conversation, as JSON."""
+        """Ask for JSON outside the conversation, and return the response."""
         formed = {"responseMimeType": "application/json", "responseJsonSchema": {"type": "object"}}
         return self.post("generateContent", {"contents": contents, "generationConfig": formed, **more}).decode()
 
@@ -95,7 +107,7 @@ class Client:
 
 
 class Model:
-    """A model that reads when it is told to, and else says how many contents it sees, or `said`."""
+    """A model that reads when asked to, and otherwise says `said`, or how many contents it sees."""
 
     def __init__(self) -> None:
         self.asked, self.fails, self.said = 0, list[Answer](), ""
@@ -118,7 +130,7 @@ class Model:
 
 
 class GeminiRunning(Running[Model, Client]):
-    """Such a client behind a gateway, in the run `run` of it."""
+    """A Gemini client behind a gateway. `run` is the id of the run."""
 
     member = "contents"
     run = "r" * 32
@@ -130,7 +142,7 @@ class GeminiRunning(Running[Model, Client]):
         return Sessions(self.log, "app", self.upstream.url, run=self.run)
 
     def again(self, run: str) -> None:
-        """Another gateway: of the same run, or of another one that goes on with the same session."""
+        """Start another gateway, of the same run or of a run that continues the same session."""
         self.end()
         self.run = run
         self.begin()

@@ -1,4 +1,4 @@
-"""Gemini CLI in a real terminal: its home, and how a line is typed there."""
+"""Gemini CLI in a real terminal: its home folder, and how to type a line."""
 
 import json
 import re
@@ -15,18 +15,18 @@ from patience import LIMIT
 KEY = "planted-key-9a21"
 MODEL = "gemini-2.5-pro"
 ENTER_LOST = 5.0
-"""Seconds after which an Enter is pressed once more: Gemini CLI loses one now and then just after its start."""
+"""Seconds after which Enter is pressed again: Gemini CLI sometimes loses one just after its start."""
 
 
 def selected(home: Path, how: str, **more: Any) -> None:
-    """Write Gemini CLI's settings with a way to sign in, and with more of them."""
+    """Write Gemini CLI's settings with a sign-in method and more settings."""
     (home / ".gemini").mkdir(parents=True, exist_ok=True)
     settings = {"security": {"auth": {"selectedType": how}}, "privacy": {"usageStatisticsEnabled": False}, **more}
     (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
 
 
 def folders(folder: Path, **settings: Any) -> tuple[Path, Path]:
-    """Return a home with settings, and a folder with two notes to work in."""
+    """Create and return a home with settings, and a working folder with two notes."""
     home, work = folder / "home", folder / "work"
     work.mkdir(parents=True, exist_ok=True)
     selected(home, "gemini-api-key", **settings)
@@ -41,7 +41,7 @@ def variables(folder: Path, upstream: str) -> dict[str, str]:
         "GOOGLE_GEMINI_BASE_URL": upstream,
         "GEMINI_API_KEY": KEY,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
-        "GEMINI_CLI_NO_RELAUNCH": "true",  # it would start itself a second time, with more memory
+        "GEMINI_CLI_NO_RELAUNCH": "true",  # else it would start itself again, with more memory
     }
 
 
@@ -64,16 +64,16 @@ class GeminiScreen(Screen):
 
     @property
     def line(self) -> str:
-        """The line that is being typed, or what stands there instead."""
+        """The line that is being typed, or the text in its place."""
         return next(iter(re.findall(r"^ [>*] +(.*?) *$", self.text, re.MULTILINE)[::-1]), "")
 
     def type(self, text: str, wanted: str, *, stays: bool = True) -> None:
-        """Type a line once the answer before has ended, and wait for what answers it. Every line stays here."""
+        """Type a line once the previous answer has ended, and wait for its answer. Every line stays on this screen."""
         assert self._comes(lambda: "esc to cancel" not in self.text), self.text
         self._tmux("send-keys", "-l", text)
         assert self._comes(lambda: self.line == text), self.text
         for _ in range(int(LIMIT / ENTER_LOST)):
-            # An Enter directly behind a letter would count as part of a pasted text.
+            # An Enter directly after a letter would count as part of a pasted text.
             self._tmux("send-keys", "End", "Enter")
             if self._comes(lambda: self.line != text, ENTER_LOST):
                 break
@@ -81,7 +81,7 @@ class GeminiScreen(Screen):
         self.wait(wanted, text)
 
     def close(self) -> None:
-        """Quit, so that Gemini CLI ends at once: it goes on without its terminal."""
+        """Quit, so that Gemini CLI ends at once: it would keep running without its terminal."""
         if "esc to cancel" not in self.text:
             self._tmux("send-keys", "-l", "/quit")
             if self._comes(lambda: self.line == "/quit", ENTER_LOST):
@@ -90,7 +90,7 @@ class GeminiScreen(Screen):
         super().close()
 
     def _comes(self, there: Callable[[], bool], seconds: float = LIMIT) -> bool:
-        """Return True once it is there; False if it is not after so many seconds."""
+        """Return True once `there` is true; False if it is not after `seconds`."""
         until = time.monotonic() + seconds
         while not there():
             if time.monotonic() > until:

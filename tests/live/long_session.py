@@ -1,8 +1,8 @@
-"""One long session of a coding agent in a real terminal, with every operation in between (SPEC 5.7).
+"""One long session of a coding agent in a real terminal, with every operation along the way (SPEC 5.7).
 
-The same script runs twice in the same folder: without Foldmark, and through the gateway with commands in between that
-are all taken back at the end. The provider then gets the same messages, before a compaction and after one, and refuses
-nothing on the way: it checks each request as the real one does. What differs from client to client is a `LongClient`.
+The same script runs twice in the same folder: without Foldmark, and through the gateway with commands that are all
+undone at the end. The provider then gets the same messages, before a compaction and after one, and refuses nothing on
+the way: it checks each request as the real one does. A `LongClient` holds the differences between the clients.
 """
 
 import json
@@ -22,18 +22,18 @@ from foldmark.log import Agent, Log
 
 SIGN = ":"
 BEGUN = "It begins."
-"""What is shown of an answer that is interrupted. Before that, some clients take the prompt back."""
+"""The visible part of an answer that is interrupted. If interrupted earlier, some clients take the prompt back."""
 
 DROPPED = "After the interruption 9"
-"""The prompt that leaves before the compaction."""
+"""The prompt that is dropped before the compaction."""
 
 
 class LongClient(ABC):
-    """A client, and a model behind it whose answers depend on the newest prompt alone.
+    """A client, and a model behind it whose answers depend only on the newest prompt.
 
-    `resumes` are the arguments with which it goes on with its newest session. The screen shows `ready` once it can be
-    typed in, and `interrupted` and `compacted` after that. A client that is
-    `refused_alone` sends requests without Foldmark that the provider refuses.
+    `resumes` are the arguments that continue its newest session. The screen shows `ready` once it accepts a prompt,
+    `interrupted` after an interruption, and `compacted` after a compaction. Without Foldmark, a client that is
+    `refused_alone` sends requests that the provider refuses.
     """
 
     program: ClassVar[str]
@@ -49,31 +49,31 @@ class LongClient(ABC):
 
     @abstractmethod
     def speaks(self) -> Wire:
-        """Return a new provider's protocol."""
+        """Return the protocol of a new provider."""
 
     @abstractmethod
     def begin(self, folder: Path, upstream: str, *more: str, live: bool) -> Screen:
-        """Begin the client on a terminal."""
+        """Start the client in a terminal."""
 
     @abstractmethod
     def messages(self, body: Any) -> list[Any]:
-        """Return the messages of a request without what the client makes up anew in each run."""
+        """Return the messages of a request without the parts that the client generates anew in each run."""
 
     @abstractmethod
     def newest(self, body: Any) -> tuple[str, list[str]]:
-        """Return the newest prompt that was typed, and the results of tools behind it."""
+        """Return the newest typed prompt and the tool results after it."""
 
     @abstractmethod
     def aside(self, body: Any) -> str | None:
-        """Return the answer to a request that asks for something else than the next step; None for one that does."""
+        """Return the answer to a request for anything but the next step; None for a request for the next step."""
 
     @abstractmethod
     def thought(self, body: Any) -> tuple[Think, ...]:
-        """Return what the model thinks before it answers."""
+        """Return the model's thinking before its answer."""
 
     @abstractmethod
     def calls(self, prompt: str, results: Sequence[str]) -> list[Use]:
-        """Return the calls that a prompt that begins with READ, RUN or DELEGATE needs, given the results so far."""
+        """Return the next calls for a prompt that begins with READ, RUN or DELEGATE, given the results so far."""
 
     def __call__(self, body: Any) -> Answer:
         if (aside := self.aside(body)) is not None:
@@ -90,14 +90,14 @@ class LongClient(ABC):
 
 
 def forgotten(said: str) -> str | None:
-    """Return the answer to the question which messages match; None for any other text."""
+    """Return the answer to a text that asks which messages match; None for any other text."""
     if "the caching experiment" not in said:
         return None
     return json.dumps([int(id) for id in re.findall(r"(\d+)[^\d\n]{0,60}About caching", said)])
 
 
 class LongSession:
-    """A client in a terminal; `do` types a command to Foldmark, where there is one. `typed` counts the lines."""
+    """A client in a terminal. `do` types a command to Foldmark, in a live session only. `typed` counts the lines."""
 
     def __init__(self, client: LongClient, folder: Path, *, live: bool) -> None:
         self.client, self.folder, self.live = client, folder, live
@@ -121,7 +121,7 @@ class LongSession:
         self.screen.wait(self.client.ready)
 
     def again(self) -> None:
-        """End the client, and go on with its newest session."""
+        """End the client, and continue its newest session."""
         self.screen.close()
         self.begin(*self.client.resumes)
 
@@ -136,7 +136,7 @@ class LongSession:
             self.screen.type(SIGN + command, wanted)
 
     def interrupt(self, prompt: str) -> None:
-        """Ask a prompt, and interrupt the answer while it streams."""
+        """Send a prompt, and interrupt the answer while it streams."""
         self.say(prompt, BEGUN)
         self.screen.press("Escape")
         self.screen.wait(self.client.interrupted, prompt)
@@ -146,7 +146,7 @@ class LongSession:
         self.screen.type("/compact", self.client.compacted, stays=False)
 
     def asked(self) -> list[Any]:
-        """Return the messages of the newest request of the conversation."""
+        """Return the messages of the conversation's newest request."""
         conversation = [each.body for each in self.upstream.asked if self.client.aside(each.body) is None]
         return self.client.messages(conversation[-1])
 
@@ -155,7 +155,7 @@ class LongSession:
         return foldmark.open(self.folder / "live.db", settings={})
 
     def find(self, prompt: str, kind: str = "user") -> int:
-        """Return the event of a kind in the turn of a prompt; 0 without Foldmark."""
+        """Return the id of the event of a kind in a prompt's turn; 0 without Foldmark."""
         if not self.live:
             return 0
         with self.log as log:
@@ -164,7 +164,7 @@ class LongSession:
         return next(each.id for each in messages if each.turn_id == turn and each.kind == kind)
 
     def operations(self) -> list[Event]:
-        """Return what a person has changed and not taken back, oldest first."""
+        """Return a person's operations that are not undone, oldest first."""
         kinds = ("evict", "drop", "filter", "rewind", "undo")
         with self.log as log:
             events = conversation(log).events(0, 1000)
@@ -180,19 +180,19 @@ class LongSession:
             self.restore(self.operations()[:1])
 
     def sends(self, text: str, *, sent: bool) -> None:
-        """Check whether the newest request holds a text, where operations are in force."""
+        """In a live session, assert that the newest request contains a text, or that it does not."""
         if self.live:
             assert (text in json.dumps(self.asked())) == sent, text
 
 
 def conversation(log: Log) -> Agent:
-    """Return the session's own conversation, not that of a sub-agent."""
+    """Return the session's own conversation, not a sub-agent's."""
     (agent,) = [each for each in log.agents() if each.name]
     return agent
 
 
 def play(session: LongSession) -> None:
-    """The script: every line is a step."""
+    """Play the script, one step per line."""
     say, do, find = session.say, session.do, session.find
     say("Hello 1")
     do("context", "nothing taken out")
@@ -232,7 +232,7 @@ def play(session: LongSession) -> None:
 
 
 def end(session: LongSession) -> None:
-    """The end of the script, after a compaction."""
+    """Play the end of the script, with a compaction."""
     session.do(f"drop {session.find(DROPPED)}", "left the context")
     session.say("After the second drop 18")
     session.compact()
@@ -241,15 +241,15 @@ def end(session: LongSession) -> None:
 
 
 class Asked(NamedTuple):
-    """What the provider was asked without Foldmark and with it, message by message."""
+    """The messages that the provider got without Foldmark and with it."""
 
     without: list[Any]
     live: list[Any]
 
 
 def run(client: type[LongClient], folder: Path) -> Iterator[Asked]:
-    """Play the script without Foldmark and with it. Yield what the provider got once all was taken back, before a
-    compaction and after one."""
+    """Play the script without Foldmark and with it. Yield the messages that the provider got once all was undone,
+    before a compaction and after one."""
     place = folder / "session"
     with LongSession(client(place / "work"), place, live=False) as plain:
         play(plain)

@@ -1,8 +1,8 @@
 """Record the bodies that the real clients send, for test_equal_bodies.py: `python tests/live/record_bodies.py`.
 
-Each client runs twice or more against a provider on the loopback interface. What a body says is made unreadable, since
-the prompts of the clients are not ours, and ids and folders are replaced; what matters to a gateway stays: the order of
-members, escapes, numbers, cache marks, tags, and the length of every text.
+Each client runs twice or more against a provider on the loopback interface. The texts are made unreadable, since the
+prompts of the clients are not ours, and ids and folders are replaced. Everything that matters to a gateway stays: the
+order of members, escapes, numbers, cache marks, tags, and the length of every text.
 """
 
 import gzip
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 RECORDED = Path(__file__).with_name("recorded_bodies.json.gz")
 LONGEST = 40
-"""Characters from which on a text is made unreadable; shorter ones are types, names and roles."""
+"""Maximum characters of a text that stays readable: such texts are types, names and roles."""
 
 _TEXT = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _PIECE = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|</?[a-z_-]+>|session_id|device_id|account_uuid|[A-Za-z]|[1-9]")
@@ -30,11 +30,11 @@ SESSION_HEADERS = {
     "session-id": _ID,
     "thread-id": _ID,
 }
-"""The headers that name a session or a sub-agent, and what is recorded instead."""
+"""The headers that name a session or a sub-agent, and the values recorded instead."""
 
 
 class RecordedBody(NamedTuple):
-    """A body as a client sent it: which client, to which target, with the headers that name its session."""
+    """A body as a client sent it, with the client, the target and the headers that name its session."""
 
     client: str
     target: str
@@ -49,7 +49,7 @@ def recorded() -> list[RecordedBody]:
 
 
 def unreadable(body: bytes) -> bytes:
-    """Return a body of the same form that says nothing."""
+    """Return a body of the same form without readable text."""
 
     def hidden(piece: re.Match[bytes]) -> bytes:
         found = piece[0]

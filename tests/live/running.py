@@ -1,4 +1,4 @@
-"""A small client behind a gateway, with the log and the provider: what the tests of every wire's sessions share."""
+"""A small client behind a gateway, with the log and the provider: shared by the session tests of every wire."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ RunningOf = TypeVar("RunningOf", bound="Running[Any, Any]")
 
 class Running(Generic[ModelOf, ClientOf]):
     """A client made by `client` from its base URL, the log, and the provider behind the gateway, which answers as
-    `model` does. A subclass says which conversation is the client's, and in which `member` a body has its messages."""
+    `model` does. A subclass defines the client's conversation, and the `member` of a body that holds its messages."""
 
     member = "messages"
 
@@ -41,7 +41,7 @@ class Running(Generic[ModelOf, ClientOf]):
 
     @property
     def agent(self) -> Agent:
-        """The conversation of the client's session, once all that has passed is recorded."""
+        """The conversation of the client's session, once all traffic is recorded."""
         raise NotImplementedError
 
     def made_sessions(self) -> Sessions:
@@ -60,7 +60,7 @@ class Running(Generic[ModelOf, ClientOf]):
         return [event.kind for event in self.agent.context().messages]
 
     def texts(self) -> list[tuple[str, str]]:
-        """What the provider was last asked, without its system prompt."""
+        """Return the texts of the newest request, without its system prompt."""
         return self.upstream.wire.texts({self.member: self.upstream.asked[-1].body[self.member]})
 
     def users(self) -> list[str]:
@@ -74,7 +74,7 @@ class Running(Generic[ModelOf, ClientOf]):
 
 @contextmanager
 def entered(running: RunningOf) -> Iterator[RunningOf]:
-    """The same with its provider at work. At the end everything is closed, and the provider must have refused
+    """Yield `running` with its provider at work. At the end, close everything, and assert that the provider has refused
     nothing."""
     with running.upstream:
         try:

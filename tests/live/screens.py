@@ -1,4 +1,4 @@
-"""Coding agents in a real terminal: keys go in, and what the terminal shows comes out as text."""
+"""Coding agents in a real terminal: keys go in, and the screen comes out as text."""
 
 import json
 import os
@@ -18,11 +18,11 @@ from patience import LIMIT
 BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
 KEY = "sk-planted-77aa"
 _NUMBERS = count(1)
-"""Each terminal has a server of its own: one that was told to end may still be there."""
+"""Each terminal has a separate server, because one that should have ended may still exist."""
 
 
 class Screen:
-    """A program on a terminal of 100 columns. `sign` stands in front of a prompt."""
+    """A program on a terminal of 100 columns. `sign` precedes a prompt."""
 
     sign: ClassVar[str] = "❯"
 
@@ -39,15 +39,15 @@ class Screen:
         return self._tmux("capture-pane", "-p")
 
     def wait(self, wanted: str, behind: str | None = None) -> None:
-        """Wait until a text is on the screen: behind the prompt `behind`, which may come a moment later than the keys,
-        or anywhere."""
+        """Wait until a text is on the screen: after the prompt `behind`, which may appear a moment later than the keys,
+        or anywhere if it is None."""
         until = time.monotonic() + LIMIT
         while not _shows(self.text, wanted, None if behind is None else f"{self.sign} {behind}"):
             assert time.monotonic() < until, f"{wanted!r} did not come:\n{self.text}"
             time.sleep(0.1)
 
     def type(self, text: str, wanted: str, *, stays: bool = True) -> None:
-        """Type a line, and wait for what answers it: behind the line, unless that does not stay on the screen."""
+        """Type a line, and wait for its answer: after the line, or anywhere if the line does not stay on the screen."""
         self._tmux("send-keys", "-l", text)
         self.wait(text)
         self._tmux("send-keys", "Enter")
@@ -57,7 +57,7 @@ class Screen:
         self._tmux("send-keys", key)
 
     def close(self) -> None:
-        """End the terminal, and wait for all that ran in it: it may still write to its home."""
+        """End the terminal, and wait for its processes, which may still write to their home."""
         number = self._tmux("list-panes", "-F", "#{pane_pid}").strip()
         running = []
         if number:
@@ -65,7 +65,7 @@ class Screen:
             running = [shell, *shell.children(recursive=True)]
         self._tmux("kill-server")
         _, left = psutil.wait_procs(running, 3)
-        for each in left:  # Gemini CLI goes on without its terminal
+        for each in left:  # Gemini CLI keeps running without its terminal
             each.kill()
         assert not psutil.wait_procs(left, LIMIT)[1]
 
@@ -90,7 +90,7 @@ def common_variables(folder: Path) -> dict[str, str]:
 
 
 class ClaudeScreen(Screen):
-    """Claude Code, run by `foldmark live` or without it; it knows its folder and its key."""
+    """Claude Code, run by `foldmark live` or directly. It already trusts its folder and its key."""
 
     def __init__(self, folder: Path, upstream: str, *more: str, live: bool = True, model: str = "") -> None:
         self.database = folder / "live.db"
@@ -113,7 +113,7 @@ class ClaudeScreen(Screen):
 
 
 class CodexScreen(Screen):
-    """Codex, run by `foldmark live` or without it; it knows its folder."""
+    """Codex, run by `foldmark live` or directly. It already trusts its folder."""
 
     sign = "›"
 
@@ -122,7 +122,7 @@ class CodexScreen(Screen):
         (home / ".codex").mkdir(parents=True, exist_ok=True)
         work.mkdir(exist_ok=True)
         if not (home / ".codex" / "config.toml").exists():
-            # Keys come faster than a person types: they are no pasted text.
+            # Keys arrive faster than a person types, but must not count as pasted text.
             settings = 'model = "gpt-5.1"\ncheck_for_update_on_startup = false\ndisable_paste_burst = true\n'
             settings += (
                 f'[tui]\nanimations = false\nshow_tooltips = false\n[projects."{work}"]\ntrust_level = "trusted"\n'

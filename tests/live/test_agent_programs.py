@@ -1,4 +1,4 @@
-"""Where the agents that `foldmark live` runs would ask, by their logins and variables (SPEC 5.7)."""
+"""The upstreams of the agents that `foldmark live` runs, according to their logins and variables (SPEC 5.7)."""
 
 import json
 from pathlib import Path

@@ -92,7 +92,7 @@ def test_upstreams_that_a_person_names() -> None:
     ],
 )
 def test_what_cannot_begin(tmp_path: Path, words: list[str], said: str) -> None:
-    """It is said at once: nothing is recorded, and no gateway is started."""
+    """The error comes at once: nothing is recorded, and no gateway is started."""
     ended = subprocess.run(
         [sys.executable, "-m", "foldmark", "live", *words],
         env={**os.environ, "FOLDMARK_DB": str(tmp_path / "live.db"), "XDG_STATE_HOME": str(tmp_path)},

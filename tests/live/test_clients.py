@@ -1,4 +1,4 @@
-"""Real agents through the gateway (SPEC 5.7), as `make clients` installs them; without it, these tests are skipped.
+"""Real agents, installed by `make clients`, through the gateway (SPEC 5.7); without them, these tests are skipped.
 
 The provider on the other side of the gateway checks each request as the real one does.
 """
@@ -32,8 +32,8 @@ KEY = "sk-planted-5b1f77e0"
 
 
 class Client(NamedTuple):
-    """An agent: `begin` gives the arguments and the variables with which it asks at a base URL, in a home of its own;
-    `reads` the call of its own tool that reads a file."""
+    """An agent. `begin` returns its arguments and variables for a base URL and a home folder; `reads` returns the call
+    of its tool that reads a file."""
 
     program: str
     wire: type[Any]
@@ -71,7 +71,7 @@ CLIENTS = [
 
 
 class Ran(NamedTuple):
-    """What a run of an agent printed, and what the provider got."""
+    """The result of an agent's run, and the requests that the provider got and refused."""
 
     code: int
     printed: str
@@ -103,7 +103,7 @@ def run(client: Client, folder: Path, answers: Callable[[Path], Callable[[Any], 
 
 
 def reading(client: Client, note: Path) -> Callable[[Any], Answer]:
-    """A model that reads the note, and says its word once it has seen it."""
+    """Return a model that reads the note, and says that it found the word once it has seen it."""
 
     def played(body: Any) -> Answer:
         if "heron" in json.dumps(body):
@@ -124,7 +124,7 @@ def test_a_session_with_a_tool(client: Client, tmp_path: Path) -> None:
 
 
 def answered(text: str, work: Path) -> Callable[[Any], Answer]:
-    """A model that reads two notes at once, delegates a task, and else says `text` with its number."""
+    """Return a model that reads two notes at once, delegates a task, and otherwise says `text` with a number."""
     numbers = count(1)
 
     def played(body: Any) -> Answer:
@@ -143,7 +143,7 @@ def answered(text: str, work: Path) -> Callable[[Any], Answer]:
 
 
 class Live:
-    """Claude Code in a folder, run by `foldmark live`, or without it."""
+    """Claude Code in a folder, run by `foldmark live` or directly."""
 
     def __init__(self, folder: Path, upstream: Loopback, *, live: bool) -> None:
         self.home, self.work = folder / "home", folder / "work"
@@ -154,7 +154,7 @@ class Live:
             (self.work / f"{name}.txt").write_text(line * 200)
 
     def _run(self, prompt: str) -> dict[str, Any]:
-        """Return the arguments of a run that asks a prompt."""
+        """Return the arguments of a run that sends a prompt."""
         _, variables = claude(self.upstream.url, self.home)
         more = ["--continue"] if self.upstream.requests else []
         program = [sys.executable, "-m", "foldmark", "live", "claude"] if self.live else [str(BIN / "claude")]
@@ -171,20 +171,20 @@ class Live:
         return {"args": [*program, *more, "-p", prompt], "env": environment, "cwd": self.work, **pipes}
 
     def say(self, prompt: str) -> str:
-        """Ask a prompt in a run of its own, and return what was printed."""
+        """Send a prompt in a separate run, and return the output."""
         ended = subprocess.run(**self._run(prompt), timeout=LIMIT)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return str(ended.stdout)
 
     def kill(self, prompt: str) -> None:
-        """Ask a prompt, and kill the agent once the provider has been asked."""
+        """Send a prompt, and kill the agent once the provider has the request."""
         before = len(self.upstream.asked)
         with subprocess.Popen(**self._run(prompt), start_new_session=True) as running:
             until = time.monotonic() + LIMIT
             while not any(each.body.get("tools") for each in self.upstream.asked[before:]):
                 assert time.monotonic() < until
                 time.sleep(0.05)
-            time.sleep(0.3)  # until the beginning of the answer has passed
+            time.sleep(0.3)  # until the beginning of the answer has arrived
             children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
             (agent,) = [each for each in children if b"listening" not in Path(f"/proc/{each}/cmdline").read_bytes()]
             os.kill(int(agent), signal.SIGKILL)
@@ -192,15 +192,15 @@ class Live:
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """What the provider was last asked, without what the client injects."""
+        """The texts of the newest request, without those that the client injects."""
         last = self.upstream.asked[-1].body
         found = self.upstream.wire.texts({"messages": [each for each in last["messages"] if each["role"] != "system"]})
         return [(kind, text) for kind, text in found if not text.startswith("<system-reminder>")]
 
 
 def test_operations_on_claude_code(tmp_path: Path) -> None:
-    """Six prompts, each in a run and a gateway of its own, with operations in between; everything taken back, the
-    provider gets what it gets without Foldmark."""
+    """Six prompts, each in a separate run and gateway, with operations in between. Once all are undone, the provider
+    gets the same as without Foldmark."""
     if not (BIN / "claude").exists():
         pytest.skip("claude is not there: `make clients` installs it")
     prompts = ["Hello.", "READ both.", "Delegate it.", "After the eviction.", "After the drop.", "After all."]
@@ -271,7 +271,7 @@ STALLS = [Stalled(()), Stalled((Say(("I se",)),))]
 
 
 def test_a_killed_client(tmp_path: Path) -> None:
-    """Claude Code is killed while it waits for an answer, and in the middle of one. The session goes on."""
+    """Claude Code is killed while it waits for an answer, and in the middle of one. The session continues."""
     if not (BIN / "claude").exists():
         pytest.skip("claude is not there: `make clients` installs it")
     with Loopback(AnthropicWire()) as upstream:

@@ -1,4 +1,4 @@
-"""The real Codex, run by `foldmark live` (SPEC 5.7), as `make clients` installs it; without it, these are skipped.
+"""The real Codex, installed by `make clients`, run by `foldmark live` (SPEC 5.7); without it, these tests are skipped.
 
 The provider on the other side of the gateway checks each request as the real one does.
 """
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.skipif(not (BIN / "codex").exists(), reason="codex is n
 
 
 def answered(text: str) -> Callable[[Any], Answer]:
-    """A model that reads two notes at once, asks a sub-agent, finds what is said of herons, and else says `text` with
-    the number of its answer."""
+    """Return a model that reads two notes at once, asks a sub-agent, finds the messages about herons, and otherwise
+    says `text` with the number of its answer."""
     numbers = count(1)
 
     def played(body: Any) -> Answer:
@@ -57,12 +57,12 @@ def answered(text: str) -> Callable[[Any], Answer]:
 
 
 def herons(said: str) -> list[int]:
-    """The ids in front of the messages that speak of herons."""
+    """Return the ids before the messages about herons."""
     return [int(found) for found in re.findall(r"\[(\d+)[^\[]*?heron", said)]
 
 
 class Codex:
-    """Codex in a folder, run by `foldmark live`, or without it."""
+    """Codex in a folder, run by `foldmark live` or directly."""
 
     def __init__(self, folder: Path, upstream: Loopback, *, live: bool, model: str = "gpt-5.1") -> None:
         self.home, self.work = folder / "home", folder / "work"
@@ -76,7 +76,7 @@ class Codex:
             (self.work / f"{name}.txt").write_text(line * 200)
 
     def say(self, prompt: str) -> str:
-        """Ask a prompt in a run of its own, and return what was printed."""
+        """Send a prompt in a separate run, and return the output."""
         url = f"{self.upstream.url}/v1"
         kept = {name: os.environ[name] for name in ("LANG", "TERM") if name in os.environ}
         variables = {
@@ -106,7 +106,7 @@ class Codex:
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """What the provider was last asked, without what Codex injects and what differs from run to run."""
+        """The texts of the newest request, without injected ones and without parts that differ from run to run."""
         return self.texts_of(self.upstream.asked[-1].body)
 
     def texts_of(self, body: Any) -> list[tuple[str, str]]:
@@ -126,7 +126,7 @@ class Codex:
 
 
 def conversation(log: Log) -> Agent:
-    """The only recorded session."""
+    """Return the only recorded session."""
     (agent,) = [each for each in log.agents() if each.name]
     return agent
 
@@ -138,8 +138,8 @@ def turn(session: Codex, prompt: str) -> int:
 
 
 def test_operations_on_codex(tmp_path: Path) -> None:
-    """Prompts, each in a run and a gateway of its own, with operations in between; everything taken back, the provider
-    gets what it gets without Foldmark."""
+    """Prompts, each in a separate run and gateway, with operations in between. Once all are undone, the provider gets
+    the same as without Foldmark."""
     prompts = ["Hello.", "READ both.", "The heron.", "After the eviction.", "After the drop.", "After forgetting."]
     prompts += ["Behind the mark.", "After all."]
     with Loopback(CodexWire(), answered("Fine")) as plain:
@@ -185,7 +185,7 @@ def test_operations_on_codex(tmp_path: Path) -> None:
 
 
 def test_sub_agents_and_broken_answers(tmp_path: Path) -> None:
-    """A sub-agent's thread becomes a child; an answer that broke off is one message with the one that follows it."""
+    """A sub-agent's thread becomes a child. An answer that broke off and the one after it become one message."""
     breaks: list[Answer] = []
     model = answered("Fine")
 
@@ -213,7 +213,7 @@ def test_sub_agents_and_broken_answers(tmp_path: Path) -> None:
 
 
 def test_the_models_hand(tmp_path: Path) -> None:
-    """The model acts on its own session through the MCP server. A result whose call has left comes as a notice."""
+    """The model acts on its own session through the MCP server. A result whose call has left is sent as a notice."""
 
     def playing(body: Any) -> Answer:
         last = body["input"][-1].get("content", [{}])[-1].get("text", "")
@@ -243,7 +243,7 @@ def test_the_models_hand(tmp_path: Path) -> None:
 
 
 def test_a_login(tmp_path: Path) -> None:
-    """With a login of its own, Codex keeps its own provider, whose sessions it finds again without Foldmark."""
+    """With its own login, Codex keeps its own provider, and finds the sessions again without Foldmark."""
     with Loopback(CodexWire(), answered("Fine")) as upstream:
         session = Codex(tmp_path, upstream, live=True)
         session.key = {}
@@ -262,7 +262,7 @@ def test_a_login(tmp_path: Path) -> None:
 
 
 def test_a_compaction_by_codex(tmp_path: Path) -> None:
-    """The request for it has what the log shows; what it replaces leaves as the client's own edit."""
+    """Its request contains the messages that the log shows. Replaced messages leave as an edit by the client."""
     spent = Usage(fresh=3000, cache_read=0, cache_write=0, output=20)
 
     def playing(body: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""The provider that Codex is tested against: what it accepts, and what it refuses for which reason."""
+"""The provider that Codex is tested against: requests that it accepts, and requests that it refuses, with reasons."""
 
 import copy
 import json
@@ -36,7 +36,7 @@ def body(*items: Any) -> dict[str, Any]:
 
 
 def answer(wire: CodexWire, *parts: Part) -> list[dict[str, Any]]:
-    """Return the items of an answer, as a client sends them again."""
+    """Return the items of an answer, as a client sends them back."""
     events = [json.loads(event.partition(b"data: ")[2]) for event in wire.stream(Reply(parts), body(*BEGUN))]
     return [event["item"] for event in events if event["type"] == "response.output_item.done"]
 
@@ -59,7 +59,7 @@ def test_what_it_accepts() -> None:
 
 
 def test_an_answer_that_broke_off() -> None:
-    """Codex asks for the rest, with nothing behind what came of the answer. Only such an answer may be the last."""
+    """Codex asks for the rest with the partial answer as the last item. Only such an answer may be last."""
     wire = CodexWire()
     parts = (Say(("Half",)), Think("Hm.", "signed"))
     events = [json.loads(event.partition(b"data: ")[2]) for event in wire.unfinished(parts, body(*BEGUN))]

@@ -1,4 +1,4 @@
-"""Without an operation the provider gets the client's own bytes, whatever is in them, although they are recorded."""
+"""Without an operation, the provider gets the client's own bytes, whatever they contain, although they are recorded."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ PARTS = [
 
 
 def text(chance: random.Random) -> str:
-    """A JSON string."""
+    """Return a random JSON string."""
     inner = "".join(chance.choice([*PARTS[1:], "word ", "\\n", "\\\\"]) for _ in range(chance.randint(0, 6)))
     return f'"{inner}"'
 
@@ -67,7 +67,7 @@ def body(chance: random.Random) -> bytes:
 
 
 def item(chance: random.Random, number: int) -> str:
-    """An item of the Responses API, often one that belongs to its neighbours."""
+    """Return a random item of the Responses API, often one that belongs to its neighbours."""
     spoken = f'{{"type":"message","role":"assistant","content":[{{"type":"output_text","text":{text(chance)}}}]}}'
     kinds = [
         f'{{"type":"message","role":"user","content":[{{"type":"input_text","text":{text(chance)}}}]}}',
@@ -95,7 +95,7 @@ def items_body(chance: random.Random) -> bytes:
 
 
 def part(chance: random.Random, number: int) -> str:
-    """A part of a content of generateContent."""
+    """Return a random part of a content of generateContent."""
     call = f'"name":"read_file","id":"c{number}"'
     kinds = [
         f'{{"text":{text(chance)}}}',
@@ -124,8 +124,8 @@ def contents(chance: random.Random, longest: int) -> list[str]:
 
 
 def contents_body(chance: random.Random) -> bytes:
-    """A body that names no session: often one that begins as others do, sometimes one of a sub-agent or of a request
-    beside the conversation."""
+    """Return a body that names no session. It often begins like others, and sometimes comes from a sub-agent or from a
+    request outside the conversation."""
     begun = contents(random.Random(chance.randint(1, 3)), 6) if chance.random() < 0.7 else []
     functions = chance.choice(['{"name":"read_file"}', '{"name":"read_file"}', '{"name":"complete_task"}', ""])
     rest = [f'"contents": [{" , ".join([*begun, *contents(chance, 8)])}]']
@@ -150,8 +150,8 @@ HOSTILE = [
 
 
 class Sent(NamedTuple):
-    """What a client of a wire sends: to which paths, with one of these headers (name and values), in which member its
-    messages and the text of one."""
+    """The requests of a client on one wire: their paths, a header (name and values), their bodies, the member of a body
+    that holds the messages, and the form of a message's text."""
 
     paths: tuple[str, ...]
     header: str
@@ -193,7 +193,7 @@ def test_bodies_reach_the_upstream_unchanged(
     bodies = [*map(of.hostile, HOSTILE), *(of.made(chance) for _ in range(of.bodies))]
     plain: dict[str, str] = {}
     sent = [(chance.choice(of.paths), plain, each) for each in bodies]
-    for number, real in enumerate(recorded()):  # what real clients send, among the others
+    for number, real in enumerate(recorded()):  # bodies of real clients among the others
         sent.insert(number * 20, (real.target, real.headers, real.body))
     with foldmark.open(tmp_path / "live.db", settings={}) as log:
         sessions = Sessions(log, "app", upstream.url)
@@ -213,7 +213,7 @@ def test_bodies_reach_the_upstream_unchanged(
 
 
 def test_what_real_clients_send_is_recorded(tmp_path: Path, upstream: Upstream) -> None:  # noqa: F811
-    """A session of Claude Code with calls and a sub-agent: its bytes stay, and each message is recorded once."""
+    """A session of Claude Code with calls and a sub-agent: its bytes are unchanged, each message is recorded once."""
     bodies = [each for each in recorded() if each.client == "claude"]
     with foldmark.open(tmp_path / "live.db", settings={}) as log:
         sessions = Sessions(log, "app", upstream.url)
@@ -232,7 +232,7 @@ def test_what_real_clients_send_is_recorded(tmp_path: Path, upstream: Upstream) 
 
 
 def growing(length: int) -> Iterator[list[dict[str, Any]]]:
-    """A transcript that grows by a turn at a time."""
+    """Yield a transcript that grows by one turn at a time."""
     messages: list[dict[str, Any]] = []
     for number in range(length):
         messages.append({"role": "user", "content": f"prompt {number}"})

@@ -1,4 +1,4 @@
-"""The gateway without operations: what passes is untouched, and nobody else can use it (SPEC 5.7)."""
+"""The gateway without operations: traffic passes unchanged, and nobody else can use it (SPEC 5.7)."""
 
 import hashlib
 import json
@@ -33,8 +33,8 @@ class Got(NamedTuple):
 
 
 class Upstream(ThreadingHTTPServer):
-    """Keeps what comes, and answers with `status`, `headers` and `pieces`; it goes on after each piece once `go` is
-    set, and breaks off at the end if `breaks`."""
+    """A server that keeps the requests, and answers with `status`, `headers` and `pieces`. It pauses after the first
+    piece until `go` is set, and breaks off at the end if `breaks`."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -52,7 +52,7 @@ class Upstream(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that was broken off is what some tests are about."""
+        """Ignore broken connections: some tests cause them."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -105,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
             server.left.set()
 
     def _wait(self) -> None:
-        """Wait until the test goes on, or whoever asked has left."""
+        """Wait until the test continues, or until the client has left."""
         self.connection.settimeout(0.02)
         while not self.server.go.is_set():
             with suppress(TimeoutError):
@@ -142,7 +142,7 @@ def connection(gateway: Gateway) -> Any:
 def put(
     client: HTTPConnection, method: str, target: str, headers: Headers, body: bytes | None, *, chunked: bool = False
 ) -> None:
-    """Send a request with exactly these headers, beside the host and the length."""
+    """Send a request with exactly these headers, besides the host and the length."""
     client.putrequest(method, target, skip_accept_encoding=True)
     for name, value in headers:
         client.putheader(name, value)
@@ -154,13 +154,13 @@ def put(
 
 
 def own(headers: Headers) -> Headers:
-    """What is said about the message, not about a connection."""
+    """Return the headers about the message, not about the connection."""
     lower = [(name.lower(), value) for name, value in headers]
     return sorted(each for each in lower if each[0].encode() not in HOP_BY_HOP and each[0] != "host")
 
 
 def made(rng: random.Random) -> tuple[str, str, Headers, bytes | None, bool]:
-    """A request as a client might make it, or nearly."""
+    """Return a random request that a client might make, or nearly."""
     path = rng.choice(["/v1/messages", "/v1/messages?beta=true", "/v1beta/models/gemini:streamGenerateContent?alt=sse"])
     path = rng.choice([path, "/v1/responses", "/a%2Fb/../c//d;e?x=%20&y=+", "", "/%E2%82%AC", "/v1/models?a=1&a=2"])
     text = "".join(rng.choices('abc \n"\\{}é€😀\ud83d\u2028\0', k=rng.randrange(2000)))
@@ -206,7 +206,7 @@ def test_an_answer_is_passed_on_as_it_comes(upstream: Upstream, gateway: Gateway
 
 
 def test_a_request_is_passed_on_as_it_comes(upstream: Upstream, gateway: Gateway) -> None:
-    """The upstream hears of it before its end, so a body of any size takes no memory."""
+    """The upstream gets it before its end, so a body of any size takes no memory."""
     with connection(gateway) as client:
         client.putrequest("POST", f"/{gateway.secret}/v1/files", skip_accept_encoding=True)
         client.putheader("Content-Length", "4")
@@ -242,7 +242,7 @@ def test_a_request_that_the_client_breaks_off_ends_at_the_upstream(upstream: Ups
 
 
 def test_the_upstream_notices_a_client_that_leaves(upstream: Upstream, gateway: Gateway) -> None:
-    """The upstream hears of it too: nobody pays for the rest of the answer."""
+    """The upstream can stop, so nobody pays for the rest of the answer."""
     upstream.go.clear()
     upstream.answer(200, [], [b"one", b"two"])
     with connection(gateway) as client:
@@ -330,7 +330,7 @@ def test_only_by_the_names_of_the_loopback_interface(upstream: Upstream, gateway
 
 
 def test_the_gateway_listens_on_one_address_only(gateway: Gateway) -> None:
-    """Whoever listens on all addresses listens on this one, too."""
+    """A gateway that listened on all addresses would accept this one, too."""
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", gateway.port), timeout=LIMIT)
 
@@ -364,6 +364,6 @@ def status(gateway: Gateway, target: str, host: str | None = None) -> int:
 
 
 def test_small_packets_leave_at_once() -> None:
-    """asyncio sets TCP_NODELAY only on a socket with its protocol named; without it an answer began 40 ms later."""
+    """asyncio sets TCP_NODELAY only on a socket with an explicit protocol; without it, an answer began 40 ms later."""
     with closing(loopback_socket()) as made:
         assert made.proto == socket.IPPROTO_TCP

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not (BIN / "gemini").exists(), reason="`make cli
 
 
 def answered(work: Path) -> Callable[[Any], Answer]:
-    """A model that reads two notes at once, delegates a task, finds what is to be forgotten, and else counts."""
+    """Return a model that reads two notes at once, delegates a task, finds turns to forget, and otherwise counts."""
     numbers = count(1)
 
     def played(body: Any) -> Answer:
@@ -50,7 +50,7 @@ def answered(work: Path) -> Callable[[Any], Answer]:
 
 
 def forgotten(listed: str) -> str:
-    """Return the answer to a question of /forget: the turns that speak of herons."""
+    """Return the answer to a question of /forget: the turns about herons."""
     return "[]" if "heron" not in listed else json.dumps(TURNS)
 
 
@@ -72,7 +72,7 @@ PROMPTS = ["Hello there.", "READ both.", "Delegate it.", "About a heron.", "Befo
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="it needs tmux")
 def test_operations_on_gemini_cli(tmp_path: Path) -> None:
-    """One session with operations in between; all taken back, the provider gets what it gets without Foldmark."""
+    """One session with operations in between. Once all are undone, the provider gets the same as without Foldmark."""
     with Loopback(GeminiWire()) as plain:
         screen = GeminiScreen(tmp_path / "without", plain.url, live=False)
         plain._answering = answered(tmp_path / "without" / "work")
@@ -127,7 +127,7 @@ def test_operations_on_gemini_cli(tmp_path: Path) -> None:
 
 
 def say(folder: Path, upstream: str, prompt: str, *more: str, live: bool = True) -> str:
-    """Ask a prompt in a run of its own, and return what was printed."""
+    """Send a prompt in a separate run, and return the output."""
     ended = subprocess.run(
         [*program(live=live), *more, "-p", prompt],
         env=variables(folder, upstream),
@@ -142,7 +142,7 @@ def say(folder: Path, upstream: str, prompt: str, *more: str, live: bool = True)
 
 
 def test_a_session_that_is_resumed(tmp_path: Path) -> None:
-    """Each prompt in a run and a gateway of its own; `foldmark live` changes nothing before the first operation."""
+    """Each prompt has a separate run and gateway. `foldmark live` changes nothing before the first operation."""
     latest = ("--resume", "latest")
     folder, without = tmp_path / "with", tmp_path / "without"
     folders(folder)
@@ -170,7 +170,7 @@ def test_a_session_that_is_resumed(tmp_path: Path) -> None:
 
 
 def test_two_sub_agents_with_the_same_task(tmp_path: Path) -> None:
-    """They work at the same time, and each is a child of its own."""
+    """They work at the same time, and each becomes a separate child."""
     _, work = folders(tmp_path)
     numbers, both = count(1), Barrier(2, timeout=LIMIT)
 
@@ -200,7 +200,7 @@ def test_two_sub_agents_with_the_same_task(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="it needs tmux")
 def test_the_models_hand(tmp_path: Path) -> None:
-    """The model acts on its own session through the MCP server. A result whose call has left comes as a notice."""
+    """The model acts on its own session through the MCP server. A result whose call has left is sent as a notice."""
     server = {"command": sys.executable, "args": ["-m", "foldmark", "mcp"], "trust": True}
     server["env"] = {"FOLDMARK_DB": str(tmp_path / "live.db")}
 
@@ -208,7 +208,7 @@ def test_the_models_hand(tmp_path: Path) -> None:
         asked = body["contents"][-1]["parts"][-1].get("text", "")
         if asked.startswith("USE "):
             command, args = asked.removeprefix("USE ").split()
-            called = {"command": command, "args": args, "wait_for_previous": True}  # its own, of every tool
+            called = {"command": command, "args": args, "wait_for_previous": True}  # Gemini CLI adds this to every tool
             return Reply((Use(f"call_{command}", "mcp_foldmark_slash", called, "c2lnbmVk"),), stop="calls")
         return Reply((Say((f"It is done, {asked[:20]}.",)),))
 

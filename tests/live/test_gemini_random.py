@@ -1,5 +1,5 @@
-"""Random sessions of a client that speaks generateContent: whatever it does and whatever is taken out, each request is
-valid, and holds no command to Foldmark and no reply (SPEC 5.7)."""
+"""Random sessions of a client that speaks generateContent: whatever it does and whatever has left, each request is
+valid, and contains no command to Foldmark and no reply to one (SPEC 5.7)."""
 
 import json
 import random
@@ -21,8 +21,8 @@ def text(said: str) -> Content:
 
 
 class Chance:
-    """A person and a client with random deeds. With odd seeds the person also restores what the client itself has left
-    out."""
+    """A person and a client with random actions. With odd seeds, the person also restores messages that the client
+    itself has removed."""
 
     def __init__(self, gemini: GeminiRunning, seed: int) -> None:
         self.gemini, self.client, self.chance = gemini, gemini.client, random.Random(seed)
@@ -36,7 +36,7 @@ class Chance:
 
     def ask(self) -> None:
         self.made += 1
-        number = self.made if self.chance.random() < 0.8 else 0  # some prompts are often the same
+        number = self.made if self.chance.random() < 0.8 else 0  # some prompts are repeated
         self.client.say(self.chance.choice(["READ ", "", ""]) + f"prompt {number}")
 
     def command(self) -> None:
@@ -62,7 +62,7 @@ class Chance:
             pass
 
     def prompts(self) -> list[int]:
-        """The places of the prompts in the client's transcript."""
+        """Return the positions of the prompts in the client's transcript."""
         contents = self.client.contents
         return [at for at, each in enumerate(contents) if each["role"] == "user" and "text" in each["parts"][-1]]
 
@@ -71,7 +71,7 @@ class Chance:
             del self.client.contents[self.chance.choice(places[2:]) :]
 
     def interrupt(self) -> None:
-        """The prompt was asked, and the client has taken it back."""
+        """Send a prompt that the client then takes back."""
         before = len(self.client.contents)
         self.client.say("WAIT")
         del self.client.contents[before:]
@@ -85,14 +85,14 @@ class Chance:
             begun: Content = {"role": "user", "parts": [{"text": CONTEXT}, {"text": f"<state_snapshot>{self.made}"}]}
             thanks = {"role": "model", "parts": [{"text": "Got it. Thanks for the additional context!"}]}
             self.client.contents = [begun, thanks, *kept]
-            self.ask()  # who resumes a session that it has compacted and asked nothing begins another one
+            self.ask()  # to resume a compacted session without a new prompt begins another session
 
     def beside(self) -> None:
         contents = self.client.contents[self.chance.choice(self.prompts()) :]
         self.client.aside([*contents, text("Where are we?")])
 
     def resume(self) -> None:
-        """In another process the signatures are lost."""
+        """Resume in another process, where the signatures are lost."""
         self.gemini.again(f"{self.made:032}")
         for content in self.client.contents:
             for part in content["parts"]:
@@ -109,7 +109,7 @@ def test_every_request_is_valid(gemini: GeminiRunning, seed: int) -> None:
     agent = gemini.agent
     for event in agent.events(0, 1000):
         if event.kind in ("filter", "evict", "drop") and event.actor != "system":
-            with suppress(CommandError):  # it may have been taken back
+            with suppress(CommandError):  # it may be undone already
                 agent.do(f"/restore {event.id}")
     client.say("The last.")
     sent: list[Any] = [each.body["contents"] for each in gemini.upstream.requests]

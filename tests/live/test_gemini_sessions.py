@@ -1,4 +1,4 @@
-"""Sessions of a client that speaks generateContent: recorded, and edited by commands in the prompt (SPEC 5.7). The
+"""Sessions of a client that speaks generateContent, recorded and edited by commands in the prompt (SPEC 5.7). The
 provider checks each request."""
 
 import json
@@ -137,7 +137,7 @@ def test_forget_asks_the_sessions_own_model(gemini: GeminiRunning) -> None:
 
 
 def test_the_models_hand(gemini: GeminiRunning) -> None:
-    """Gemini CLI has names of its own for the tools of MCP servers, and adds an argument to each call."""
+    """Gemini CLI renames the tools of MCP servers, and adds an argument to each call."""
     client = gemini.client
     client.say("one")
     arguments = {"command": "mark", "args": "HERE"}

@@ -39,7 +39,7 @@ def test_a_sub_agent_is_a_child(gemini: GeminiRunning) -> None:
 
 @pytest.mark.parametrize("gemini_wire", [PlainWire(), NoIds()], ids=["ids", "no ids"])
 def test_two_with_the_same_task_at_once(gemini: GeminiRunning, gemini_wire: PlainWire) -> None:
-    """Both ask at the same time, and the model says the same to both: only the ids of its calls differ."""
+    """Both ask at the same time, and the model answers both alike: only the ids of its calls differ."""
     gemini.client.model = gemini.client.model if gemini_wire.ids else "gemini-2.5-pro"
     gemini.client.say("one")
     both, answering = Barrier(2, timeout=LIMIT), gemini.model.__call__

@@ -1,5 +1,5 @@
-"""What a client that names no session may do with its transcript: ask beside it, compact it, go back in it, resume it
-(SPEC 5.7). The provider checks each request."""
+"""A client that names no session may ask outside its transcript, compact it, go back in it, and resume it (SPEC 5.7).
+The provider checks each request."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def test_requests_beside_the_conversation(gemini: GeminiRunning) -> None:
         client.say(text)
     client.say(f":drop {gemini.turn('secret words')}")
     events = len(gemini.agent.events(0, 1000))
-    # A router's request: the newest messages, then the prompt in a content of its own.
+    # A router's request: the newest messages, then the prompt in a separate content.
     client.aside([*client.contents[2:], {"role": "user", "parts": [{"text": ":clear"}]}])
     sent = json.dumps(gemini.upstream.requests[-1].body)
     assert not any(each in sent for each in ("secret words", ":context", ":drop", "left the context", ":clear"))
@@ -47,7 +47,7 @@ def test_a_request_beside_the_conversation_repeats_equal_prompts(gemini: GeminiR
 
 
 def test_a_compression_names_the_calls_as_gemini_cli_keeps_them(gemini: GeminiRunning) -> None:
-    """Their names stand in front of their ids there, but not in the requests of the conversation."""
+    """There, their names precede their ids, but not in the requests of the conversation."""
     client = gemini.client
     for text in ("READ one", "READ secret words", "three"):
         client.say(text)
@@ -70,7 +70,7 @@ def test_a_request_beside_the_conversation_without_contents(
 ) -> None:
     gemini.client.say("one")
     gemini.client.say(f":drop {gemini.turn('one')}")
-    with pytest.raises(AssertionError, match="contents: missing"):
+    with pytest.raises(AssertionError, match="contents: must not be empty"):
         gemini.client.aside([])
     assert gemini.upstream.refusals.pop()
     assert "passed on as it came" not in caplog.text
@@ -109,7 +109,7 @@ def test_a_client_that_compacts(gemini: GeminiRunning) -> None:
     gemini.agent.do(f"/restore {operation.id}")
     client.say("four")
     assert ("user", "READ two") in gemini.texts()
-    gemini.again("s" * 32)  # resumed, with what the client has made of it
+    gemini.again("s" * 32)  # resumed with the transcript that the client has compacted
     client.say("five")
     assert len(gemini.agents) == 1
 
@@ -148,7 +148,7 @@ def test_a_client_that_begins_anew(gemini: GeminiRunning) -> None:
     client.say("something else")
     client.say("more")
     assert [gemini.recorded(agent) for agent in gemini.agents] == [["one", "two"], ["something else", "more"]]
-    client.contents = first  # a session that was chosen again
+    client.contents = first  # the first session is selected again
     client.say("three")
     assert [gemini.recorded(agent) for agent in gemini.agents] == [
         ["one", "two", "three"],
@@ -164,7 +164,7 @@ def test_another_gateway_goes_on(gemini: GeminiRunning, run: str) -> None:
     client.say(f":drop {gemini.turn('two')}")
     events = len(gemini.agent.events(0, 1000))
     gemini.again(run)
-    # Another day, and the signatures of what is over are gone.
+    # It is another day, and the signatures of past turns are gone.
     client.contents[0]["parts"][0]["text"] = CONTEXT.replace("folder", "folder on Friday")
     for content in client.contents:
         for part in content["parts"]:
@@ -187,7 +187,7 @@ def test_another_run_is_another_session(gemini: GeminiRunning) -> None:
 
 
 def test_a_resumed_session_repeats_its_responses(gemini: GeminiRunning) -> None:
-    """Gemini CLI 0.61 does that, and the API refuses it; what Foldmark changes it mends."""
+    """Gemini CLI 0.61 does that, and the API refuses it; Foldmark repairs the requests that it edits."""
     client = gemini.client
     client.say("one")
     client.say("READ two")

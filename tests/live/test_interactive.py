@@ -65,7 +65,7 @@ def test_commands_and_a_compaction(upstream: Loopback, tmp_path: Path) -> None:
 
 
 def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
-    """The chat in another terminal shows the session grow, and what it drops is not in the agent's next request."""
+    """A chat in another terminal shows the session grow, and the agent's next request omits the turn that it drops."""
     if not (BIN / "claude").exists() or shutil.which("tmux") is None:
         pytest.skip("claude or tmux is not there: `make clients` installs the one")
     screen = ClaudeScreen(tmp_path, upstream.url)
@@ -111,7 +111,7 @@ def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
 
 
 def test_going_back_to_a_prompt_that_has_left(tmp_path: Path) -> None:
-    """Who takes Codex back to a prompt, and asks it as it stands, wants an answer to it."""
+    """A person who takes Codex back to a prompt and sends it unchanged gets an answer to it."""
     if not (BIN / "codex").exists() or shutil.which("tmux") is None:
         pytest.skip("codex or tmux is not there: `make clients` installs the one")
     numbers = count(1)

@@ -1,5 +1,5 @@
-"""A chat on a live session: it shows what the gateway records, and what it takes out is left out of the agent's next
-request (SPEC 5.7)."""
+"""A chat on a live session: it shows the messages that the gateway records, and the agent's next request omits the ones
+that the chat drops (SPEC 5.7)."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ NAME = f"app · {SESSION[:8]}"
 
 
 def users(running: ClaudeRunning) -> list[str]:
-    """The prompts that the provider was last asked, without what the client injects."""
+    """Return the prompts of the newest request, without those that the client injects."""
     return [text for kind, text in running.texts() if kind == "user"][1:]
 
 
@@ -30,7 +30,7 @@ def recorded(agent: Agent) -> list[int]:
 
 
 def lines(chat: Driven) -> list[str]:
-    """The transcript as it is shown, without the scrollbar."""
+    """Return the transcript as shown, without the scrollbar."""
     return [line[:98].rstrip() for line in chat.screen.split("\n")[2:-4]]
 
 
@@ -55,7 +55,7 @@ def test_it_grows_and_edits_the_next_request(running: ClaudeRunning) -> None:
         await chat.until(lambda: "READ two" not in chat.screen)
         await say(running, "four")
         assert users(running) == ["one", "the third prompt", "four"]
-        await chat.until("four")  # the list follows, too
+        await chat.until("four")  # the list is updated, too
         await chat.press("u")
         await chat.until("READ two")
         await say(running, "five")
@@ -164,7 +164,7 @@ def test_the_meter_is_the_agents(running: ClaudeRunning) -> None:
 
 
 def test_nobody_runs_a_sub_agent_of_the_client(running: ClaudeRunning) -> None:
-    """It has no message yet, as a fork that waits."""
+    """It has no message yet, like a fork that waits."""
     running.client.say("one")
     child = ClientTranscript(running.agent, SESSION, ANTHROPIC).child("a1b2")
 
@@ -180,7 +180,7 @@ def test_mail_wakes_no_agent_of_the_client(running: ClaudeRunning) -> None:
     running.client.say("one")
     agent = running.agent
     child = ClientTranscript(agent, SESSION, ANTHROPIC).child("a1b2")
-    ClientTranscript(child, SESSION, ANTHROPIC)  # as the gateway, once the sub-agent asks
+    ClientTranscript(child, SESSION, ANTHROPIC)  # as the gateway does once the sub-agent sends a request
     before = len(agent.events(0, 1000)), len(child.events(0, 1000))
 
     async def supervise() -> None:
@@ -192,7 +192,7 @@ def test_mail_wakes_no_agent_of_the_client(running: ClaudeRunning) -> None:
             for each in (agent, child):
                 other.do(f"/send {each.id} Hello.")
             agents._look_once()
-            await asyncio.sleep(0)  # what the commits of this process call for
+            await asyncio.sleep(0)  # for the callbacks of commits in this process
             await agents.settled()
 
     asyncio.run(supervise())
@@ -205,7 +205,7 @@ def test_line_by_line(running: ClaudeRunning, tmp_path: Path) -> None:
     words = (sys.executable, "-m", "foldmark", "chat", NAME, "--plain")
     with Tmux(tmp_path, *words, env=variables) as chat:
         chat.until("recorded while its agent runs", "> ")
-        chat.type("/context dr")  # what is being typed stays
+        chat.type("/context dr")  # the line being typed stays
         running.client.say("READ two")
         chat.until("> READ two", "[Read", "I see 5.", "Context: ", "> /context dr")
         chat.line(f"op {running.turn('READ two')}")

@@ -1,5 +1,5 @@
-"""Commands in the prompt, and what the next request holds (SPEC 5.7). The provider checks each request as the real one
-does."""
+"""Commands in the prompt, and their effect on the next request (SPEC 5.7). The provider checks each request as the real
+one does."""
 
 import json
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_thinking_that_an_operation_made_invalid(running: ClaudeRunning, wire: A
     (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
     client.say(f":restore {operation.id}")
     client.say("six")
-    # The thinking of "four" and "five" was made while "two" was out.
+    # The model thought for "four" and "five" while "two" was out of the context.
     assert len([kind for kind, _ in running.texts() if kind == "thinking"]) == (5 if free else 3)
 
 
@@ -161,7 +161,7 @@ def test_a_command_behind_a_prompt_that_was_not_answered(running: ClaudeRunning)
 
 
 def expanded(arguments: str) -> list[dict[str, Any]]:
-    """What Claude Code 2.1.197 makes of `/fm`."""
+    """Return the blocks that Claude Code 2.1.197 sends for `/fm`."""
     said = "<command-message>fm</command-message>\n<command-name>/fm</command-name>\n"
     said += f"<command-args>{arguments}</command-args>\n" if arguments else ""
     text = template("fm").split("---\n", 2)[2].replace("$ARGUMENTS", arguments)

@@ -1,5 +1,5 @@
-"""Sessions over the Responses API through a gateway, as Codex sends them (SPEC 5.7); what is the same on every wire is
-tested in test_live_sessions.py, the real Codex in test_codex.py."""
+"""Sessions over the Responses API through a gateway, as Codex sends them (SPEC 5.7). Tests that apply to every wire:
+test_live_sessions.py; the real Codex: test_codex.py."""
 
 import json
 from typing import Any
@@ -87,7 +87,7 @@ def test_forget_asks_the_sessions_own_model(codex: CodexRunning) -> None:
 
 
 def test_the_models_hand(codex: CodexRunning) -> None:
-    """A result whose call has left comes as a notice."""
+    """A result whose call has left is sent as a notice."""
     client = codex.client
     client.say("one")
     client.say(":mark HERE")
@@ -128,7 +128,7 @@ def test_a_client_that_compacts(codex: CodexRunning) -> None:
 
 
 def test_a_compaction_that_keeps_the_prompts(codex: CodexRunning) -> None:
-    """Codex keeps the prompts, commands to Foldmark among them, and injects its own again before the newest one."""
+    """Codex keeps the prompts, including commands to Foldmark, and injects its own again before the newest one."""
     client = codex.client
     for text in ("one", ":context", "READ two", "again", "again"):
         client.say(text)
@@ -179,7 +179,7 @@ def test_what_a_compaction_took_comes_back_between_the_prompts(codex: CodexRunni
 
 
 def test_a_command_after_a_compaction(codex: CodexRunning) -> None:
-    """The newest prompt that Codex keeps is not being asked where a command follows: it stays away."""
+    """If a command follows the newest prompt that Codex keeps, that prompt is not asked again: it stays out."""
     client = codex.client
     client.say("one")
     client.say("two")
@@ -192,7 +192,7 @@ def test_a_command_after_a_compaction(codex: CodexRunning) -> None:
 
 
 def test_a_fork_of_a_session_that_was_compacted(codex: CodexRunning) -> None:
-    """A command is known although the reply to it is no longer sent, in whatever session it is repeated."""
+    """A command is recognized in any session that repeats it, although the reply to it is no longer sent."""
     client = codex.client
     for text in ("one", ":context", "two"):
         client.say(text)
@@ -258,7 +258,7 @@ def test_what_an_interruption_leaves_belongs_to_its_turn(codex: CodexRunning) ->
 
 
 def test_commands_in_a_fork_of_the_session(codex: CodexRunning) -> None:
-    """The replies are known by their ids, in whatever session or sub-agent they are repeated."""
+    """The replies are recognized by their ids, in any session or sub-agent that repeats them."""
     client = codex.client
     for text in ("one", ":context", "two"):
         client.say(text)

@@ -1,4 +1,4 @@
-"""Sessions through a gateway: recorded, with all that may happen to a client, a model and a gateway (SPEC 5.7).
+"""Sessions recorded through a gateway, with all that may happen to a client, a model and a gateway (SPEC 5.7).
 
 The provider checks each request as the real one does. Real agents: test_clients.py.
 """
@@ -81,7 +81,7 @@ def test_a_client_that_compacts(running: ClaudeRunning) -> None:
 
 
 def test_a_client_that_rewrites_a_message(running: ClaudeRunning) -> None:
-    """What follows a message that the client replaces stays what it is: a turn that has left stays away."""
+    """The messages after one that the client replaces remain the same messages: a turn that has left stays out."""
     client = running.client
     for text in ("one", "two", "three"):
         client.say(text)
@@ -95,7 +95,7 @@ def test_a_client_that_rewrites_a_message(running: ClaudeRunning) -> None:
 
 
 def test_the_prompt_that_is_asked_is_new(running: ClaudeRunning) -> None:
-    """Who goes back and asks once more what has left asks something new."""
+    """A client that goes back and repeats a prompt that has left asks a new prompt."""
     client = running.client
     for text in ("one", "two", "three", "two"):
         client.say(text)
@@ -165,7 +165,7 @@ def test_a_client_that_is_killed_while_it_sends(running: ClaudeRunning) -> None:
 
 
 def slash(running: ClaudeRunning, client: Client, **arguments: str) -> str:
-    """Have the model call the tool `slash` of the MCP server, and answer the call with what that says."""
+    """Have the model call the tool `slash` of the MCP server. Answer the call with the tool's text, and return it."""
     call = Use(f"toolu_{len(client.messages)}", "mcp__foldmark__slash", arguments)
     running.model.fails.append(Reply((call,), stop="calls"))
     client.messages.append({"role": "user", "content": [{"type": "text", "text": f"Use it: {arguments}"}]})
@@ -197,7 +197,7 @@ def test_the_models_hand(running: ClaudeRunning) -> None:
 
 
 def test_a_call_that_comes_before_it_is_recorded(running: ClaudeRunning, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a request brings is recorded behind it: the call is looked for until then."""
+    """A request's messages are recorded after it is passed on: the server waits for the call until then."""
     client, sessions, released = running.client, running.sessions, Event()
     client.say("one")
     sessions.settle()
@@ -261,7 +261,7 @@ def test_a_killed_gateway_is_there_again(tmp_path: Path, wire: AnthropicWire) ->
                 while gateway() == before:
                     assert time.monotonic() < until
                     time.sleep(0.02)
-            client.say("prompt 4")  # brings what a killed gateway had not recorded
+            client.say("prompt 4")  # brings the messages that a killed gateway had not recorded
         with foldmark.open(database, settings={}) as log:
             (agent,) = log.agents()
             texts = [event.content for event in agent.context().messages if event.kind == "user"]
@@ -295,9 +295,9 @@ def test_no_key_is_kept(running: ClaudeRunning, tmp_path: Path, caplog: pytest.L
     client = running.client
     client.say("one")
     client.say(":forget one")
-    client.say(f"my key is {KEY}")  # a person's own words: the log knows no such key
+    client.say(f"my key is {KEY}")  # a person's own words: the log does not know the key
     assert running.agent.id
-    assert any(KEY.encode() in path.read_bytes() for path in tmp_path.iterdir())  # the prompt's, and nothing else:
+    assert any(KEY.encode() in path.read_bytes() for path in tmp_path.iterdir())  # from the prompt only:
     assert all(b"x-api-key" not in path.read_bytes() for path in tmp_path.iterdir())
     assert KEY not in caplog.text
 

@@ -1,7 +1,7 @@
-"""Thirty steps of Gemini CLI, as long_session.py has them, and what only it does (SPEC 5.7). Skipped without
+"""Thirty steps of Gemini CLI, scripted in long_session.py, and its automatic compression (SPEC 5.7). Skipped without
 `make clients` or tmux.
 
-The provider checks each request as Gemini 3 does: signatures have to come back with what they belong to.
+The provider checks each request as Gemini 3 does: signatures have to come back with the parts that they belong to.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gemini_client import UNSIGNED
+from gemini_client import UNSIGNED, joined
 from gemini_screen import GeminiScreen
 from long_session import LongClient, LongSession, conversation, forgotten, run
 from plan import Answer, Http, Part, Reply, Say, Think, Use
@@ -25,22 +25,22 @@ from foldmark.core.request import Usage
 
 MODEL = "gemini-3.8-flash"
 LARGE = 600_000
-"""Tokens of a request from which on Gemini CLI compresses its history of its own accord: half of 1,048,576 and more."""
+"""Tokens of a request at which Gemini CLI compresses its history automatically: more than half of 1,048,576."""
 
 SNAPSHOT = "<state_snapshot>All that was said.</state_snapshot>"
 
 
 def signature_of(said: object) -> str:
-    """The signature of a text or a call, which is the same in each run."""
+    """Return the signature of a text or a call, which is the same in each run."""
     return b64encode(sha256(json.dumps(said, sort_keys=True).encode()).digest()).decode()
 
 
 class SigningWire(GeminiWire):
-    """A model of Gemini 3 that signs the text of an answer and the first of its calls, and takes back nothing else.
+    """A Gemini 3 model that signs the text of an answer and the first of its calls, and accepts only these signatures.
 
-    A request to `generateContent` is one to compress a history. Two things are let pass that Gemini CLI 0.61 sends
-    without Foldmark, too: responses that are repeated in a session that was resumed, and neighbours of one role in a
-    request to compress.
+    A request to `generateContent` asks for a compression. Two faults are accepted, since Gemini CLI 0.61 sends them
+    without Foldmark, too: repeated responses in a resumed session, and neighbours of one role in a request for a
+    compression.
     """
 
     model = MODEL
@@ -81,36 +81,26 @@ def without_repeats(content: Any) -> Any:
     return {**content, "parts": parts}
 
 
-def joined(contents: list[Any]) -> list[Any]:
-    found: list[Any] = []
-    for content in contents:
-        if found and found[-1]["role"] == content["role"]:
-            found[-1] = {**content, "parts": [*found[-1]["parts"], *content["parts"]]}
-        else:
-            found.append(content)
-    return found
-
-
 def _wrongly_signed(contents: list[Any]) -> Iterator[Any]:
     """Yield the parts with a signature that does not belong to them."""
     asked = [place for place, content in enumerate(contents) if content["role"] == "user" and _typed(content)]
     for place, content in enumerate(contents):
         for part in content["parts"]:
             own, call = part.get("thoughtSignature"), part.get("functionCall")
-            # Beside the conversation Gemini CLI leaves the names of tools in front of the ids.
+            # In requests outside the conversation, Gemini CLI leaves the names of tools before the ids.
             said = part.get("text") if call is None else [call["id"].split("__")[-1], call["name"], call["args"]]
-            # A client that has lost a signature says so, but not in the turn that goes on.
+            # A client that has lost a signature says so, but not in the current turn.
             if own is not None and own != signature_of(said) and (own != UNSIGNED or place > asked[-1]):
                 yield part
 
 
 def _typed(content: Any) -> list[str]:
-    """What a person typed, and the question of a compression."""
+    """Return the texts that a person typed, and the question of a compression."""
     return [text for part in content["parts"] if (text := part.get("text", "").strip()) and text[0] != "<"]
 
 
 class GeminiCli(LongClient):
-    """Gemini CLI, which takes the prompt back that was interrupted."""
+    """Gemini CLI, which takes back an interrupted prompt."""
 
     program, resumes = "gemini", ("--resume", "latest")
     ready, interrupted, compacted = "Type your message", "Request cancelled.", "Chat history compressed from"
@@ -123,7 +113,7 @@ class GeminiCli(LongClient):
         return GeminiScreen(folder, upstream, "--approval-mode", "yolo", *more, live=live, model=MODEL)
 
     def messages(self, body: Any) -> list[Any]:
-        # What it says of a shell command, and is another in each run.
+        # Its report on a shell command differs in each run.
         contents = re.sub(r"Process Group PGID: \d+", "", json.dumps(body["contents"]))
         return json.loads(contents)  # type: ignore[no-any-return]
 
@@ -163,7 +153,7 @@ class GeminiCli(LongClient):
         answer = super().__call__(body)
         if not isinstance(answer, Reply):
             return answer
-        # It leaves its history as it is if a compression would make the next request larger than the newest one.
+        # It does not compress its history if that would make the next request larger than the newest one.
         full = self.newest(body)[0].startswith("FULL")
         return answer._replace(usage=Usage(LARGE if full else len(json.dumps(body)) // 4))
 
@@ -182,7 +172,7 @@ def test_thirty_steps(tmp_path: Path) -> None:
 
 @needs_gemini_cli
 def test_a_compression_of_its_own_accord(tmp_path: Path) -> None:
-    """It comes with a prompt. What has left stays away from it, and what it leaves out can be restored."""
+    """It runs with a prompt. Its request omits a dropped turn, and the messages that it removes can be restored."""
     place = tmp_path / "session"
     with LongSession(GeminiCli(place / "work"), place, live=True) as session:
         session.say("READ both 1")

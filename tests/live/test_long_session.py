@@ -1,4 +1,4 @@
-"""Thirty steps of Claude Code and of Codex, as long_session.py has them. Skipped without `make clients` or tmux."""
+"""Thirty steps of Claude Code and of Codex, scripted in long_session.py. Skipped without `make clients` or tmux."""
 
 import json
 import re
@@ -18,11 +18,11 @@ _UUID = r"\w{8}(?:-\w{4}){3}-\w{12}"
 
 
 class Claude(LongClient):
-    """Claude Code, with a model that binds its thinking to what stands before it."""
+    """Claude Code, with a model that binds its thinking to the messages before it."""
 
     program, resumes = "claude", ("--continue",)
     interrupted, compacted = "Interrupted", "Compacted"
-    # After a compaction it sends thinking that is bound to what stood before, and asks once more without it.
+    # After a compaction it sends thinking that is bound to earlier messages, and then asks again without it.
     refused_alone = True
     wire: BoundWire
 
@@ -34,7 +34,7 @@ class Claude(LongClient):
 
     def messages(self, body: Any) -> list[Any]:
         found = [_cleaned(each) for each in body["messages"] if each["role"] != "system"]
-        # What it says of a sub-agent, and the file of the session after a compaction.
+        # The ids and the duration of a sub-agent, and the file of the session after a compaction.
         made_up = rf"agentId: \w+ |to: '\w+'|duration_ms: \d+|{_UUID}"
         return json.loads(re.sub(made_up, "", json.dumps(found)))  # type: ignore[no-any-return]
 
@@ -81,10 +81,10 @@ def _blocks(message: Any) -> list[Any]:
 
 
 def _cleaned(message: Any) -> Any:
-    """A message without thinking, cache marks, and what Claude Code injects."""
+    """Return a message without thinking, cache marks, and the text that Claude Code injects."""
     kept = [{name: value for name, value in block.items() if name != "cache_control"} for block in _blocks(message)]
     shown = [block for block in kept if block["type"] != "thinking" and not _injected(block)]
-    # The results of parallel calls stand in the order in which the tools were done.
+    # The results of parallel calls are in the order in which the tools finished.
     return message["role"], sorted(shown, key=lambda block: str(block.get("tool_use_id", "")))
 
 
@@ -93,7 +93,7 @@ def _injected(block: Any) -> bool:
 
 
 class Codex(LongClient):
-    """Codex. Its sub-agents are called in two steps: one begins it, one waits for it."""
+    """Codex. It calls a sub-agent in two steps: one starts it, one waits for it."""
 
     program, resumes = "codex", ("resume", "--last")
     interrupted, compacted = "Conversation interrupted", "Context compacted"
@@ -106,11 +106,11 @@ class Codex(LongClient):
 
     def messages(self, body: Any) -> list[Any]:
         found = [
-            # Ids of items are made anew, by Codex and by the provider; so are the ids and times of turns beside them.
+            # Codex and the provider generate new ids of items; the ids and times of turns are new, too.
             {name: value for name, value in item.items() if name not in ("id", _PASSED)}
             for item in body["input"]
         ]
-        # The ids of sub-agents and of outputs, the nickname of a sub-agent, and how long a command took.
+        # The ids of sub-agents and of outputs, the nickname of a sub-agent, and the duration of a command.
         made_up = rf"Chunk ID: \w+|Wall time: [\d.]+|{_UUID}|nickname\\\":\\\"\w+"
         return json.loads(re.sub(made_up, "", json.dumps(found)))  # type: ignore[no-any-return]
 

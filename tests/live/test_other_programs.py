@@ -1,4 +1,4 @@
-"""What other programs learn of a live session, and what they may ask its gateway (SPEC 5.7)."""
+"""Other programs see the state of a live session, and put questions to its gateway (SPEC 5.7)."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ NAME = f"app · {SESSION[:8]}"
 
 
 class Told(ClaudeRunning):
-    """A gateway that tells other programs of its sessions, by files in the environment's folders."""
+    """A gateway that informs other programs of its sessions by files in the environment's folders."""
 
     def made_sessions(self) -> Sessions:
         self.environment = {"HOME": str(self.path.parent), "XDG_STATE_HOME": str(self.path.parent / "state")}
@@ -48,7 +48,7 @@ class Told(ClaudeRunning):
         return statusline.line({"session_id": SESSION, "model": "Opus"}, self.environment)
 
     def do(self, command: str, *options: str) -> str:
-        """Run `foldmark do` in a log of its own, and return what it prints."""
+        """Run `foldmark do` with a separate log object, and return its output."""
         words = ["--db", str(self.path), "do", NAME, command, *options]
         done = CliRunner().invoke(cli, words, env={**self.environment, "ANTHROPIC_API_KEY": ""})
         assert done.exit_code == 0, done.output
@@ -90,7 +90,7 @@ def test_the_file_is_its_users(running: Told) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert KEY not in file.read_text()
-    file.write_text(json.dumps({**json.loads(file.read_text()), "process": 1 << 22}))  # killed, and its number is free
+    file.write_text(json.dumps({**json.loads(file.read_text()), "process": 1 << 22}))  # killed, and its id is free
     assert running.line == "Opus"
 
 
@@ -121,7 +121,7 @@ def test_what_was_prevented(running: Told, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def asking(running: Told) -> list[int]:
-    """Say what to look for, and return the turns of it."""
+    """Send prompts, two of them about the cache, and return the turns of those two."""
     texts = ["the cache experiment", "two", "three", "four", "the cache again"]
     for text in texts:
         running.client.say(text)
@@ -170,7 +170,7 @@ def test_the_chat_asks_it_too(running: Told) -> None:
 
 
 def test_an_agent_at_work(running: Told) -> None:
-    """What it records while a preview is made would be part of the planning conversation."""
+    """Messages that it records during a preview would become part of the planning conversation."""
     running.client.say("one")
     agent = running.agent
     agent.context()
@@ -182,12 +182,12 @@ def test_an_agent_at_work(running: Told) -> None:
     done = CliRunner().invoke(cli, words, env={**running.environment, "FOLDMARK_LIVE_SIGN": "%"})
     assert "or type %forget in it" in str(done.exception)
     assert agent.open_turn is not None
-    assert "Nothing matches" in running.client.say(":forget one")  # who types it waits for no answer
+    assert "Nothing matches" in running.client.say(":forget one")  # a person who types it waits for no answer
 
 
 @pytest.mark.parametrize("command", ["/retry", "/note Read it."])
 def test_prompts_belong_in_the_agent(running: Told, command: str) -> None:
-    """Foldmark does not answer in the place of the session's own model, and no note of a person's reaches it."""
+    """Foldmark does not answer instead of the session's own model, and a person's note would not reach that model."""
     running.client.say("one")
     running.model.fails.append(Fail("busy", 500))
     running.client.messages.append({"role": "user", "content": [{"type": "text", "text": "two"}]})
@@ -223,7 +223,7 @@ def test_without_a_gateway(running: Told) -> None:
     assert "matched by words" in shown
     assert len(running.upstream.asked) == asked
     running.begin()
-    assert NO_GATEWAY in running.do("/forget cache")  # another gateway has seen nothing of the session yet
+    assert NO_GATEWAY in running.do("/forget cache")  # another gateway has seen no request of the session yet
 
 
 def test_a_model_that_cannot_answer(running: Told) -> None:

@@ -1,4 +1,4 @@
-"""The paths of the Responses API, and its items: what is recorded of one makes it again (SPEC 5.7)."""
+"""The paths and items of the Responses API: each item can be rebuilt from its record (SPEC 5.7)."""
 
 from typing import Any
 

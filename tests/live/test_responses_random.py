@@ -11,7 +11,7 @@ from foldmark.core.errors import CommandError
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_request_is_valid_whatever_was_taken_out(codex: CodexRunning, seed: int) -> None:
-    """Kept items have their bytes, and no item stands without those that it needs: the provider checks that (L4)."""
+    """Kept items have their bytes, and no item is sent without those that it needs: the provider checks that (L4)."""
     chance, client = random.Random(seed), codex.client
     for number in range(14):
         client.say(chance.choice(["READ ", "", ""]) + f"prompt {number}")

@@ -1,4 +1,4 @@
-"""What stands in the environment of whoever runs the tests must not reach the SDKs."""
+"""The environment variables of the person who runs the tests must not reach the SDKs."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ def _alone() -> Iterator[None]:
 
 @pytest.fixture
 def collected() -> Iterator[None]:
-    """Collect the garbage of a test at its end: what was left open warns. Older objects are not looked through, which
+    """A garbage collection at the end of a test, so that anything left open warns. Older objects are not scanned: that
     takes a quarter of a second late in a run."""
     gc.freeze()
     yield

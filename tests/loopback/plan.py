@@ -1,7 +1,7 @@
-"""What a loopback provider is to answer, in no dialect, and what each dialect's wire has to know how to say.
+"""The answers of a loopback provider, independent of any dialect, and the interface of each provider's wire.
 
 A suite gives a `Loopback` (server.py) a list of answers, one for each request in order, and a `Wire` that turns them
-into the bytes of its provider's protocol. The scenarios are one list for all (scenarios.py).
+into the bytes of its provider's protocol. All wires share the scenarios in scenarios.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from foldmark.core.request import Usage
 
 
 class Say(NamedTuple):
-    """Text, in the pieces in which it is streamed."""
+    """Text, in its streamed pieces."""
 
     pieces: tuple[str, ...]
 
@@ -26,8 +26,8 @@ class Think(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A tool call; `signature` is Gemini's thought signature, other wires ignore it. `raw` is the text of the arguments
-    where it is to be no JSON, in the protocols that stream text; others send `args`."""
+    """A tool call. `signature` is Gemini's thought signature; other wires ignore it. `raw` replaces the text of the
+    arguments, to send invalid JSON in the protocols that stream text; others send `args`."""
 
     call_id: str
     name: str
@@ -40,7 +40,7 @@ Part = Say | Think | Use
 
 
 class Reply(NamedTuple):
-    """A whole answer. `stop` is as `Stopped.why`: end, calls, length or refused."""
+    """A whole answer. `stop` is a value of `Stopped.why`: end, calls, length or refused."""
 
     parts: tuple[Part, ...]
     stop: str = "end"
@@ -48,9 +48,9 @@ class Reply(NamedTuple):
 
 
 class Fail(NamedTuple):
-    """No answer but an HTTP error. `kind` is as `ProviderError.kind`: key (401), rate (429), busy (5xx; Anthropic's
-    529 overloaded among them), request (400) or overflow (in the provider's own words, with `tokens` and `limit` where
-    it says them)."""
+    """An HTTP error instead of an answer. `kind` is a value of `ProviderError.kind`: key (401), rate (429), busy (5xx,
+    including Anthropic's 529 overloaded), request (400) or overflow (in the provider's own words, with `tokens` and
+    `limit` if it gives them)."""
 
     kind: str
     status: int = 0
@@ -60,15 +60,15 @@ class Fail(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """An answer that begins and then breaks off: by an error event in the stream where the protocol has one
-    (`event`), otherwise by a closed connection."""
+    """An answer that begins and then breaks off: with an error event in the stream if `event` is set and the protocol
+    has one, otherwise with a closed connection."""
 
     parts: tuple[Part, ...]
     event: bool = False
 
 
 class Stalled(NamedTuple):
-    """An answer that begins and then sends no more until the client goes away."""
+    """An answer that begins and then sends nothing more until the client leaves."""
 
     parts: tuple[Part, ...]
 
@@ -90,30 +90,31 @@ class Wire(Protocol):
     provider: str
     """As in `provider/model`."""
     model: str
-    """One that these requests are sent to."""
+    """The model that the requests are sent to."""
 
     def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
-        """The real one's refusal of a request: unknown path 404, no key 401, a body that breaks the rules of
-        tests/wire/request_validators.py 400. None for a request to be answered. Header names are lower case."""
+        """Return the real API's refusal of a request: 404 for an unknown path, 401 without a key, 400 for a body that
+        breaks the rules of tests/wire/request_validators.py. Return None if the request is to be answered. Header
+        names are lower case."""
 
     def is_count(self, path: str) -> bool:
-        """Whether the path is that of the counting endpoint."""
+        """Return True if the path is that of the counting endpoint."""
 
     def counted(self, tokens: int) -> Http:
-        """The counting endpoint's answer."""
+        """Return the counting endpoint's answer."""
 
     def stream(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
-        """The events of a streamed answer, each as its bytes on the wire, in the protocol's order."""
+        """Yield the events of a streamed answer as bytes, in the protocol's order."""
 
     def unfinished(self, parts: tuple[Part, ...], body: dict[str, Any]) -> Iterator[bytes]:
-        """The events of an answer up to the last of these parts, and not its end."""
+        """Yield the events of an answer up to the last of these parts, without its end."""
 
     def failure(self, fail: Fail) -> Http:
-        """An error as the real one says it."""
+        """Return an error in the words of the real API."""
 
     def error_event(self) -> bytes | None:
-        """An overload told in the middle of a stream; None if the protocol has none."""
+        """Return the event that reports an overload within a stream, or None if the protocol has none."""
 
     def texts(self, body: dict[str, Any]) -> list[tuple[str, str]]:
-        """What a request says, in order: (user, text), (assistant, text), (call, name), (result, text), (thinking,
-        signature), (image, media type or url), (system, text)."""
+        """Return the content of a request in order: (user, text), (assistant, text), (call, name), (result, text),
+        (thinking, signature), (image, media type or url), (document, media type), (system, text)."""

@@ -1,4 +1,4 @@
-"""Models that are played by what they read: several agents ask at once, and each gets the answer that is its own."""
+"""Played models, which choose an answer by the request: several agents ask at once, and each gets its own answer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from patience import LIMIT
 from stored import stored
 
 TOLD = "[Foldmark: Mail has come from "
-"""How an idle agent is told of mail."""
+"""The beginning of the notice that tells an idle agent of mail."""
 
 _IDENTITY = re.compile(r"You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8})\. What you find out")
 
 
 class Asked(NamedTuple):
-    """A request as a played model reads it: the agent that asks and its parent, by the digits that mail names them with
-    (None: a root agent), and what it says, as `Wire.texts`, without the system field."""
+    """A request as a played model reads it. `who` asks, and `parent` is its parent, both by the digits that mail uses
+    (None: a root agent); `texts` is the content, as in `Wire.texts`, without the system field."""
 
     who: str | None
     parent: str | None
@@ -37,21 +37,21 @@ class Asked(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """The calls that are to be seen."""
+        """The number of visible calls."""
         return sum(kind == "call" for kind, _ in self.texts)
 
     @property
     def newest(self) -> tuple[str, str]:
-        """What was said last."""
+        """The last text, with its kind."""
         return self.texts[-1]
 
     def said(self, text: str) -> bool:
-        """Whether this stands in anything but the system field."""
+        """Return True if the text is anywhere outside the system field."""
         return any(text in each for _, each in self.texts)
 
 
 def asked(wire: Wire, body: Any) -> Asked:
-    """Whose request it is, and what it says."""
+    """Read a request's agent, parent and content."""
     texts = wire.texts(body)
     found = _IDENTITY.search("\n".join(text for kind, text in texts if kind == "system"))
     who, parent = found.groups() if found else (None, None)
@@ -59,12 +59,12 @@ def asked(wire: Wire, body: Any) -> Asked:
 
 
 def say(*pieces: str) -> Reply:
-    """An answer of text, in the pieces in which it is streamed."""
+    """Return an answer of text, in its streamed pieces."""
     return Reply((Say(pieces),))
 
 
 def slash(*commands: str, text: str = "") -> Reply:
-    """An answer that calls `slash`, once for each command line, such as "mark M"."""
+    """Return an answer that calls `slash`, once for each command line, such as "mark M"."""
     said: list[Part] = [Say((text,))] if text else []
     for number, command in enumerate(commands):
         name, _, args = command.partition(" ")
@@ -76,7 +76,7 @@ def slash(*commands: str, text: str = "") -> Reply:
 
 @contextmanager
 def database(path: Path, wire: Wire) -> Iterator[Agent]:
-    """A conversation with the wire's model in a file; at the end nothing may be wrong, and nobody at work."""
+    """Open a conversation with the wire's model in a file. At the end, nothing may be damaged and no agent at work."""
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("default")
         use(agent, wire)
@@ -87,12 +87,12 @@ def database(path: Path, wire: Wire) -> Iterator[Agent]:
 
 
 def models(wire: Wire, url: str) -> Callable[[str], Provider]:
-    """The wire's provider at this address, whatever the model's name."""
+    """Return a function that connects to the wire's provider at this address, whatever the model's name."""
     return lambda name: connect(wire, url)
 
 
 def wait_until(there: Callable[[], object], what: str) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     end = time.monotonic() + LIMIT
     while not there():
         assert time.monotonic() < end, f"never: {what}"
@@ -100,7 +100,7 @@ def wait_until(there: Callable[[], object], what: str) -> None:
 
 
 async def until(there: Callable[[], object], what: str) -> None:
-    """Wait until something is so, and let others run meanwhile."""
+    """Wait until a condition holds, while other tasks run."""
     end = time.monotonic() + LIMIT
     while not there():
         assert time.monotonic() < end, f"never: {what}"
@@ -108,7 +108,7 @@ async def until(there: Callable[[], object], what: str) -> None:
 
 
 def of(log: Log, *kinds: str, agent: Agent | None = None) -> list[foldmark.Event]:
-    """All events of these kinds, those of one agent if it is named."""
+    """Return all events of these kinds, or only those of one agent."""
     found = []
     for number in range(1, max(each.standing().record.head for each in log.agents()) + 1):
         event = stored(log).event(number)
@@ -118,7 +118,7 @@ def of(log: Log, *kinds: str, agent: Agent | None = None) -> list[foldmark.Event
 
 
 class Listening:
-    """An audience that takes note of everything."""
+    """An audience that records everything."""
 
     def __init__(self) -> None:
         self.begun, self.over = list[str](), list[tuple[str, Exception | None]]()

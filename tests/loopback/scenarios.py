@@ -1,7 +1,7 @@
-"""What every provider has to stand, written once: answers, failures, requests and whole conversations.
+"""Scenarios that every provider has to pass, written once: answers, failures, requests and whole conversations.
 
-What is to come out of an answer follows from its parts (`talking.shape_of`), so a scenario only says what is special.
-Texts that a request must hold are as `Wire.texts` gives them, in order; a part of a text is enough.
+The expected answer follows from its parts (`talking.shape_of`), so a scenario states only what is special. The texts
+that a request must hold have the form and the order of `Wire.texts`; a part of a text is enough.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Texts = tuple[tuple[str, str], ...]
 
 EVERY = ("anthropic", "openai", "openai_responses", "gemini", "gemini_gca")
 THINKING = ("anthropic", "openai_responses", "gemini", "gemini_gca")
-"""The providers whose protocol says what a model thinks."""
+"""The providers whose protocol shows a model's thinking."""
 TEXT_ARGUMENTS = ("anthropic", "openai", "openai_responses")
-"""The providers that stream arguments as text, which may be anything."""
+"""The providers that stream arguments as text, which need not be JSON."""
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
@@ -46,8 +46,8 @@ assert len(LONG_NAME) == 100
 
 
 class Answered(NamedTuple):
-    """An answer that everything has to be heard of. `spelling` is how its JSON is written: `escaped`, `raw`, or as the
-    wire does it; `split` the bytes of each chunk."""
+    """An answer that must be received in full. `spelling` is the way its JSON is written: `escaped`, `raw`, or as the
+    wire does it; `split` is the number of bytes in each chunk."""
 
     name: str
     reply: Reply
@@ -120,7 +120,7 @@ ANSWERS = (
 
 
 class Failed(NamedTuple):
-    """An answer that ends in a ProviderError of this kind, after what there was of it."""
+    """An answer that ends in a ProviderError of this kind, after its pieces so far."""
 
     name: str
     answer: Answer
@@ -174,14 +174,14 @@ NONSENSE: dict[str, tuple[Http, tuple[str, ...]]] = {
     "an error that is a text": (Http(500, {"content-type": "application/json"}, b'"no"'), ("busy",)),
     "a teapot": (Http(418, {}, b"short and stout"), ("request",)),
 }
-"""Answers that no provider should give, by what they are, and the kinds of errors that fit."""
+"""Answers that no provider should give, by name, with the kinds of errors that fit."""
 
 
 # Requests
 
 
 class Sent(NamedTuple):
-    """A log whose request is accepted and holds these texts, and none of those in `never`."""
+    """A log whose request is accepted and holds the `wanted` texts and none of those in `never`."""
 
     name: str
     build: Callable[[Agent], object]
@@ -243,7 +243,7 @@ def _foreign(agent: Agent) -> None:
 
 
 def _mixed(agent: Agent) -> None:
-    """A call of this dialect whose result was written in another."""
+    """Append a call of this dialect whose result was written in another."""
     own = agent.request().dialect
     agent.append("user", "Look.")
     agent.append_tool_call("look", {}, call_id="c1", dialect=own)
@@ -359,8 +359,8 @@ REQUESTS = (
 
 
 class Talk(NamedTuple):
-    """Turns of a conversation, each a text and the answers to its requests; what each request holds, in order, and
-    does not hold; and the messages that there are in the end."""
+    """Turns of a conversation, each a text and the answers to its requests; the texts that each request must hold, in
+    order, and must not hold; and the final messages."""
 
     name: str
     turns: tuple[tuple[str, tuple[Answer, ...]], ...]

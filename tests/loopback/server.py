@@ -1,15 +1,15 @@
-"""A model's provider on the loopback interface, so that a real SDK has somebody to talk to.
+"""A model's provider on the loopback interface, for a real SDK to talk to.
 
 `Loopback(wire, answers)` plays the answers of plan.py, one for each request, in the wire's protocol; an `Http` is sent
-as it is:
+unchanged:
 
     with Loopback(AnthropicWire(), [Reply((Say(("Hel", "lo")),))]) as server:
         ...                       # connect to server.url
     assert not server.refusals
 
-Where several ask at once, the answer depends on who asks: a function of the request's body takes the place of the list.
-Streams are sent in chunks, one for each event, or of `split` bytes, which tears characters and lines apart; `pause` is
-the seconds between two chunks, as from a model that thinks.
+If several agents ask at once, a function of the request's body replaces the list, so that the answer depends on the
+agent. Streams are sent in chunks: one for each event, or of `split` bytes each, which cuts characters and lines apart.
+`pause` is the number of seconds between two chunks, as from a model that thinks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from plan import Answer, Broken, Fail, Http, Reply, Stalled, Wire
 
 Answering = Callable[[Any], Answer | Http]
-"""What answers a request's body; it is called in a thread of each request's own, and may wait there."""
+"""A function that answers a request's body. It is called in a separate thread for each request, and may wait there."""
 
 
 class Received(NamedTuple):
@@ -40,11 +40,11 @@ class Received(NamedTuple):
 
 
 class Loopback:
-    """An HTTP/1.1 server on 127.0.0.1 that speaks one provider's protocol while it is entered.
+    """An HTTP/1.1 server on 127.0.0.1 that speaks one provider's protocol inside its `with` block.
 
-    `requests` are all that came, `asked` those for an answer that were not refused, `refusals` what the wire said to
-    those that were; `gone` is set once a client has left during a Stalled answer. `tokens` is what the counting
-    endpoint answers. What goes wrong in a wire itself is raised at the end.
+    `requests` holds all requests, `asked` those for an answer that were not refused, `refusals` the texts of the
+    refusals; `gone` is set once a client has left during a Stalled answer. The counting endpoint answers `tokens`. An
+    error in the wire itself is raised at the end.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class Loopback:
 
     @property
     def left(self) -> int:
-        """How many answers have not been asked for."""
+        """The number of answers that no request has taken."""
         return len(self._answers)
 
     @property
     def connections(self) -> int:
-        """How many connections are open now."""
+        """The number of open connections."""
         return self._server.connections
 
     def __enter__(self) -> Loopback:
@@ -101,7 +101,7 @@ class Loopback:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for all of them
+    daemon_threads = False  # so that closing waits for all threads
     request_queue_size = 64
 
     def __init__(self, loopback: Loopback) -> None:
@@ -126,14 +126,14 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing to say: a client that left is no error, and a wire's own are kept."""
+        """Print nothing: a client that left is no error, and a wire's errors are kept."""
 
     def close(self) -> None:
         self.shutdown()
         self.closing = True
         with self._guard:
             for request in self._open:
-                with suppress(OSError):  # it may have left already
+                with suppress(OSError):  # the client may have left already
                     request.shutdown(socket.SHUT_RDWR)
         self.server_close()
 
@@ -168,13 +168,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._refused(Http(404, {"content-type": "text/plain"}, f"nothing to get at {self.path}".encode()))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests say themselves what happened."""
+        """Print nothing: the tests report what happened."""
 
     def _answer(self, received: Received) -> None:
         wire = self.loopback.wire
         first = wire.refuse(*received)
         if first is not None and first.status < 400:
-            self._plain(first)  # what a client asks before it asks for an answer
+            self._plain(first)  # a client may send this before it asks for an answer
         elif first is not None:
             self._refused(first)
         elif wire.is_count(received.path):
@@ -232,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, events: Iterable[bytes]) -> None:
         for chunk in self._chunks(events):
             if self.loopback.pause and select.select([self.connection], [], [], self.loopback.pause)[0]:
-                raise ConnectionResetError("the client has left")  # it has nothing else to send by now
+                raise ConnectionResetError("the client has left")  # a client sends nothing else at this point
             self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def _chunks(self, events: Iterable[bytes]) -> Iterator[bytes]:
@@ -250,8 +250,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         try:
             self._send(events)
-            select.select([self.connection], [], [])  # nothing is sent to us but the end
+            select.select([self.connection], [], [])  # the client sends nothing but the end
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it left even earlier
+            pass  # the client left even earlier
         if not self.server.closing:
             self.loopback.gone.set()

@@ -1,4 +1,4 @@
-"""Talking to a loopback provider through its real SDK: what the suites of this folder share."""
+"""Helpers of this folder's suites for talking to a loopback provider through its real SDK."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ Tools = dict[str, Callable[[Any], str]]
 """A test's own tools: each takes the arguments as the model gave them."""
 
 Shape = list[tuple[Any, ...]]
-"""An answer with its streaming taken out: ("thought", text), ("text", text), ("call", name, args)."""
+"""An answer without its streaming: ("thought", text), ("text", text), ("call", name, args)."""
 
 _TRANSPORT = ("stream", "stream_options", "project", "user_prompt_id")
 
 
 class Heard(NamedTuple):
-    """What a provider said, and how it failed, if it did."""
+    """The pieces of a provider's answer, and its error if it failed."""
 
     pieces: list[Piece]
     error: ProviderError | None
@@ -78,7 +78,7 @@ class Heard(NamedTuple):
 
 
 def shape_of(parts: Sequence[Part], wire: Wire) -> Shape:
-    """What is to be heard of the parts of an answer."""
+    """Return the expected shape of an answer with these parts."""
     found: Shape = []
     for part in parts:
         match part:
@@ -92,12 +92,12 @@ def shape_of(parts: Sequence[Part], wire: Wire) -> Shape:
 
 
 def thinks(wire: Wire) -> bool:
-    """Whether the protocol shows the model's thinking; Chat Completions do not."""
+    """Return True if the protocol shows the model's thinking; Chat Completions do not."""
     return wire.provider != "openai"
 
 
 def connect(wire: Wire, url: str) -> Provider:
-    """The provider itself, sent to this address."""
+    """Connect the real provider to this address."""
     module = importlib.import_module(BUILT_IN[wire.provider].module)
     project = "test-project" if wire.provider == "gemini_gca" else None
     provider: Provider = module.connect(wire.model, Access(key=KEY, base_url=url, project=project))
@@ -107,7 +107,7 @@ def connect(wire: Wire, url: str) -> Provider:
 
 @contextmanager
 def conversation(wire: Wire, tools: Tools | None = None) -> Iterator[Agent]:
-    """A conversation with the wire's model, in memory; no event of it may hold the key at the end."""
+    """Open a conversation with the wire's model in memory. At the end, none of its events may hold the key."""
     with foldmark.open(":memory:") as log:
         own_tools(log, tools or {})
         agent = log.agent("default")
@@ -121,7 +121,7 @@ def use(agent: Agent, wire: Wire) -> None:
 
 
 def own_tools(log: Log, tools: Tools) -> None:
-    """Tools of the test's own beside what there is."""
+    """Add the test's own tools to the existing ones."""
     there, call_there = list(log.tools()), log.call_tool
     schema = {"type": "object", "properties": {"at": {"type": "string"}}}
     specs = [*there, *(ToolSpec(name, f"Runs {name}.", schema) for name in tools)]
@@ -133,7 +133,7 @@ def own_tools(log: Log, tools: Tools) -> None:
 
 
 async def listen(provider: Provider, request: Request) -> Heard:
-    """The whole answer to a request. The key must stand nowhere in it."""
+    """Return the whole answer to a request. It must not contain the key."""
     pieces: list[Piece] = []
     error = None
     try:
@@ -147,7 +147,7 @@ async def listen(provider: Provider, request: Request) -> Heard:
 
 
 class Seen:
-    """What an interface was shown of turns."""
+    """The pieces that an interface was shown of its turns."""
 
     def __init__(self) -> None:
         self.text, self.others = "", list[Piece]()
@@ -159,28 +159,28 @@ class Seen:
 
 
 def events(agent: Agent) -> list[Event]:
-    """Everything that was recorded; the conversation is the only one in its database."""
+    """Return all recorded events; the conversation is the only one in its database."""
     found = map(stored(agent.log).event, range(1, agent.standing().record.head + 1))
     return [event for event in found if event is not None]
 
 
 def messages(agent: Agent) -> list[tuple[str, str]]:
-    """The kinds and texts of the messages in the context."""
+    """Return the kinds and texts of the messages in the context."""
     return [(message.kind, message.content) for message in agent.context().messages]
 
 
 def arrived(received: Received) -> dict[str, Any]:
-    """The body as the encoder made it, without what only sending adds."""
+    """Return the body as the encoder made it, without the fields that sending adds."""
     return {key: value for key, value in received.body.items() if key not in _TRANSPORT}
 
 
 def sent(request: Request) -> Any:
-    """The body of a request as JSON carries it."""
+    """Return the body of a request, decoded from its JSON."""
     return json.loads(request.bytes)
 
 
 def missing(texts: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-    """The first of what is wanted that does not stand in the texts, in this order; a part of a text will do."""
+    """Return the first wanted text that is not in the texts in this order, or None; a part of a text is enough."""
     rest = iter(texts)
     for kind, text in wanted:
         if not any(kind == found and text in said for found, said in rest):
@@ -189,7 +189,7 @@ def missing(texts: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]])
 
 
 def _value(raw: str) -> Any:
-    """What a text of arguments stands for; for itself if it is no JSON."""
+    """Decode the text of arguments, or return it unchanged if it is not JSON."""
     try:
         return json.loads(raw)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Thinking that is bound to what stands in front of it (SPEC 5.7), against a server that checks it as documented."""
+"""Thinking that is bound to the content before it (SPEC 5.7), against a server that checks it as documented."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _QUESTION = re.compile(r"Question (\d+): ")
 
 
 class Played:
-    """A conversation with a model that thinks before each answer. Each of `results` is what a call brings, in order."""
+    """A conversation with a model that thinks before each answer. Its calls return `results` in order."""
 
     def __init__(self, agent: Agent, results: list[str], wire: BoundWire) -> None:
         self.agent, self.wire, self.asked = agent, wire, 0
@@ -41,7 +41,7 @@ class Played:
         own_tools(agent.log, {"look": lambda args: next(self._results)})
 
     def say(self, calls: int = 1, text: str = "go on") -> Seen:
-        """A turn with so many calls."""
+        """Run a turn with this number of calls."""
         self.asked += 1
         seen = Seen()
         said = f"Question {self.asked}: {calls} calls. {text}"
@@ -50,7 +50,7 @@ class Played:
 
     @property
     def lost(self) -> set[str]:
-        """What the newest request's model did not see of the thinking that there was before."""
+        """The earlier thinking that the newest request's model did not see."""
         return (self.wire.taken[-2] | self.wire.made[-2]) - self.wire.taken[-1]
 
     def _answer(self, body: Any) -> Reply:
@@ -89,7 +89,7 @@ def played(results: list[str] | None = None, *, old: bool = False, policy: str =
 
 
 def recorded() -> list[str]:
-    """The results of the tools in a recorded session."""
+    """Return the tool results of a recorded session."""
     found = []
     for line in RECORDED.read_text().splitlines():
         content = json.loads(line).get("message", {}).get("content")
@@ -100,7 +100,7 @@ def recorded() -> list[str]:
 
 
 def boundaries(agent: Agent) -> list[int]:
-    """The boundary that each request stood on, oldest first."""
+    """Return the boundary of each request, oldest first."""
     return [sent.record.edge.settled for sent in reversed(stored(agent.log).newest_sent(agent.id, 10**6))]
 
 
@@ -192,7 +192,7 @@ def test_each_kind_of_operation_loses_what_it_says() -> None:
 
 
 def act(agent: Agent, deed: str, done: int) -> dict[str, int]:
-    """Do something to an older turn, or take back operation `done`; what is said of the thinking."""
+    """Do something to an older turn, or undo operation `done`. Return the reported counts of thinking blocks."""
     turns = [event.id for event in agent.context().messages if event.id == event.turn_id]
     turn = next(iter(agent.standing().fold.pins), turns[len(turns) // 2] if turns else 0)
     result = max((event.id for event in events(agent) if event.kind == "tool_result"), default=0)
@@ -223,7 +223,7 @@ PREVIEWED = ("/clear", "/rewind", "/undo", "/restore", "/summarize", "/context d
 def test_after_restore_the_blocks_are_sent_again() -> None:
     with played() as play:
         play.say(1)
-        play.say(1)  # the third brings a state block, which stands elsewhere after a boundary
+        play.say(1)  # the third turn brings a state block, which moves after a boundary
         first = play.agent.context().messages[0].id
         dropped = play.agent.do(f"/context drop {first}")
         assert dropped.data["thinking"] == {"lost": 6, "returned": 0}
@@ -238,7 +238,7 @@ def test_after_restore_the_blocks_are_sent_again() -> None:
 
 
 def compacts(play: Played, monkeypatch: pytest.MonkeyPatch) -> tuple[Agent, BoundWire]:
-    """The agent's summaries are written by its provider."""
+    """Let the provider write the agent's summaries. Return the agent and its wire."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", play.server.url)
     play.agent.configure("provider_compaction", True)
@@ -256,10 +256,10 @@ def test_turns_behind_a_summary_of_the_api_keep_their_thinking(monkeypatch: pyte
         stay = wire.taken[-2] & there
         assert len(stay) == 6
         assert done.data["thinking"] == {"lost": len(there - stay), "returned": 0}
-        assert wire.taken[-1] >= stay | wire.made[-2]  # with what was thought behind the summary
+        assert wire.taken[-1] >= stay | wire.made[-2]  # including the thinking after the summary
         assert '"bound"' not in json.dumps([received.body for received in play.server.asked])
 
-        # What was summed up is back; what was thought behind the summary is bound to that.
+        # The summarized messages are back; the thinking after the summary is bound to the summary.
         restored = agent.do(f"/restore {done.event_id}")
         before = wire.taken[-1] | wire.made[-1]
         play.say(0)
@@ -354,7 +354,7 @@ def test_an_answer_that_the_library_is_given_is_bound_to_the_request() -> None:
 
 
 def test_a_summary_is_asked_for_without_thinking() -> None:
-    """The request has no tools, so nothing that was thought behind them fits."""
+    """The request has no tools, so thinking that is bound to tools would be invalid."""
     with played() as play:
         play.say(1)
         asked: list[Request] = []

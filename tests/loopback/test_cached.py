@@ -1,4 +1,4 @@
-"""What a provider's cache had of each request and why it missed the rest, told of its own counts (SPEC 5.7)."""
+"""The part of each request that a provider's cache held, and the reasons for each miss, by its counts (SPEC 5.7)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS = "what was said of it, and what came of that, " * 150
 
 
 class Talk:
-    """A conversation with a provider that has a cache, at a time of its own."""
+    """A conversation with a provider that has a cache, and with its own clock."""
 
     def __init__(self, agent: Agent, wire: Wire, server: Loopback, bodies: list[Any]) -> None:
         self.agent, self.wire, self.server, self.bodies = agent, wire, server, bodies
@@ -39,7 +39,7 @@ class Talk:
         agent.log.clock = lambda: f"{self.now:%Y-%m-%dT%H:%M:%S.%fZ}"
 
     def say(self, text: str | None, minutes: float = 1, *, fail: bool = False) -> dict[str, Any]:
-        """A turn so many minutes later; what is told of its last request."""
+        """Run a turn this many minutes later. Return the record of its last request."""
         self.now += timedelta(minutes=minutes)
         self.fails = fail
         asyncio.run(turn(self.agent, connect(self.wire, self.server.url), text, Seen().show))
@@ -48,19 +48,19 @@ class Talk:
         return found
 
     def cache(self, model: str) -> Sent:
-        """The provider's cache for a model."""
+        """Return the provider's cache for a model."""
         rules = rules_of(self.agent.log.model_named(f"{self.wire.provider}/{model}"))
         return self._caches.setdefault(model, Sent(rules, 3.0))
 
     def forget(self) -> None:
-        """Let the provider lose what it kept."""
+        """Empty the provider's cache."""
         self._caches.clear()
 
     def row(self, at: int = 0) -> Any:
         return self.agent.do("/context sent").data["sent"][at]
 
     def why(self) -> list[tuple[str, int | None]]:
-        """Why the newest request missed what it missed."""
+        """Return the reasons for the newest request's miss: (reason, event)."""
         return [(each["why"], each["event"]) for each in self.row()["cache"]["reasons"]]
 
 
@@ -68,7 +68,8 @@ class Talk:
 def talk(
     wire: Wire, *, calls: int = 0, look: str = WORDS, thought: str = "", said: str = "", **settings: object
 ) -> Iterator[Talk]:
-    """In each turn so many `calls` of the tool `look`, with a `thought` in front; `said` is in each answer."""
+    """Open a conversation with `calls` calls of the tool `look` in each turn, a `thought` before each, and `said` in
+    each answer."""
     bodies: list[Any] = []
     steps = {"left": 0}
 
@@ -155,7 +156,7 @@ def test_changes_by_policy_explain_a_cache_miss(policy: str) -> None:
         assert causes == ({"results"} if policy == "eager" else {"window"})
         missed = [row for row in rows if row["cache"]["missed"]]
         assert len(missed) > 5 if policy == "eager" else 0 < len(missed) <= 5
-        # The same of one request as of a list, however old it is.
+        # A single request shows the same as the list, however old it is.
         for row in rows:
             assert it.agent.do(f"/context sent {row['id']}").data["cache"] == row["cache"]
 
@@ -203,15 +204,15 @@ def test_a_request_that_cannot_be_rebuilt_explains_no_miss() -> None:
         after = it.row(1)["cache"]
         assert [each["why"] for each in after["reasons"]] == ["unknown"]
         assert after["missed"] == before["missed"]
-        # What the erased turn cost is erased with it: of the one after it nothing is known but its own cost.
+        # The erased turn's cost is erased with it, so of the next turn only its own cost is known.
         assert (it.row(3)["cache"]["missed"], it.row(4)["cache"]) == (None, None)
 
 
-# How long it is kept
+# How long the cache is kept
 
 
 def marks(body: Any) -> list[dict[str, Any]]:
-    """The cache marks of a request to Anthropic."""
+    """Return the cache marks of a request to Anthropic."""
     found = []
     blocks = [*body.get("tools", ()), *body.get("system", ()), *(b for m in body["messages"] for b in m["content"])]
     for block in blocks:
@@ -233,7 +234,8 @@ def test_an_hour_if_that_is_set() -> None:
 
 
 def test_an_hour_once_the_pauses_ask_for_it() -> None:
-    """By default; it changes at the beginning of a turn, what is sent stays the same, and the record says it."""
+    """This is the default. The change comes at the beginning of a turn, leaves the sent content as it is, and is
+    recorded."""
     with talk(AnthropicWire(), calls=2) as it:
         it.say(WORDS * 3)
         for _ in range(4):
@@ -256,7 +258,7 @@ def test_an_hour_once_the_pauses_ask_for_it() -> None:
 
 
 def plain(body: Any) -> list[Any]:
-    """The blocks of a request without their marks."""
+    """Return the blocks of a request without their cache marks."""
     blocks = [*body["system"], *(block for message in body["messages"] for block in message["content"])]
     return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
 

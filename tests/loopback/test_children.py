@@ -1,7 +1,7 @@
-"""Agents side by side, with real SDKs against a provider on the loopback interface (SPEC 3, 6; S0).
+"""Agents that run in parallel, with real SDKs against a provider on the loopback interface (SPEC 3, 6; S0).
 
-The models are played, everything else is real: the runtime, the requests, which the server refuses if they are not
-valid, and what the log holds afterwards.
+The models are played; everything else is real: the runtime, the requests (the server refuses invalid ones) and the
+log that they leave.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ SESSIONS = "Research session-based auth patterns. Report via /send."
 
 
 def short(agent: Agent) -> str:
-    """As mail and receipts name it."""
+    """Return the agent's id as mail and receipts show it."""
     return agent.id[:8]
 
 
 def delivered(log: Log, agent: Agent) -> list[tuple[int, str]]:
-    """(id, sender) of all mail that reached the agent's log, in its order."""
+    """Return (id, sender) of all mail that reached the agent's log, in log order."""
     carried = [(event.data or {}).get("mail", ()) for event in of(log, "user", agent=agent)]
     return [(each["id"], each["from"]) for mail in carried for each in mail]
 
@@ -57,7 +57,7 @@ def delivered(log: Log, agent: Agent) -> list[tuple[int, str]]:
 
 
 class Research:
-    """The example of [S0], played: a parent hands on two tasks, one call an answer, and fetches what is reported."""
+    """The example of [S0], played: a parent delegates two tasks, one call per answer, and fetches the reports."""
 
     def __init__(self, wire: Wire, *, at_once: bool = False) -> None:
         self.wire, self.at_once = wire, at_once
@@ -116,7 +116,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
             assert server.refusals == []
         log, (one, two) = parent.log, parent.children
 
-        # The parent: marked, said, forked, twice; and its children's words with the name of who wrote them.
+        # The parent marked, spoke and forked, twice; its children's mail names the sender.
         said = [(event.kind, event.content) for event in of(log, "assistant", agent=parent)]
         assert [text for _, text in said][:4] == [
             "Two things are to be found out.",
@@ -143,7 +143,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
             assert set(audience.mailed) == {parent.id}
             assert parent.id not in audience.begun
 
-        # The children: born with their parent's words, and with nothing else of it.
+        # Each child was born with its parent's words, and with nothing else of the parent.
         for child, goal, mark in ((one, OAUTH, "AUTH_RESEARCH"), (two, SESSIONS, "SESSION_RESEARCH")):
             birth, *rest = messages(child)
             assert birth[0] == "user"
@@ -173,7 +173,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
 
 @two_wires
 def test_research_that_is_handed_on_in_one_answer(tmp_path: Path, wire: Wire) -> None:
-    """Both forks stand in one answer: each child gets the words, and its mark says which part is its own."""
+    """Both forks are in one answer: each child gets the whole text, and its mark says which part is its own."""
     played = Research(wire, at_once=True)
 
     async def talk(parent: Agent, url: str) -> None:
@@ -197,7 +197,7 @@ def test_research_that_is_handed_on_in_one_answer(tmp_path: Path, wire: Wire) ->
 
 
 def delegate(parent: Agent, number: int) -> list[Agent]:
-    """As a person does it: mark, goal, fork."""
+    """Fork children as a person does: mark, goal, fork."""
     for each in range(number):
         parent.do("/mark GOAL")
         parent.do(f"/note Task number {each}.")
@@ -206,7 +206,7 @@ def delegate(parent: Agent, number: int) -> list[Agent]:
 
 
 class Crowd:
-    """Children that all have to be asked before the first of them is answered; they report and end."""
+    """Children whose first requests must all arrive before any is answered; they report and end."""
 
     def __init__(self, wire: Wire, number: int) -> None:
         self.wire, self.together = wire, Barrier(number)
@@ -226,8 +226,8 @@ class Crowd:
 
 
 def descriptors() -> int:
-    """Return how many files are open. Objects from before `gc.freeze()` are not looked through for garbage: that takes
-    a quarter of a second late in a run."""
+    """Return the number of open files. Objects from before `gc.freeze()` are not scanned for garbage: that takes a
+    quarter of a second late in a run."""
     gc.collect()
     there = Path("/proc/self/fd")
     return len(list(there.iterdir())) if there.is_dir() else 0
@@ -246,7 +246,7 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
             delegate(parent, number)
             await until(lambda: len(agents.working) == number, "all are at work")
             await agents.settled()
-        # The SDKs leave the end of their streams to the loop, which does it at once.
+        # The SDKs leave the end of their streams to the event loop, which ends them at once.
         await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "no task is left")
 
     def beside(parent: Agent, url: str) -> None:
@@ -257,8 +257,8 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
             agents.settled().result(LIMIT)
 
     with database(tmp_path / "log.db", wire) as parent:
-        asyncio.run(asyncio.sleep(0))  # what a first loop leaves behind is not ours
-        parent.log.store.watch().close()  # SQLite keeps its file open for the next one, until the store is closed
+        asyncio.run(asyncio.sleep(0))  # leftovers of a first event loop do not count
+        parent.log.store.watch().close()  # SQLite keeps the file open for the next watch until the store is closed
         gc.freeze()
         threads, open_before = set(threading.enumerate()), descriptors()
         played = Crowd(wire, number)
@@ -297,7 +297,7 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
 
 @two_wires
 def test_the_parent_talks_on_while_twenty_children_wait_for_their_provider(tmp_path: Path, wire: Wire) -> None:
-    """Its turn does not wait for theirs, and the end of the program ends them all."""
+    """The parent's turn does not wait for theirs, and the end of the program ends them all."""
     number = 20
 
     def played(body: Any) -> Answer:
@@ -321,7 +321,7 @@ def test_the_parent_talks_on_while_twenty_children_wait_for_their_provider(tmp_p
 
 
 def test_children_beyond_the_limit_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them is killed before its turn has come: its provider never hears of it."""
+    """One of them is killed while it waits: its provider never gets a request."""
     monkeypatch.setattr(supervisor, "AT_ONCE", 3)
     wire, gate, most = OpenAIWire(), Event(), list[int]()
     heard = Counter[str]()
@@ -359,8 +359,8 @@ def test_children_beyond_the_limit_wait(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 class Family:
-    """A child that forks a grandchild and then, as the grandchild itself, never ends its answer; another child goes on
-    when it is told to."""
+    """A child that forks a grandchild and then, like the grandchild, never finishes its answer; and another child that
+    continues when `go_on` is set."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire, self.go_on = wire, Event()
@@ -390,7 +390,7 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
             (grandchild,) = doomed.children
             await until(lambda: len(agents.working) == 3, "three are at work")
             await until(lambda: all(_halves(server, agent) for agent in (doomed, grandchild)), "both are half said")
-            await asyncio.sleep(0.05)  # what the server has sent comes to the client
+            await asyncio.sleep(0.05)  # lets the client receive what the server has sent
             text = await asyncio.to_thread(lambda: parent.do(f"/kill {short(doomed)}", actor=by).text)
             assert text == f"Killed {short(doomed)} and 1 descendant; its log stays."
             await until(lambda: server.connections == 1, "the connections of both are closed")
@@ -402,7 +402,7 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
             await agents.settled()
 
     def _halves(server: Loopback, agent: Agent) -> bool:
-        """Whether the agent's last answer is under way."""
+        """Return True if the agent's last answer is under way."""
         bodies = [asked(wire, received.body) for received in server.asked]
         return any(heard.who == short(agent) and (heard.calls or heard.said("forked")) for heard in bodies)
 
@@ -422,7 +422,7 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
 
 @two_wires
 def test_a_model_kills_a_child_in_its_own_turn(tmp_path: Path, wire: Wire) -> None:
-    """In one answer: it forks, and in the next it ends what it forked."""
+    """It forks in one answer and kills the child in the next."""
 
     def played(body: Any) -> Answer:
         heard = asked(wire, body)
@@ -451,7 +451,7 @@ def test_a_model_kills_a_child_in_its_own_turn(tmp_path: Path, wire: Wire) -> No
 
 
 def test_killed_while_its_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command ends with the agent; what it had printed is kept."""
+    """The command ends with the agent; its output so far is kept."""
     monkeypatch.chdir(tmp_path)
     wire = OpenAIWire()
 
@@ -480,13 +480,13 @@ def test_killed_while_its_command_runs(tmp_path: Path, monkeypatch: pytest.Monke
         assert result.startswith("begun")
 
 
-# A model that clears or rewinds in the middle of its own turn
+# A model that clears or rewinds during its own turn
 
 
 def go_on(
     path: Path, wire: Wire, *steps: Reply, tools: dict[str, Callable[[Any], str]] | None = None
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """A person asks, the model plays the steps. What each request said to the model as its user, and the context."""
+    """Run a turn in which the model plays the steps. Return the user texts of each request, and the context."""
     from talking import own_tools
 
     with database(path, wire) as agent:
@@ -528,7 +528,7 @@ def test_a_model_that_rewinds_to_its_mark(tmp_path: Path, wire: Wire) -> None:
 
 @every_wire
 def test_a_model_that_clears_after_parallel_tools(tmp_path: Path, wire: Wire) -> None:
-    """The `slash` calls run last; what the others found goes with the rest, and their results are no orphans."""
+    """The `slash` calls run last; the other tools' results leave with the rest and are no orphans."""
     uses: list[Part] = [Use("s", "slash", {"command": "clear"})]
     uses += [Use(f"l{n}", "look", {"at": f"place-{n}"}) for n in range(3)]
     uses += [Use("m", "slash", {"command": "mark", "args": "NEW"})]
@@ -558,7 +558,7 @@ def test_a_model_that_rewinds_to_one_mark_twice(tmp_path: Path, wire: Wire) -> N
 @every_wire
 @pytest.mark.parametrize("command", ["clear", "clear TRY", "mark TRY, clear TRY", "clear, mark TRY"])
 def test_a_model_that_repeats_itself_until_a_reminder(tmp_path: Path, wire: Wire, command: str) -> None:
-    """It sees nothing of its attempts but what the notice says; that is enough to end the loop."""
+    """The model sees its attempts only in the notice, which is enough to end the loop."""
 
     def played(body: Any) -> Answer:
         heard = asked(wire, body)
@@ -581,7 +581,7 @@ def test_a_model_that_repeats_itself_until_a_reminder(tmp_path: Path, wire: Wire
 
 
 class Failing:
-    """A child whose provider fails; its parent reads the mail and, once, asks it to try again."""
+    """A child whose provider fails; its parent reads the mail and, if `stubborn`, asks it once to try again."""
 
     def __init__(self, wire: Wire, *, stubborn: bool) -> None:
         self.wire, self.stubborn = wire, stubborn
@@ -629,7 +629,7 @@ def test_a_provider_that_fails_a_child(tmp_path: Path, wire: Wire, stubborn: boo
             f"[Mail from {short(child)} at " in each and "\nMy turn ended with an error: " in each for each in mail
         )
         assert messages(child)[0] == ("user", "Task number 0.")
-        # The first time nothing had been said: what the child was born with is no turn of its own.
+        # At the first failure the child had no turn of its own: the text that it was born with opens none.
         assert [event.interrupted for event in of(parent.log, "turn_ended", agent=child)] == [True] * (reports - 1)
         assert sum(error is not None for _, error in audience.over) == reports
         assert stored(parent.log).unread(parent.id) == []
@@ -637,7 +637,7 @@ def test_a_provider_that_fails_a_child(tmp_path: Path, wire: Wire, stubborn: boo
 
 @two_wires
 def test_a_provider_that_fails_everybody(tmp_path: Path, wire: Wire) -> None:
-    """The child's failure is mailed; the parent, told of it, fails too, and that is the end."""
+    """The child's failure is mailed; the parent, woken by the mail, fails too, and nothing more happens."""
     audience = Listening()
 
     async def talk(parent: Agent, server: Loopback) -> None:
@@ -647,7 +647,7 @@ def test_a_provider_that_fails_everybody(tmp_path: Path, wire: Wire) -> None:
             delegate(parent, 1)
             await until(lambda: len(audience.over) == 2, "the child failed, and its parent")
             await agents.settled()
-            for _ in range(3):  # it looks again, and finds nobody to tell anything new
+            for _ in range(3):  # the supervisor looks again and finds no news for anyone
                 agents._look_once()
                 await asyncio.sleep(0.02)
             assert agents.working == []
@@ -664,7 +664,7 @@ def test_a_provider_that_fails_everybody(tmp_path: Path, wire: Wire) -> None:
 
 
 class Mailing:
-    """A parent that answers when it may, told what to do with the news; children that never say a word."""
+    """A parent that answers once `may` is set and, if `reads`, fetches its mail; its children are idle."""
 
     def __init__(self, wire: Wire, *, reads: bool = True) -> None:
         self.wire, self.reads = wire, reads
@@ -681,18 +681,18 @@ class Mailing:
 
     @property
     def told(self) -> int:
-        """How often the parent was told of mail, by what its newest request holds."""
+        """The number of notices of mail in the parent's newest request."""
         return sum(text.startswith(TOLD) for _, text in self.heard[-1].texts) if self.heard else 0
 
 
 def mailing(
     path: Path, wire: Wire, played: Mailing, test: Callable[[Supervisor, Agent, Agent], Coroutine[Any, Any, None]]
 ) -> None:
-    """A parent and an idle child, for `test` to write mail."""
+    """Run `test`, which sends mail, with a parent and an idle child."""
 
     async def talk(parent: Agent, url: str) -> None:
         async with Supervisor(parent.log, models(wire, url)) as agents:
-            await agents.say(parent, "Hello.")  # mail wakes who has been asked something here
+            await agents.say(parent, "Hello.")  # mail wakes only an agent that was asked something here
             played.heard.clear()
             (child,) = delegate(parent, 1)
             await until(lambda: len(messages(child)) == 2, "the child has answered")
@@ -772,7 +772,7 @@ def test_mail_waits_for_the_end_of_a_planning_conversation(
 
 @two_wires
 def test_mail_is_announced_once(tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that leaves its mail unread is not told of it again and again; of new mail it is."""
+    """A model that leaves its mail unread is told of it once, and again only of new mail."""
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
     played = Mailing(wire, reads=False)
 
@@ -793,7 +793,7 @@ def test_mail_is_announced_once(tmp_path: Path, wire: Wire, monkeypatch: pytest.
 
 @two_wires
 def test_agents_that_thank_each_other_come_to_rest(tmp_path: Path, wire: Wire) -> None:
-    """Each answers mail with mail, as models do, until it has nothing new to say; nobody is woken without new mail."""
+    """Each answers mail with mail, as models do, until it has nothing new to say; new mail alone wakes an agent."""
     turns = 3
     asks = Counter[str]()
 
@@ -833,7 +833,7 @@ def test_agents_that_thank_each_other_come_to_rest(tmp_path: Path, wire: Wire) -
 
 @two_wires
 def test_a_person_is_told_of_mail_for_an_agent_that_has_said_nothing_here(tmp_path: Path, wire: Wire) -> None:
-    """Its children were forked by commands alone, and nobody has asked its model yet."""
+    """Its child was forked by commands alone, and its model has not been asked yet."""
     audience = Listening()
 
     def played(body: Any) -> Answer:

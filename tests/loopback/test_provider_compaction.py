@@ -1,4 +1,4 @@
-"""Summaries that Anthropic's API writes when it is asked to (beta `compact-2026-09-04`) [SPEC 5.7]."""
+"""Summaries that Anthropic's API writes on request (beta `compact-2026-09-04`) [SPEC 5.7]."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def turns(agent: Agent) -> list[int]:
 
 
 def unmarked(value: Any) -> Any:
-    """Without cache marks."""
+    """Return a value without its cache marks."""
     if isinstance(value, dict):
         return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
     return [unmarked(each) for each in value] if isinstance(value, list) else value
@@ -84,7 +84,7 @@ def test_the_api_sums_up_what_would_be_sent(start: Start) -> None:
     assert before["messages"][-1]["content"] == [{"type": "text", "text": "[Go on.]"}]
     assert sent["messages"] == before["messages"][:-1]
 
-    # The receipt is that of any summary, and so is the way back.
+    # The receipt and the way back are those of any summary.
     assert (done.data["operation"], done.data["reason"], done.data["left"]["messages"]) == ("summary", "it is long", 16)
     assert [message.content for message in agent.context().messages] == [GIST]
     assert agent.context().state == "Goal: 3"
@@ -122,9 +122,9 @@ def test_recent_turns_stay_behind_the_block(start: Start, policy: str) -> None:
 
 
 def test_turns_that_stay_are_sent_as_they_were(start: Start) -> None:
-    """So that the model's thinking in them stays valid: the API takes its summary for what it stands for."""
+    """This keeps the model's thinking in them valid: the API accepts its summary in place of the summarized turns."""
     agent, server = start()
-    agent.do(f"/context budget {BUDGET}")  # a boundary, behind which results stay whole
+    agent.do(f"/context budget {BUDGET}")  # a boundary, after which results stay whole
     for number in range(4, 12):
         ask(agent, number)
     before = body(agent)["messages"]
@@ -135,7 +135,7 @@ def test_turns_that_stay_are_sent_as_they_were(start: Start) -> None:
     assert body(agent)["messages"] == [*behind, *before[len(asked) :]]
     check_rebuilt(agent)
 
-    # It grows from there (L8), and what was summed up with older turns is said once more.
+    # The request grows from there (L8), and the newest state precedes each new question.
     ask(agent, 12)
     agent.append("user", "And now?")
     after = body(agent)["messages"]
@@ -148,7 +148,7 @@ def test_turns_that_stay_are_sent_as_they_were(start: Start) -> None:
     check_rebuilt(agent)
     assert "Question 3" in agent.request("openai", "gpt-5").bytes.decode()
 
-    # A boundary shortens them like all others, and taking the summary back is one.
+    # A boundary shortens the kept results like all others, and undoing the summary is a boundary.
     agent.do(f"/pin {turns(agent)[0]}")
     assert body(agent)["messages"][0] == behind[0]
     assert "TRUNCATED" in json.dumps(body(agent)["messages"][1:4])
@@ -242,7 +242,7 @@ def test_a_step_of_the_window_is_summed_up_by_the_api(start: Start, policy: str)
     messages = body(agent)["messages"]
     assert messages[0]["content"][0]["content"] == GIST
     assert "Question 11" in json.dumps(messages[1])
-    ask(agent, 14)  # the window goes on, and the summary stays in front of it
+    ask(agent, 14)  # the window advances, and the summary stays before it
     messages = body(agent)["messages"]
     assert messages[0]["content"][0]["content"] == GIST
     assert "Question 11" not in json.dumps(messages)

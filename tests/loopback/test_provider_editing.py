@@ -1,4 +1,4 @@
-"""What Anthropic's API leaves out of requests by itself: asked for by a setting, recorded when done [SPEC 5.7]."""
+"""Content that Anthropic's API omits from requests automatically: enabled by a setting, recorded [SPEC 5.7]."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_was_left_out_counts_when_estimates_are_calibrated() -> None:
 
 
 def bodies(agent: Agent) -> dict[str, Any]:
-    """The body that answers, and that of a question of Foldmark's own."""
+    """Return the body of a request for an answer, and of one of Foldmark's own questions."""
     at, (provider, _, model) = agent.standing(), agent.standing().config.model.partition("/")
     return {
         "answer": agent.request().body,

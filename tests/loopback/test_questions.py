@@ -1,4 +1,4 @@
-"""What Foldmark itself asks a real model: a summary, a state block, a judgement [SPEC 3, 4]; and the exact count."""
+"""Foldmark's own questions to a real model: a summary, a state block, a judgement [SPEC 3, 4]; and the exact count."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -93,7 +93,7 @@ def test_the_exact_count(start: Start) -> None:
 
 
 def test_a_turn_that_is_cancelled_does_not_wait_for_a_question(start: Start) -> None:
-    """The model's tool asks the model, in a thread, and gets no answer."""
+    """The model's tool asks the model in a thread and gets no answer."""
     preview = {"action": "preview", "criteria": "word", "mode": "forget"}
     agent, server = start(
         Reply((Use("c1", "filter_context", preview),), "calls"), Stalled((Say(("Mess",)),)), says("never")

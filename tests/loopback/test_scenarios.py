@@ -1,4 +1,4 @@
-"""Every provider in every scenario, through its real SDK, against a server on the loopback interface (SPEC 5, 6)."""
+"""Every scenario with every provider, through its real SDK, against a server on the loopback interface (SPEC 5, 6)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ every_wire = pytest.mark.parametrize("wire", ALL, ids=lambda wire: wire.provider
 
 
 def cases(scenarios: Sequence[_S]) -> pytest.MarkDecorator:
-    """All scenarios with all wires that they are for."""
+    """Parametrize a test with each scenario and the wires that it applies to."""
     pairs = [(wire, each) for each in scenarios for wire in ALL if wire.provider in getattr(each, "providers", EVERY)]
     return pytest.mark.parametrize(
         ("wire", "scenario"), pairs, ids=[f"{wire.provider}-{each.name}" for wire, each in pairs]
@@ -69,7 +69,7 @@ def cases(scenarios: Sequence[_S]) -> pytest.MarkDecorator:
 
 
 class Spelled:
-    """A wire whose events are written with all of JSON's escapes, or with none."""
+    """A wire whose events are written with all of JSON's escapes or with none."""
 
     def __init__(self, wire: Wire, spelling: str) -> None:
         self._wire, self._escaped = wire, spelling == "escaped"
@@ -93,7 +93,7 @@ class Spelled:
 
 
 class Ended:
-    """A wire that leaves out the end of every answer, and ends the connection well."""
+    """A wire that omits the end of every answer and closes the connection cleanly."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -106,7 +106,7 @@ class Ended:
 
 
 def request_of(wire: Wire) -> Request:
-    """A plain request to the wire's model."""
+    """Return a plain request to the wire's model."""
     return _request(ALL.index(wire))
 
 
@@ -118,7 +118,7 @@ def _request(index: int) -> Request:
 
 
 def heard(wire: Wire, server: Loopback, request: Request | None = None) -> Heard:
-    """What comes of one request; it arrives as it was made, and is accepted."""
+    """Send a request and return the answer. The request must arrive unchanged and be accepted."""
     request = request or request_of(wire)
     found = asyncio.run(listen(connect(wire, server.url), request))
     assert server.refusals == []
@@ -126,7 +126,7 @@ def heard(wire: Wire, server: Loopback, request: Request | None = None) -> Heard
     return found
 
 
-# What is answered
+# Answers
 
 
 @cases(ANSWERS)
@@ -147,7 +147,7 @@ def test_an_answer_is_received_whole(wire: Wire, scenario: Answered) -> None:
 
 @every_wire
 def test_text_is_received_as_it_comes(wire: Wire) -> None:
-    """The first piece is there while the server still holds back the rest."""
+    """The first piece arrives while the server still holds back the rest."""
     with Loopback(wire, [Stalled(PART)]) as server:
 
         async def first() -> tuple[Any, bool]:
@@ -169,7 +169,7 @@ def test_thinking_with_its_signature_is_kept(wire: Wire) -> None:
     assert any("c2lnbmVk" in (signature or "") for signature in signatures)
 
 
-# What fails
+# Failures
 
 
 @cases(FAILURES)
@@ -226,7 +226,7 @@ def test_a_call_without_an_end_is_not_made(wire: Wire) -> None:
 @every_wire
 def test_an_unreachable_server_is_a_network_error(wire: Wire) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         provider = connect(wire, f"http://127.0.0.1:{taken.getsockname()[1]}")
         found = asyncio.run(listen(provider, request_of(wire)))
     assert found.error is not None
@@ -235,7 +235,7 @@ def test_an_unreachable_server_is_a_network_error(wire: Wire) -> None:
 
 @every_wire
 def test_a_failure_is_reported_without_another_attempt(wire: Wire) -> None:
-    """Whether to ask again is not the SDK's to decide."""
+    """Retrying is not the SDK's decision."""
     with Loopback(wire, [Fail("busy", 503), says("Hello.")]) as server:
         found = heard(wire, server)
         assert (len(server.requests), server.left) == (1, 1)
@@ -259,7 +259,7 @@ def test_an_invalid_answer_is_an_error_of_its_kind(wire: Wire, name: str) -> Non
 
 @every_wire
 def test_a_key_that_is_repeated_is_not_shown(wire: Wire) -> None:
-    """Some servers quote the key that they refuse, wherever in their words; `listen` looks for it."""
+    """Some servers quote the refused key, anywhere in their message; `listen` checks that it is not shown."""
     for before in ("", "x" * 385, "x" * 585):
         refused = wire.failure(Fail("key", 401))
         said = re.sub(rb'"message": ?"', f'"message": "{before} {KEY} is no key. '.encode(), refused.body)
@@ -276,7 +276,7 @@ def test_a_key_that_is_repeated_is_not_shown(wire: Wire) -> None:
 
 @every_wire
 def test_a_key_does_not_go_elsewhere(wire: Wire) -> None:
-    """No redirection is followed: nobody else is given the key, or the conversation."""
+    """No redirect is followed: no other server gets the key or the conversation."""
     with Loopback(wire) as other:
         away = Http(307, {"location": f"{other.url}/elsewhere"}, b"")
         with Loopback(wire, [away]) as server:
@@ -296,7 +296,7 @@ def test_halves_of_a_character_do_no_harm(wire: Wire) -> None:
 
 
 class Halved:
-    """A wire in whose texts FIRST and SECOND are the halves of a character."""
+    """A wire that replaces FIRST and SECOND in its texts with the two halves of a character."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -313,7 +313,7 @@ REPLACEMENTS: tuple[Any, ...] = (None, True, -1, 1e300, "", "x", [], [None], ["x
 
 
 class Twisted:
-    """A wire in whose answers one value, the `at`-th of the whole answer, is another, or is not there."""
+    """A wire that replaces or removes one value in each answer, the `at`-th of the whole answer."""
 
     def __init__(self, wire: Wire, at: int, value: Any, *, gone: bool) -> None:
         self._wire, self._at, self._value, self._gone = wire, at, value, gone
@@ -340,7 +340,7 @@ class Twisted:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Where each value inside of `value` stands, those inside of them included: (holder, key or index)."""
+    """Yield the place of each value inside `value`, at any depth: (holder, key or index)."""
     for key in range(len(value)) if isinstance(value, list) else list(value):
         yield value, key
         if isinstance(value[key], dict | list):
@@ -355,7 +355,7 @@ RICH = Reply((Think("Hm.", "c2ln"), Say(("Hel", "lo")), Use("c1", "look", {"at":
 @given(at=st.integers(0, 400), value=st.sampled_from(REPLACEMENTS), gone=st.booleans())
 def test_any_change_to_an_answer_gives_an_answer_or_an_error(wire: Wire, at: int, value: Any, gone: bool) -> None:
     with Loopback(Twisted(wire, at, value, gone=gone), [RICH]) as server:
-        found = heard(wire, server)  # anything but a ProviderError is raised
+        found = heard(wire, server)  # raises anything but a ProviderError
     assert found.error is not None or len(found.stops) == 1
     assert all(isinstance(call.name, str) and isinstance(call.call_id, str) for call in found.calls)
     assert found.error is None or found.error.kind in (
@@ -393,7 +393,7 @@ def test_any_change_to_a_refusal_still_gives_an_error(wire: Wire, fail: Fail, at
     assert error.passes == (fail.kind in ("rate", "busy"))
 
 
-# What is sent
+# Requests
 
 
 @cases(REQUESTS)
@@ -409,7 +409,7 @@ def test_a_request_is_accepted_and_holds_what_it_should(wire: Wire, scenario: Se
 @every_wire
 def test_the_layers_precede_the_messages(wire: Wire) -> None:
     with conversation(wire, TOOLS) as agent, Loopback(wire, [says("Hello.")]) as server:
-        agent.configure("context_policy", "eager")  # which has all of it in the system field
+        agent.configure("context_policy", "eager")  # which puts all layers into the system field
         REQUESTS[1].build(agent)
         heard(wire, server, agent.request())
         body = server.asked[0].body
@@ -471,7 +471,7 @@ def test_a_conversation(wire: Wire, scenario: Talk) -> None:
     with conversation(wire, TOOLS) as agent, Loopback(wire, answers) as server:
         provider = connect(wire, server.url)
         if scenario.never:
-            agent.configure("context_policy", "eager")  # which takes the thinking of older turns out
+            agent.configure("context_policy", "eager")  # which removes the thinking of older turns
 
         async def talk() -> None:
             for text, _ in scenario.turns:
@@ -486,7 +486,7 @@ def test_a_conversation(wire: Wire, scenario: Talk) -> None:
             wanted = tuple(each for each in wanted if each[0] != "thinking" or wire.provider in THINKING)
             assert missing(wire.texts(body), wanted) is None, number
             assert [text for text in scenario.never.get(number, ()) if text in json.dumps(body)] == []
-        there = [each for each in messages(agent) if each != ("assistant", "")]  # which carries blocks, and no text
+        there = [each for each in messages(agent) if each != ("assistant", "")]  # these carry blocks but no text
         assert [kind for kind, _ in there] == [kind for kind, _ in scenario.messages]
         assert missing(there, scenario.messages) is None
         assert agent.open_turn is None
@@ -494,7 +494,7 @@ def test_a_conversation(wire: Wire, scenario: Talk) -> None:
 
 @pytest.mark.parametrize("wire", [w for w in ALL if w.provider.startswith("gemini")], ids=lambda wire: wire.provider)
 def test_the_signature_of_a_call_is_sent_back_with_it(wire: Wire) -> None:
-    """Without it the model forgets why it called; nothing else of the answer carries one here."""
+    """Without it the model forgets the reason for the call; nothing else in this answer carries a signature."""
     answers = [calls(Use("c1", "look", {"at": "a"}, signature="Q0FMTEVE")), says("It is there.")]
     with conversation(wire, TOOLS) as agent, Loopback(wire, answers) as server:
         asyncio.run(turn(agent, connect(wire, server.url), "See a.", Seen().show))
@@ -578,7 +578,7 @@ def test_too_long_is_asked_again_with_less(wire: Wire) -> None:
         assert messages(agent)[-1] == ("assistant", "Hello.")
 
 
-# Going away in the middle
+# Clients that leave during an answer
 
 
 async def _until_text(answer: Any, wanted: str) -> None:

@@ -1,7 +1,7 @@
-"""Keys of providers reach neither the log nor anything that is shown of it (SPEC 2, 5.6, 9).
+"""Providers' keys reach neither the log nor anything that is shown of it (SPEC 2, 5.6, 9).
 
-All keys stand in the environment; then they are put wherever a person, a model, a tool, a provider or a file can put
-them. The database's files are searched byte by byte, and so is all that comes out again.
+All keys are in the environment; then they are put wherever a person, a model, a tool, a provider or a file can put
+them. The database's files and all output are searched byte by byte.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ KEYS = {
     "VLLM_API_KEY": _key('a"b\\c/d'),
     "FOLDMARK_TEST_OWN_KEY": _key("own-"),
 }
-"""Variable -> key, of every provider; the last one is that of a server of a person's own."""
+"""Variable -> key, for every provider; the last key is for a person's own server."""
 
 ALL = " ".join(KEYS.values())
 KEY = KEYS["OPENAI_API_KEY"]
@@ -65,7 +65,7 @@ ODD = KEYS["VLLM_API_KEY"]
 
 
 def found_in(shown: str | bytes) -> set[str]:
-    """The names of the keys that stand in a text, as they are, as JSON writes them, or as an index does (small)."""
+    """Return the names of the keys in a text: verbatim, as in JSON or a URL, or in lower case, as in an index."""
     raw = (shown.encode("utf-8", "replace") if isinstance(shown, str) else shown).lower()
     return {name for name, key in KEYS.items() for form in _forms(key) if form.lower().encode() in raw}
 
@@ -75,9 +75,9 @@ def _forms(key: str) -> set[str]:
     return {key, once, json.dumps(once)[1:-1], once.replace("/", "\\/"), quote(key, safe="")}
 
 
-def found_in_files(folder: Path, *, but: str = "settings") -> dict[str, set[str]]:
-    """File -> names of keys, of every file in the folder."""
-    files = [path for path in folder.rglob("*") if path.is_file() and but not in path.parts[-2:-1]]
+def found_in_files(folder: Path) -> dict[str, set[str]]:
+    """Return file -> names of keys, for each file that holds any."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
     return {path.name: found for path in files if (found := found_in(path.read_bytes()))}
 
 
@@ -111,7 +111,7 @@ def log(place: Path) -> Iterator[Log]:
 
 
 def shown_of(agent: Agent) -> Iterator[str]:
-    """Everything that a person can be shown of an agent."""
+    """Yield everything that a person can be shown of an agent."""
     request = agent.request()
     yield request.bytes.decode()
     yield repr(request)
@@ -137,7 +137,7 @@ def _done(agent: Agent, line: str) -> str:
 
 
 def clean(log: Log, place: Path) -> None:
-    """No key is anywhere in the database's files, nor in what is shown of it; and nothing is wrong with it."""
+    """Check that no key is in the database's files or in anything shown of it, and that the database is not damaged."""
     assert found_in_files(place) == {}
     for agent in log.agents():
         for shown in shown_of(agent):
@@ -146,7 +146,7 @@ def clean(log: Log, place: Path) -> None:
     assert list(examine(log)) == []
 
 
-# The one place
+# Replacement of keys
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -179,7 +179,7 @@ def test_a_short_text_is_not_taken_for_a_key() -> None:
     assert Secrets({"A": "none"}).hidden("none of these") == "none of these"
 
 
-# What is said and done, by whomever
+# Everything that is said and done
 
 
 def tool(agent: Agent, name: str, **args: Any) -> str:
@@ -213,7 +213,7 @@ def called(agent: Agent) -> None:
 
 
 def noticed(agent: Agent) -> None:
-    """A result whose call has gone is quoted."""
+    """Record a result whose call has left: a notice quotes it."""
     agent.append("user", f"go {ALL}")
     agent.append("assistant", f"I look {ALL}")
     agent.append_tool_call("look", {"at": ALL}, call_id="c1", dialect="openai")
@@ -302,7 +302,7 @@ def created(agent: Agent) -> None:
 
 
 def session(folder: Path, name: str) -> Path:
-    """A coding agent's session that is full of keys."""
+    """Write a coding agent's session that is full of keys."""
     path = folder / name
     content = [
         {"type": "text", "text": ALL},
@@ -343,7 +343,7 @@ def imported_by_name(agent: Agent) -> None:
 
 
 def offered(agent: Agent) -> None:
-    """A tool of a program's own, or of a server, that describes itself with a key."""
+    """Run a turn with a program's or server's tool whose description holds a key."""
 
     class Own(NamedTuple):
         spec: ToolSpec
@@ -371,7 +371,7 @@ def test_no_key_reaches_the_log(log: Log, place: Path, act: Callable[[Agent], No
 
 
 def test_settings_from_outside_hold_a_key(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment's system prompt goes to the model and into what is kept of what was sent."""
+    """The environment's system prompt goes to the model and into the record of sent requests."""
     monkeypatch.setenv("FOLDMARK_SYSTEM", f"Use {KEY}.")
     with foldmark.open(place / "log.db") as log:
         agent = log.agent("default")
@@ -392,7 +392,7 @@ def test_invalid_json_is_refused_as_it_is_without_keys(log: Log) -> None:
         agent.call_tool("slash", endless)
 
 
-# Errors that repeat what was typed
+# Errors that repeat the typed line
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_no_error_on_the_command_line_repeats_a_key(
 
 
 class Indiscreet:
-    """A model that repeats keys everywhere, in pieces that part them."""
+    """A model that repeats keys everywhere, split across pieces."""
 
     def __init__(self, wire: AnthropicWire | OpenAIWire) -> None:
         self.wire, self.step = wire, 0
@@ -486,7 +486,7 @@ def test_a_chat_full_of_keys(
 def test_a_provider_that_repeats_the_keys_in_its_error(
     log: Log, place: Path, wire: AnthropicWire | OpenAIWire, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the child of a conversation: its parent gets the error by mail."""
+    """It also fails a child, whose parent gets the error by mail."""
     agent = log.agent("default")
     agent.do(f"/model {wire.provider}/{wire.model}")
     error = {"type": "error", "error": {"type": f"x {ALL}", "code": KEY, "message": f"{'a' * 560} {ALL} {KEY[:30]}"}}
@@ -513,7 +513,7 @@ def test_a_provider_that_repeats_the_keys_in_its_error(
     clean(log, place)
 
 
-# As a program, with all that can be logged
+# As a program, with all logging on
 
 
 _LOUD = """
@@ -525,7 +525,7 @@ main(sys.argv[1:])
 
 
 def program(place: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] = {}) -> str:
-    """What a foldmark process with all logging on has shown, on either stream."""
+    """Run a foldmark process with all logging on, and return its output and error output."""
     loud = {"OPENAI_LOG": "debug", "ANTHROPIC_LOG": "debug", "PYTHONASYNCIODEBUG": "1", "FOLDMARK_DEBUG": "1"}
     loud |= {"FOLDMARK_LOG": "debug", "FOLDMARK_LOG_LEVEL": "DEBUG", "FOLDMARK_DB": str(place / "log.db")}
     done = subprocess.run(

@@ -1,6 +1,6 @@
-"""One conversation that goes from provider to provider, each with its own SDK (SPEC 5.2).
+"""One conversation that moves from provider to provider, each with its own SDK (SPEC 5.2).
 
-Text crosses; calls and results are seen by those alone who speak their dialect, and again once one of them is back.
+Text is sent to all; calls and results are sent only to providers of their dialect, also when one of these returns.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SIGNED = "c2lnbmF0dXJl"
 
 
 def _answers(number: int) -> tuple[Reply, Reply]:
-    """Thinking, text and two calls; then an answer."""
+    """Return an answer with thinking, text and two calls, then a final answer."""
     uses = [Use(f"c{call}", "look", {"at": f"place-{number}-{call}"}, _SIGNED) for call in (1, 2)]
     first: tuple[Part, ...] = (Think(f"Thought {number}.", _SIGNED), Say((f"Looking, {number}.",)), *uses)
     return Reply(first, "calls"), Reply((Say((f"Answer {number}.",)),))
 
 
 async def _turn(agent: Agent, wire: Wire, number: int, order: Sequence[Wire]) -> None:
-    """Turn `number` of the conversation, and what its two requests must hold."""
+    """Run turn `number` of the conversation and check its two requests."""
     with Loopback(wire, _answers(number)) as server:
         await turn(agent, connect(wire, server.url), f"Question {number}?", Seen().show)
         assert (server.refusals, server.left) == ([], 0)
@@ -55,7 +55,7 @@ async def _turn(agent: Agent, wire: Wire, number: int, order: Sequence[Wire]) ->
         written = json.dumps(body)
         seen = [*ours, number] if step else ours
         for each in range(number + 1):
-            # The place stands in the call and in its result, in those that are to be seen, and nowhere else.
+            # The place is in the call and in its result if these are visible, and nowhere else.
             for call in (1, 2):
                 assert written.count(f"place-{each}-{call}") == (2 if each in seen else 0)
             shown = step == 1 and each == number
@@ -70,10 +70,10 @@ def _family(wire: Wire) -> str:
 
 
 def converse(names: Sequence[str]) -> None:
-    """A conversation that is led by these providers, one turn each."""
+    """Run a conversation with these providers, one turn each."""
     order = [BY_NAME[name] for name in names]
     with conversation(order[0], TOOLS) as agent:
-        agent.configure("context_policy", "eager")  # each turn has a server of its own, which knows no other's thinking
+        agent.configure("context_policy", "eager")  # each turn has its own server, which knows no other's thinking
 
         async def talk() -> None:
             for number, wire in enumerate(order):
@@ -104,7 +104,7 @@ def test_any_order(names: list[str]) -> None:
 
 
 def test_another_provider_continues_where_one_failed() -> None:
-    """The text is there, and nothing of the calls that only the first one understands."""
+    """The second provider gets the text, but none of the calls that only the first one understands."""
     first, second = BY_NAME["anthropic"], BY_NAME["gemini"]
     begun, done = _answers(0)
     with conversation(first, TOOLS) as agent:

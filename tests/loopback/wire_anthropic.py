@@ -1,4 +1,4 @@
-"""Anthropic's Messages API as a server speaks it: its events, its refusals and errors in its own words.
+"""Anthropic's Messages API as a server speaks it: its events, its refusals, and its errors in its own words.
 
 Sources: platform.claude.com/docs (build-with-claude/streaming, api/errors, token counting), and answers of the API that
 its users quoted.
@@ -40,8 +40,8 @@ _SAID = {
 
 
 class AnthropicWire:
-    """It knows the thinking and the compactions that it signed, and refuses them changed. Asked for a compaction, it
-    answers with the text of the reply as one, or with none where the reply stops otherwise."""
+    """A server that knows the thinking and the compactions that it signed, and refuses changed ones. Asked for a
+    compaction, it turns the text of the reply into one, or sends none if the reply stops for another reason."""
 
     provider = "anthropic"
     model = "claude-opus-5-5"
@@ -113,7 +113,7 @@ class AnthropicWire:
         yield self.event("message_stop")
 
     def _compacted(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
-        """The block comes whole, alone and without a delta; what it cost stands in `iterations`."""
+        """Yield a compaction: the block comes whole, alone and without a delta; its cost is in `iterations`."""
         said = "".join(piece for part in reply.parts if isinstance(part, Say) for piece in part.pieces)
         made = reply.stop == "end" and bool(said)
         counts = {"input_tokens": reply.usage.fresh, "output_tokens": reply.usage.output}
@@ -159,13 +159,13 @@ class AnthropicWire:
         return found
 
     def event(self, kind: str, **fields: Any) -> bytes:
-        """One event as its bytes; the API writes its name before its data."""
+        """Return an event as bytes; the API writes its name before its data."""
         data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
         return f"event: {kind}\ndata: {data}\n\n".encode()
 
     def _start(self, usage: dict[str, Any], body: dict[str, Any]) -> bytes:
         message: dict[str, Any] = {
-            "id": f"msg_{next(self._ids):024}",  # clients join answers that have the same id
+            "id": f"msg_{next(self._ids):024}",  # clients merge answers that have the same id
             "type": "message",
             "role": "assistant",
             "model": body.get("model"),
@@ -177,7 +177,7 @@ class AnthropicWire:
         return self.event("message_start", message=message) + self.event("ping")
 
     def _block(self, index: int, part: Part, *, cut: bool = False) -> Iterator[bytes]:
-        """The start of a block and its pieces; the arguments of a call come in pieces of text, cut in the middle."""
+        """Yield the start of a block and its pieces. A call's arguments come as text; `cut` omits their second half."""
         match part:
             case Say(pieces):
                 yield self._begin(index, {"type": "text", "text": ""})
@@ -203,7 +203,7 @@ class AnthropicWire:
         return self.event("content_block_delta", index=index, delta={"type": kind, **fields})
 
     def _forged(self, body: dict[str, Any]) -> Http | None:
-        """The refusal of a block that this server signed, and that has changed since."""
+        """Return the refusal of a body with a block that changed since this server signed it, or None."""
         for at, message in enumerate(body["messages"]):
             for place, block in enumerate(message["content"] if isinstance(message["content"], list) else []):
                 signed = self._signed.get(block.get("signature", ""))
@@ -219,7 +219,7 @@ _HEADERS = {"content-type": "application/json", "request-id": _REQUEST}
 
 
 def error(status: int, words: str) -> Http:
-    """An error as the API answers it."""
+    """Return an error in the form of the API."""
     about = {"type": _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error"), "message": words}
     return Http(status, _HEADERS, json.dumps({"type": "error", "error": about, "request_id": _REQUEST}).encode())
 

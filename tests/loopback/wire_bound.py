@@ -1,9 +1,9 @@
-"""Anthropic's Messages API as it checks what thinking is bound to.
+"""Anthropic's Messages API with its checks of the content that thinking is bound to.
 
-A block counts while the system prompt, the set of tools and every message before its own are as they were, thinking
-and cache marks apart, and while the thinking block before it, if any is sent, is the one that was there then. From the
-first that fails on, all of them do. A block that the model cannot read is dropped in any case. A compaction that the
-server was asked for may stand for what it was made of, where what stays follows on that and nothing else changed.
+A block is valid while the system prompt, the set of tools and every message before its own are unchanged, apart from
+thinking and cache marks, and while the thinking block before it, if any is sent, is the same as then. From the first
+block that fails on, all blocks fail. A block that the model cannot read is always dropped. A compaction that the server
+was asked for may replace the messages that it was made from, if the rest follows them directly and is unchanged.
 
 Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking and /compaction-thinking-blocks.
 """
@@ -20,9 +20,9 @@ from wire_anthropic import AnthropicWire, error
 
 THINKING = ("thinking", "redacted_thinking")
 UNREAD = {"claude-sonnet-5-5": ("claude-fable-5-1",), "claude-opus-5": ("claude-fable-5-1", "claude-sonnet-5-5")}
-"""Model -> models whose thinking it does not read, as far as they are played here."""
+"""Model -> models whose thinking it does not read, of the models played here."""
 UNCHECKED = ("claude-opus-5",)
-"""Models that check no prefix."""
+"""Models that do not check the prefix."""
 
 WORDS = (
     "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set "
@@ -31,7 +31,7 @@ WORDS = (
 
 
 class Signed(NamedTuple):
-    """What a signature stands for."""
+    """The content that a signature is bound to."""
 
     model: str
     prefix: str
@@ -39,8 +39,9 @@ class Signed(NamedTuple):
 
 
 class BoundWire(AnthropicWire):
-    """`taken` are the thinking blocks that each request's model saw, `made` those that were signed so far in answer to
-    it, `entries` its `input_transformations`. An `old` platform does not know `block_binding` and refuses instead."""
+    """A wire with these checks. For each request, `taken` holds the thinking blocks that its model saw, `made` those
+    signed so far in answer to it, `entries` its `input_transformations`. An `old` platform does not know
+    `block_binding` and refuses instead."""
 
     model = "claude-fable-5-1"
 
@@ -51,11 +52,11 @@ class BoundWire(AnthropicWire):
         self.taken: list[set[str]] = []
         self.made: list[set[str]] = []
         self.entries: list[list[dict[str, str]]] = []
-        self.stood: dict[str, str] = {}  # what each compaction was made of, by its signature
+        self.stood: dict[str, str] = {}  # signature -> the request that a compaction was made from
         self._prefix = ""
 
     def sign(self, body: dict[str, Any]) -> str:
-        """A signature for one more thinking block of the answer to a request."""
+        """Return a signature for one more thinking block of the answer to a request."""
         sent = [_signature(block) for message in body["messages"] for block in _blocks(message) if _thought(block)]
         own = self.made[-1]
         before = max(own, key=lambda each: int(each.partition(".")[0])) if own else sent[-1] if sent else None
@@ -100,7 +101,7 @@ class BoundWire(AnthropicWire):
         return taken, entries
 
     def _instead(self, body: dict[str, Any]) -> list[str]:
-        """What would stand in front of each message with what the compaction was made of in its place."""
+        """Return each message's prefix as if the compaction were replaced by the messages that it was made from."""
         first, *others = body["messages"]
         made_of = self.stood.get(str(_blocks(first)[0].get("signature")))
         if made_of is None or not others or first["role"] == others[0]["role"] or len(_blocks(first)) > 1:
@@ -139,7 +140,7 @@ def _signature(block: dict[str, Any]) -> str:
 
 
 def _prefixes(body: dict[str, Any]) -> list[str]:
-    """The hash of what stands in front of each message, and of all of it."""
+    """Return the hash of everything before each message, and of the whole."""
     tools = sorted(body.get("tools", []), key=lambda tool: str(tool["name"]))
     hashed = sha256(_written([body.get("system"), tools]))
     found = [hashed.hexdigest()]

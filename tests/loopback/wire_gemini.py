@@ -1,4 +1,4 @@
-"""Gemini's API and Code Assist as a server speaks them: their events, their refusals and errors in their own words.
+"""Gemini's API and Code Assist as a server speaks them: their events, refusals and errors in their own words.
 
 Sources: ai.google.dev (api/generate-content, api/tokens, thought-signatures), code_assist/server.ts and converter.ts of
 google-gemini/gemini-cli, and answers that users quoted: google-gemini/gemini-cli#4231 (too long), #12214 (as a list),
@@ -41,7 +41,7 @@ _INFO = "type.googleapis.com/google.rpc."
 
 
 class GeminiWire:
-    """A model of Gemini 3, whose calls have ids and whose signatures are demanded."""
+    """A Gemini 3 model, whose calls have ids and whose signatures are required."""
 
     provider = "gemini"
     model = "gemini-3.8-flash"
@@ -119,12 +119,12 @@ class GeminiWire:
         return found
 
     def event(self, response: dict[str, Any]) -> bytes:
-        """One event as its bytes."""
+        """Return an event as bytes."""
         whole = {**response, "modelVersion": self.model, "responseId": "q83vEjRWeJA"}
         return f"data: {json.dumps(self._wrapped(whole), ensure_ascii=False)}\r\n\r\n".encode()
 
     def error(self, status: int, words: str, details: list[dict[str, Any]] | None = None) -> Http:
-        """An error as the API answers it."""
+        """Return an error in the form of the API."""
         return Http(status, _JSON, json.dumps(_error(status, words, details), indent=2).encode())
 
     def _uncountable(self, model: str, body: dict[str, Any]) -> list[str]:
@@ -145,7 +145,7 @@ class GeminiWire:
 
 
 class GcaWire(GeminiWire):
-    """A model of Gemini 2.5 behind Code Assist, whose calls have no ids; errors come in a list."""
+    """A Gemini 2.5 model behind Code Assist, whose calls have no ids; errors come in a list."""
 
     provider = "gemini_gca"
     model = "gemini-2.5-pro"
@@ -200,7 +200,7 @@ def _error(status: int, words: str, details: list[dict[str, Any]] | None = None)
 
 
 def _usage(reply: Reply) -> dict[str, Any]:
-    """Zeroes are left out; a part of the output is thinking."""
+    """Return the usage fields: zeroes are omitted, and a part of the output is thinking."""
     usage = reply.usage
     thoughts = usage.output // 3
     counts = {
@@ -214,7 +214,7 @@ def _usage(reply: Reply) -> dict[str, Any]:
 
 
 def _streamed(part: Part, *, ids: bool) -> Iterator[dict[str, Any]]:
-    """The parts in which a part comes; the signature of a thought comes behind it, with no text."""
+    """Yield the streamed parts of a part. The signature of a thought follows it, without text."""
     match part:
         case Say(pieces):
             yield from ({"text": piece} for piece in pieces)
@@ -245,7 +245,7 @@ def _said(role: str, part: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _thoughts(asked: dict[str, Any]) -> list[str]:
-    """What counting stumbles over, as code_assist/converter.ts says of it."""
+    """Return the errors of parts that counting rejects, according to code_assist/converter.ts."""
     return [
         f"contents[{index}].parts[{place}].data: required oneof field 'data' must have one initialized field"
         for index, content in enumerate(asked.get("contents", []))

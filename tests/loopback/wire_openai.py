@@ -1,9 +1,9 @@
 """OpenAI's two protocols as a server speaks them: Chat Completions and Responses.
 
 Sources: developers.openai.com/api (chat-streaming, responses-streaming, guides/error-codes), the event types of the
-`openai` 3.54 SDK, and the API's own error messages as users report them. Both are served with and without `/v1` in
-front, as the SDK asks for either by its `base_url`. OpenAI's own Chat Completions say nothing of what a model
-thinks.
+`openai` 3.54 SDK, and the API's own error messages as users report them. Both are served with and without a leading
+`/v1`, because the SDK requests either, depending on its `base_url`. OpenAI's own Chat Completions do not show a
+model's thinking.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _STATUS = {"key": 401, "rate": 429, "busy": 500, "request": 400, "overflow": 400
 _SORRY = "The server had an error while processing your request. Sorry about that!"
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning", "text", "truncation")
 _FIRST_PIECES = 7
-"""Characters of a call's arguments in each of its pieces at first; huge ones come in larger pieces."""
+"""Characters in each piece of a call's arguments; huge arguments come in larger pieces."""
 
 
 class _OpenAIWire:
-    """What both protocols share: paths, keys, errors."""
+    """The common part of both protocols: paths, keys, errors."""
 
     provider: str
     model: str
@@ -48,7 +48,7 @@ class _OpenAIWire:
         return _error(400, "; ".join(wrong)) if wrong else None
 
     def violations(self, body: dict[str, Any]) -> list[str]:
-        """What is wrong with a body."""
+        """Return the faults of a body."""
         return VALIDATORS[self.provider](body)
 
     def is_count(self, path: str) -> bool:
@@ -187,7 +187,7 @@ class ResponsesWire(_OpenAIWire):
 
 
 class _Events:
-    """The events of one response, numbered, and the items that they make."""
+    """The numbered events of one response, and the items that they make."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         self._body, self._number, self._items = body, 0, list[dict[str, Any]]()
@@ -310,14 +310,14 @@ def _chat_usage(reply: Reply) -> dict[str, Any]:
 
 
 def _pieces(use: Use) -> list[str]:
-    """The text of a call's arguments as it streams."""
+    """Return the text of a call's arguments in its streamed pieces."""
     text = json.dumps(use.args, ensure_ascii=False) if use.raw is None else use.raw
     step = max(_FIRST_PIECES, len(text) // 50)
     return [text[at : at + step] for at in range(0, len(text), step)]
 
 
 def _parts(role: str, content: Any) -> list[tuple[str, str]]:
-    """What a content says: a string, or a list of parts."""
+    """Return the kinds and texts of a content, which is a string or a list of parts."""
     if not isinstance(content, list):
         return [(role, content)] if content else []
     found = []

@@ -1,4 +1,4 @@
-"""What only Anthropic's dialect has: cache points, thinking and its signatures, its events, its words for errors."""
+"""The particulars of Anthropic's dialect: cache points, thinking with signatures, events and error messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def prompt(*steps: Step, stable: str = "Be brief.", anchors: str = "", settled: 
 
 
 def fitting(*steps: Step, name: str = MODEL, tools: Sequence[ToolSpec] = ()) -> tuple[Step, ...]:
-    """The steps as if the model had thought each block behind what stands in front of it here."""
+    """Return the steps with each thinking block bound to the content before it here."""
     found: list[Step] = []
     for step in steps:
         if isinstance(step, Calls) or step.role == "assistant":
@@ -87,7 +87,7 @@ def fitting(*steps: Step, name: str = MODEL, tools: Sequence[ToolSpec] = ()) -> 
 
 
 def messages(*steps: Step, name: str = UNBOUND, thinking: str = "default") -> list[dict[str, Any]]:
-    """The messages as (role, blocks), without cache points."""
+    """Return the messages with role and blocks, without cache points."""
     body = encode(name, prompt(*steps), options=Options(thinking=thinking))
     assert violations(body) + manual_thinking(body) == []
     return [{"role": m["role"], "content": [_plain(block) for block in m["content"]]} for m in body["messages"]]
@@ -98,7 +98,7 @@ def _plain(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def points(body: dict[str, Any]) -> list[str]:
-    """Where cache points stand: in front of them everything is cached."""
+    """Return the positions of the cache points; everything up to each of them is cached."""
     found = [f"tool {tool['name']}" for tool in body.get("tools", ()) if tool.get("cache_control") == POINT]
     found += [block["text"] for block in body.get("system", ()) if block.get("cache_control") == POINT]
     for message in body["messages"]:
@@ -209,7 +209,7 @@ def test_a_failed_result_with_an_image_keeps_the_image() -> None:
 
 
 def answer_of(*steps: Step, **how: str) -> list[str]:
-    """The blocks of the first message of the model, each by what is in it."""
+    """Return the main field of each block of the model's first message."""
     message = messages(user("A"), *steps, **how)[1]
     assert message["role"] == "assistant"
     return [_shortly(block) for block in message["content"]]
@@ -248,7 +248,7 @@ def test_thinking_between_texts_is_sent_at_its_position() -> None:
         "ZGF0YQ==",
         "look",
     ]
-    for after in (0, -1, 99, "4", None, 9):  # at the end of an answer nothing may follow the text
+    for after in (0, -1, 99, "4", None, 9):  # nothing may follow the text at the end of an answer
         assert answer_of(model("One.Two.\n", {**second, "after": after}), user("B")) == ["two", "One.Two.\n"]
 
 
@@ -313,7 +313,7 @@ def test_no_budget_is_requested_amid_calls_made_without_thinking() -> None:
     old, high = "claude-sonnet-4-5", Options(thinking="high")
     unthought, thought = Calls("", (used("c1"),)), Calls("", (used("c2"),), (THOUGHT,))
     assert "thinking" not in encode(old, prompt(user("A"), thought, unthought), options=high)
-    assert answer_of(thought, unthought, name=old, thinking="high") == ["look"]  # then none is sent
+    assert answer_of(thought, unthought, name=old, thinking="high") == ["look"]  # then no thinking is sent
     assert encode(old, prompt(user("A"), unthought, thought), options=high)["thinking"]["type"] == "enabled"
     assert "thinking" in encode(old, prompt(user("A"), unthought, model("B"), user("C")), options=high)
     assert "thinking" in encode("claude-opus-4-6", prompt(user("A"), unthought), options=high)
@@ -348,7 +348,7 @@ ONE, TWO, THREE = ({"type": "thinking", "thinking": "Hm.", "signature": name} fo
 
 
 def sent_of(*steps: Step, stable: str = "Be brief.", tools: Sequence[ToolSpec] = TOOLS) -> list[str]:
-    """The thinking that is sent of these steps, by its signatures."""
+    """Return the signatures of the thinking blocks that are sent."""
     body = encode(MODEL, prompt(*steps, stable=stable), tools)
     assert BOUND not in json.dumps(body)
     return [b["signature"] for m in body["messages"] for b in m["content"] if b["type"] == "thinking"]
@@ -361,7 +361,7 @@ def test_thinking_is_sent_while_its_prefix_stays_the_same() -> None:
     assert sent_of(*fit, stable="Be quick.") == sent_of(*fit, tools=TOOLS[:1]) == sent_of(user("a"), *fit[1:]) == []
     changed = *fit[:3], user("c"), fit[4]
     assert sent_of(*changed) == ["one", "two"]
-    # What is thought behind the change knows that there was no third block.
+    # Thinking after the change is bound to a prefix without the third block.
     again = fitting(*changed[:4], model("D", {**THREE, "signature": "four"}), tools=TOOLS)[4]
     assert sent_of(*changed[:4], again, user("E")) == ["one", "two", "four"]
     assert sent_of(*fit[:4], again, user("E")) == ["one", "two"]
@@ -403,7 +403,7 @@ TEXT = st.sampled_from(["", "A", "B\n", "CDE", " "])
 
 @st.composite
 def views(draw: st.DrawFn) -> View:
-    """What a view may hold, with blocks and images everywhere."""
+    """Draw a view, with kept blocks and images at all positions."""
     steps: list[Step] = []
     for number in range(draw(st.integers(0, 6))):
         images = draw(st.sampled_from([(), (PIXEL,)]))
@@ -543,7 +543,7 @@ def test_any_message_is_parsed_or_a_provider_error(content: Any, stop: Any, usag
 
 
 class Scripted(AnthropicWire):
-    """Answers with these events, or with this HTTP answer to everything."""
+    """A server that answers every request with these events or this HTTP response."""
 
     def __init__(self, *events: bytes, http: Http | None = None) -> None:
         super().__init__()
@@ -886,7 +886,7 @@ def test_the_key_is_never_shown() -> None:
 
 @pytest.fixture
 def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """An environment that says nothing about Anthropic."""
+    """An environment without any settings of Anthropic."""
     for name in ("API_KEY", "AUTH_TOKEN", "PROFILE", "IDENTITY_TOKEN", "IDENTITY_TOKEN_FILE", "BASE_URL"):
         monkeypatch.delenv(f"ANTHROPIC_{name}", raising=False)
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What only Gemini's dialect has: signatures, images and thinking by the model, Google's errors, Code Assist."""
+"""The particulars of Gemini's dialect: signatures, images and thinking per model, Google's errors, Code Assist."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ _MESSAGE = st.fixed_dictionaries(
 
 @given(message=_MESSAGE)
 def test_any_message_is_parsed_or_a_provider_error(message: dict[str, Any]) -> None:
-    """The pieces can be recorded and sent again."""
+    """The parsed pieces can be recorded and sent again."""
     try:
         found = (*parse(message), *parse_gca(message))
     except ProviderError:
@@ -351,7 +351,7 @@ async def _streamed(chunks: Sequence[dict[str, Any]], request: Request) -> list[
 
 
 def chunks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """A message as it streams: a part in each chunk, the end and the usage in one more."""
+    """Return a message as stream chunks: one per part, and a last one with the end and the usage."""
     parts = message["candidates"][0]["content"]["parts"]
     begun = {"promptTokenCount": 90}
     chunks = [{**response(part), "usageMetadata": begun} for part in parts]
@@ -440,7 +440,7 @@ def test_any_error_is_explained(said: Any, status: int, after: str | None) -> No
 
 
 class Answering(GeminiWire):
-    """A server, or what stands in front of it, that answers everything with this."""
+    """A server, or a proxy before it, that answers every request with this response."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -484,7 +484,7 @@ def test_a_server_without_events_is_read() -> None:
 
 
 def test_no_generator_is_left_to_the_event_loop(caplog: pytest.LogCaptureFixture) -> None:
-    """A failure or an early end would leave generators open."""
+    """Answers that fail or are closed early must not leave generators open."""
     asked(GeminiWire(), [Broken((Say(("It be", "gan")),), event=True)])
     with Loopback(GeminiWire(), [Reply((Say(("It be", "gan")),))]) as server:
 
@@ -642,7 +642,7 @@ def test_the_error_for_an_account_without_code_assist_says_so() -> None:
 
 @contextmanager
 def token_office(status: int) -> Iterator[tuple[str, list[str]]]:
-    """Google's office that hands out tokens for signed wishes; the address, and what it was asked."""
+    """Run a server that issues tokens for signed requests, as Google's does. Yield its address and the requests."""
     wishes: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -657,7 +657,7 @@ def token_office(status: int) -> Iterator[tuple[str, list[str]]]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing to say."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -671,7 +671,7 @@ def token_office(status: int) -> Iterator[tuple[str, list[str]]]:
 
 @pytest.fixture
 def no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine where nobody has signed in."""
+    """An environment without Google credentials; returns the configuration folder."""
     for name in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))

@@ -17,7 +17,7 @@ from foldmark.providers.offline import OfflineModel
 Message = dict[str, Any]
 
 FAILED = ("Error: ", NO_RESULT)
-"""How results begin that the manifest marks as failed."""
+"""The beginnings of results that the manifest marks as failed."""
 
 FILTER = [{"type": "function", "function": {"name": "filter_context", "parameters": {"type": "object"}}}]
 
@@ -74,7 +74,7 @@ def call_of(messages: list[Message], **how: Any) -> ToolCall:
 
 
 class Talk:
-    """A conversation with the offline model, step by step; a call is answered by the next step."""
+    """A conversation with the offline model, step by step; the step after a call answers it."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -108,7 +108,7 @@ def preview(criteria: str, mode: str = "forget") -> dict[str, Any]:
     return {"action": "preview", "criteria": criteria, "mode": mode}
 
 
-# Three messages of each range stand for all of it, so that the ids are few enough to be named.
+# Four messages represent each range, so that the ids are few enough to be named.
 IDS = [45, 46, 47, 67, 312, 313, 339, 340, 678, 679, 689, 690]
 SCHEMA = {
     "matching_messages": [{"id": id, "role": "user", "preview": "…"} for id in IDS],
@@ -204,7 +204,7 @@ def test_the_remember_dialogue_of_the_seed() -> None:
         "I found 18 messages containing final implementation and API decisions. Everything else (512 messages) will be "
         "forgotten. Should I proceed?"
     )
-    # Not every id was shown, so none is named: Foldmark takes those of its preview.
+    # Not every id was shown, so the call names none, and Foldmark uses those of its preview.
     assert talk.say("Yes") == {"action": "apply", "mode": "remember"}
     applied = {"filter_event_id": 9, "messages_filtered": 512, "context_before": 530, "context_after": 18}
     assert talk.answer(applied) == "Done. Context reduced to 18 messages."
@@ -371,7 +371,7 @@ def test_call_ids_differ_from_all_visible_ones() -> None:
     assert call_of([*messages, user("/forget tables")]).call_id == "offline-5"
 
 
-# Results that were cut [SPEC 5.2]
+# Truncated results [SPEC 5.2]
 
 
 @given(st.integers(0, len(json.dumps(SCHEMA))))

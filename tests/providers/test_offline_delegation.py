@@ -19,7 +19,7 @@ NOTICE = "[Foldmark: your context is 60% full, ~120,000 of 200,000 tokens. Keep 
 
 
 def answer_to(asked: Request) -> tuple[str, list[tuple[str, str]], list[ToolCall]]:
-    """The text of an answer, its commands with their arguments, and its calls; the same for the same request."""
+    """Return the text, the commands with arguments, and the calls of an answer; check that repeating it is the same."""
     answer = pieces(asked)
     assert answer
     assert answer == pieces(asked)
@@ -31,7 +31,7 @@ def answer_to(asked: Request) -> tuple[str, list[tuple[str, str]], list[ToolCall
 
 
 class Talk:
-    """A turn of the offline model, step by step, with the results that a test gives."""
+    """A turn of the offline model, step by step; the test supplies the results."""
 
     def __init__(self, *messages: Message, system: str = "") -> None:
         self.messages = [*([{"role": "system", "content": system}] if system else []), *messages]
@@ -41,7 +41,7 @@ class Talk:
         return self._step([user(text)])
 
     def go(self, *results: str, then: list[Message] | None = None) -> tuple[str, list[tuple[str, str]]]:
-        """Give the results of the last calls, and what else came with them."""
+        """Send the results of the last calls, and the messages that came meanwhile."""
         answered = [result(call, text) for call, text in zip(self.calls, results, strict=True)]
         return self._step([*answered, *(then or [])])
 
@@ -74,7 +74,7 @@ def birth(words: str = "", mark: str | None = "TASK_1") -> Message:
     return user(birth_message(CHILD, PARENT, mark, words))
 
 
-# What asks to delegate, and what does not
+# Requests to delegate, and other texts
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_without_such_words_the_task_is_the_text_above() -> None:
 def test_a_child_does_not_delegate_an_inherited_text() -> None:
     text = "Delegate: research OAuth2; research JWT"
     assert [name for name, _ in Talk(user(text)).say(str(birth()["content"]))[1]] == ["send"]
-    # It was forked while its parent had not answered yet, so no birth message follows.
+    # It was forked before its parent had answered, so no birth message follows.
     talk = Talk(system=identity(CHILD, PARENT))
     said, commands = talk.say(text)
     assert commands == []
@@ -405,11 +405,11 @@ def test_the_state_block_among_the_messages_is_not_a_persons_text() -> None:
         assert Talk(user("hello"), assistant("hi"), state).say(mail_notice([CHILD]))[1] == [("check-mail", "")]
 
 
-# All of it, on a real log
+# The whole exchange on a real log
 
 
 def _turn(agent: Agent) -> list[tuple[str, str]]:
-    """What the runtime does with a turn that is open; the commands that the model used."""
+    """Run an open turn as the runtime does. Return the commands that the model used."""
     used = []
     for _ in range(20):
         text, commands, calls = answer_to(agent.request(provider="offline", model="offline"))
@@ -458,7 +458,7 @@ def test_a_delegation_works_from_beginning_to_end() -> None:
         assert parent.do("/check-mail").text == children[0].do("/check-mail").text == "No mail."
 
 
-# Whatever comes
+# Any input
 
 AGENT = st.sampled_from([PARENT, CHILD, OTHER])
 ANY = st.one_of(
@@ -498,7 +498,7 @@ RIGHT = {
     data=st.data(),
 )
 def test_every_turn_ends(begin: list[str | None], system: str, data: st.DataObject) -> None:
-    """This holds for any context, results and messages: without a new request the turn ends."""
+    """Without a new request the turn ends, for any context, results and messages."""
     talk = Talk(*(assistant("Said.") if each is None else user(each) for each in begin), system=system)
     _, commands = talk.say(data.draw(ANY))
     came, steps = 0, 0

@@ -1,4 +1,4 @@
-"""What only OpenAI's dialect has: two forms, servers of many makers, and what each of them says otherwise (SPEC 5)."""
+"""The particulars of OpenAI's dialect: its two forms, and the deviations of compatible servers (SPEC 5)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def responses(
     return body
 
 
-# What is sent
+# Requests
 
 
 def test_images_of_a_user_are_sent() -> None:
@@ -289,19 +289,19 @@ TALK = (
     ANSWERED,
     ViewMessage("user", "Now c."),
 )
-"""Two turns that are over, the older of two steps and the newer of three, and an active one."""
+"""Two finished turns, the older of two steps and the newer of three, and an active one."""
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def cached(prompt: Prompt, model: str = "gpt-5.6") -> tuple[Any, Any]:
-    """The messages of one form and the items of the other."""
+    """Return the messages of one form and the items of the other."""
     chat, plain = openai.encode(model, prompt, (LOOK,)), openai_responses.encode(model, prompt, (LOOK,))
     assert VALIDATORS["openai"](chat) == VALIDATORS["openai_responses"](plain) == []
     return chat["messages"], plain["input"]
 
 
 def marks(messages: list[dict[str, Any]]) -> list[tuple[Any, int, int]]:
-    """Where breakpoints stand: the role or type, the index of the message, and of its part."""
+    """Remove the breakpoints and return their positions: role or type, index of the message, index of its part."""
     return [
         (message.get("role", message.get("type")), index, place)
         for index, message in enumerate(messages)
@@ -340,7 +340,7 @@ def test_breakpoints_follow_the_text_that_stays_the_same() -> None:
 
 
 def test_the_next_turn_repeats_the_breakpoints_of_a_turn() -> None:
-    """Only then does the second request read from the cache what the first has written."""
+    """Otherwise the second request could not read from the cache what the first one wrote to it."""
     more = (*TALK, ANSWERED, ViewMessage("user", "And d?"))
     for form in (0, 1):
         first = cached(Prompt("Be brief.", TALK, settled=5, earlier=2))[form]
@@ -358,13 +358,13 @@ def test_the_next_turn_repeats_the_breakpoints_of_a_turn() -> None:
         (Prompt("", (ASKED,)), [], []),
         (Prompt("Be brief.", (ASKED,)), [("system", 0, 0)], [("developer", 0, 0)]),
         (Prompt("", (ASKED,), anchors="### STATE"), [], []),
-        # one place for both: the newer turn has nothing that can carry one
+        # both coincide: the newer turn has nothing that can carry a breakpoint
         (
             Prompt("", (ASKED, ANSWERED, ANSWERED, ASKED), settled=3, earlier=2),
             [("user", 0, 0)],
             [("user", 0, 0)],
         ),
-        # an empty result cannot carry one: the one before it does, or the question
+        # an empty result cannot carry one, so the result before it does, or the question
         (
             Prompt("", (ASKED, Calls("", (used("c1"), used("c2", ""))), ANSWERED, ASKED), settled=3),
             [("tool", 2, 0)],
@@ -375,7 +375,7 @@ def test_the_next_turn_repeats_the_breakpoints_of_a_turn() -> None:
             [("user", 0, 0)],
             [("user", 0, 0)],
         ),
-        # the last part carries it, an image too
+        # the last part carries it, even if it is an image
         (
             Prompt("", (ViewMessage("user", "What?", (PNG, CAT)), ANSWERED, ASKED), settled=2),
             [("user", 0, 2)],
@@ -386,7 +386,7 @@ def test_the_next_turn_repeats_the_breakpoints_of_a_turn() -> None:
             [("user", 3, 1)],
             [("function_call_output", 2, 1)],
         ),
-        # nothing of the active turn
+        # the active turn carries none
         (Prompt("", (ASKED, Calls("", (used(),))), settled=0), [], []),
     ],
 )
@@ -414,7 +414,7 @@ def test_breakpoints_are_sent_to_models_that_know_them(model: str, knows: bool) 
 
 
 def unmarked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same as it is for models that know no breakpoints."""
+    """Return the messages as they are for models that know no breakpoints."""
     bare = copy.deepcopy(messages)
     marks(bare)
     for message in bare:
@@ -439,13 +439,13 @@ def test_breakpoints_change_nothing_that_a_model_reads(events: list[Event], anch
     assert unmarked(plain) == [*said, *older[1]["input"]]
     for messages in (chat, plain):
         assert messages == cached(prompt)[messages is plain]
-        # Of the system's text, and of two ends of the history at most.
+        # One in the system text, and at most two in the history.
         found = marks(messages)
         assert found[:1] == [(messages[0]["role"], 0, 0)] or not system
         assert len(found) <= bool(system) + min(2, prompt.settled)
 
 
-# What whole answers say
+# Whole answers
 
 
 def call(call_id: Any, arguments: Any = '{"at":"a"}', name: Any = "look") -> dict[str, Any]:
@@ -589,7 +589,7 @@ def test_an_invalid_response_is_refused(answer: dict[str, Any]) -> None:
     assert raised.value.kind == "answer"
 
 
-# What streams of compatible servers say
+# Streams of compatible servers
 
 
 def delta(finish: Any = None, **parts: Any) -> dict[str, Any]:
@@ -734,7 +734,7 @@ def test_any_stream_and_any_answer_is_parsed_or_a_provider_error(values: list[An
 
 
 class Played(OpenAIWire):
-    """A server that answers whatever it is told to."""
+    """A server that answers with the given lines or the given HTTP response."""
 
     model = "qwen3"
 
@@ -751,7 +751,7 @@ class Played(OpenAIWire):
 
 
 class PlayedResponses(Played):
-    """The same for the other form."""
+    """The same server for the other form."""
 
     provider, model, path = "openai_responses", "gpt-5", "/responses"
 
@@ -771,7 +771,7 @@ async def _listen(provider: Provider, request: Request) -> list[Piece]:
 
 
 def asked(wire: Played, request: Request | None = None, *, key: str | None = KEY) -> tuple[list[Piece], Loopback]:
-    """What comes of a request to a server that plays this."""
+    """Return the pieces of an answer of this server, and the server."""
     plain = isinstance(wire, PlayedResponses)
     module = openai_responses_api if plain else openai_api
     answer = Fail("request") if wire._http else Reply(())
@@ -931,7 +931,7 @@ def test_text_that_was_not_streamed_comes_at_the_end() -> None:
     assert asked(PlayedResponses(*events))[0] == ["I ", "look.", Stopped("end", "completed")]
 
 
-# What fails
+# Failures
 
 HTML = Http(200, {"content-type": "text/html"}, b"<html>Welcome</html>")
 
@@ -1204,7 +1204,7 @@ def test_chat_completions_are_counted_as_responses(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("module", [openai_api, openai_responses_api])
 def test_a_server_without_counting_is_reported(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     request = made(chat(ASKED) if module is openai_api else responses(ASKED))
-    with Loopback(OpenAIWire()) as server:  # which knows no path to count at
+    with Loopback(OpenAIWire()) as server:  # this wire has no path for counting
         provider = module.connect("gpt-5", Access(KEY, server.url))
         for own in ((), ("127.0.0.1",)):
             monkeypatch.setattr(openai_api, "OWN_HOSTS", own)

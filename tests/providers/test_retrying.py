@@ -1,4 +1,4 @@
-"""Asking again (SPEC 6): how often, how long it waits, and when it is too late for it."""
+"""Retries (SPEC 6): their number, their waits, and the point after which there are none."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -23,7 +23,7 @@ Attempt: TypeAlias = Sequence[Piece | BaseException]
 
 
 class Moody:
-    """A provider that plays its attempts: the pieces of each, and how it fails, if it does."""
+    """A provider that plays its attempts, each a list of pieces that may end with an error."""
 
     def __init__(self, *attempts: Attempt) -> None:
         self.attempts, self.asked, self.closed = list(attempts), 0, 0
@@ -49,7 +49,7 @@ class Moody:
 
 
 class Watch:
-    """A clock that only notes how long it was to wait."""
+    """A clock that records the requested waits and does not wait."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -63,7 +63,7 @@ def patient(provider: Moody, watch: Watch, chance: float = 1.0, **more: Any) -> 
 
 
 def told(provider: RetryingProvider) -> tuple[list[Piece], ProviderError | None]:
-    """What comes out, and how it failed."""
+    """Return the pieces of an answer, and its error if it failed."""
     pieces: list[Piece] = []
 
     async def listen() -> None:
@@ -126,8 +126,8 @@ def test_no_retry_is_earlier_than_the_provider_asked(chance: float) -> None:
     asks = [[ProviderError("rate", "Slow down.", seconds)] for seconds in (30.0, 0.0, 0.5, LONGEST)]
     told(patient(Moody(*asks, ["Hello"]), watch, chance))
     assert [wait >= asked for wait, asked in zip(watch.waits, (30.0, 0.0, 0.5, LONGEST), strict=True)] == [True] * 4
-    assert watch.waits[0] <= 31.0  # nor much later
-    assert watch.waits[1] >= 1.0  # no storm of requests if it asks for nothing
+    assert watch.waits[0] <= 31.0  # and not much later
+    assert watch.waits[1] >= 1.0  # no flood of requests if the provider asks for no wait
 
 
 def test_a_wait_that_is_too_long_fails_at_once() -> None:

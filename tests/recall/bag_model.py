@@ -1,5 +1,5 @@
-"""A model of embeddings as somebody else's package has one, told by an entry point: a vector says which words of a text
-begin with which letter. At its n-th text it may send a signal to the process that it is in."""
+"""An embedding model as another package would provide it, with an entry point: a vector counts the words of a text by
+their first letter. At its n-th text the model can send a signal to its own process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Bag:
 
 
 def write_site(site: Path) -> Path:
-    """A folder for `sys.path` with this model in it."""
+    """Write a folder for `sys.path` that contains this model, and return it."""
     about = site / "bag-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: bag\nVersion: 1.0\n")

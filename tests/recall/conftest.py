@@ -23,7 +23,7 @@ def log(path: str) -> Iterator[foldmark.Log]:
 
 @pytest.fixture
 def say() -> Callable[..., list[int]]:
-    """Appends each text as a whole turn of its own; a pair is what the person said, and the answer."""
+    """A function that appends each text as a separate turn; a pair is the person's message and the answer."""
 
     def say(agent: Any, *texts: str | tuple[str, str], day: int = 15) -> list[int]:
         ids = []
@@ -38,7 +38,7 @@ def say() -> Callable[..., list[int]]:
 
 @pytest.fixture
 def found(log: foldmark.Log) -> Callable[..., list[int] | None]:
-    """The ids that a query finds, the best first; None if it is refused because there is no word in it."""
+    """A function that returns the ids that a query finds, best first, or None if it is refused for lack of a word."""
 
     def found(query: str, limit: int = 10) -> list[int] | None:
         try:

@@ -85,7 +85,7 @@ TURNS = (
 
 
 def conversation() -> list[Event]:
-    """The messages as events, ids from 101 on."""
+    """Return the messages as events, with ids from 101 on."""
     events: list[Event] = []
     turn = 0
     for number, (_, kind, text) in enumerate(TURNS, 101):
@@ -99,5 +99,5 @@ def conversation() -> list[Event]:
 
 
 def about(*topics: str) -> set[int]:
-    """Ids of the messages on these topics."""
+    """Return the ids of the messages on these topics."""
     return {number for number, (topic, _, _) in enumerate(TURNS, 101) if topic in topics}

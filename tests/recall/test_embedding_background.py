@@ -1,4 +1,4 @@
-"""Vectors kept up to date beside a chat or a server: they come later, and nobody waits for them (SPEC 7)."""
+"""Vectors kept up to date in the background of a chat or a server; nobody waits for them (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_an_unchanged_database_is_not_opened(path: str, settings: Settings) -> N
 
 
 def test_a_write_that_is_committed_later_is_not_missed(path: str, settings: Settings) -> None:
-    """The file changes first; its content is visible to others once it is on the disk."""
+    """The file changes first; others see the new content only once it is on the disk."""
     with opened(path, settings) as log:
         agent = log.agent("default")
         agent.append("user", "one")

@@ -1,4 +1,4 @@
-"""Models by name and by folder, whatever texts they are given (SPEC 7)."""
+"""Models by name and by folder, with texts of any kind (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_fingerprint_changes_with_the_weights_and_the_shape(tiny: Embedder, 
 
 @pytest.mark.skipif(find_spec(PACKAGE) is None, reason="the package with the model is not installed")
 def test_the_weights_are_used_in_the_mapped_file() -> None:
-    load()  # what is imported is no part of it
+    load()  # so that imports are not measured
     tracemalloc.start()
     model = load()
     _, most = tracemalloc.get_traced_memory()
@@ -163,7 +163,7 @@ def test_any_text_can_be_embedded(tiny: Embedder) -> None:
     huge = tiny.embed(["fold " * 2_000_000, "fold " * 50, "x" * 10_000_000, "\x00" * 10_000_000])
     assert np.array_equal(huge[0], huge[1])
     assert np.isfinite(huge).all()
-    assert not tiny.embed([" " * 10_000 + "fold"]).any()  # nobody looks so far
+    assert not tiny.embed([" " * 10_000 + "fold"]).any()  # the word is beyond the part that is read
 
 
 DAMAGE: dict[str, Any] = {

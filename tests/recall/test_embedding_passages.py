@@ -1,4 +1,4 @@
-"""How a long message falls into passages (SPEC 7)."""
+"""Splitting a long message into passages (SPEC 7)."""
 
 from __future__ import annotations
 

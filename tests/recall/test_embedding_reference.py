@@ -1,8 +1,9 @@
-"""Vectors against another implementation's (SPEC 7).
+"""Vectors compared with another implementation's (SPEC 7).
 
-`embedding_reference.json` was written by this file, run as a program in an environment of its own with PyTorch 2.13.0
-(CPU), transformers 5.23.0 and sentence-transformers 6.2.0; it takes the models' folders and holds eight components of
-each vector. Run it again, with src and tests/recall on the path, after a change of the texts or of `tiny_models.py`.
+`embedding_reference.json` was written by this file, run as a program in a separate environment with PyTorch 2.13.0
+(CPU), transformers 5.23.0 and sentence-transformers 6.2.0; it takes the folder of the default model and holds eight
+components of each vector. Run it again, with src and tests/recall on the path, after a change of the texts or of
+`tiny_models.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from foldmark.recall.embeddings.model import DEFAULT, load
 REFERENCE = Path(__file__).with_name("embedding_reference.json")
 NEAR = 1e-5
 QUERIES = 3
-"""So many of the texts are also embedded as queries."""
+"""Number of texts that are also embedded as queries."""
 
 TEXTS = [
     "x",

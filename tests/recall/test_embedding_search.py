@@ -1,4 +1,4 @@
-"""Vectors as they are stored, and search through them (SPEC 7)."""
+"""Stored vectors, and the search through them (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def unit(*shape: int, seed: int = 5) -> np.ndarray:
 
 
 class Stored:
-    """Messages with their packed vectors, as a database would hold them, and how often it was asked."""
+    """Messages with their packed vectors, as a database would hold them, with a count of the vectors fetched."""
 
     def __init__(self, vectors: dict[int, np.ndarray], dimensions: int = DIMENSIONS) -> None:
         self.packed = {id: pack(each) for id, each in vectors.items()}
@@ -99,7 +99,7 @@ def test_candidates_agree_most_with_the_query_among_those_with_the_most_equal_bi
     assert asked == sorted(set(asked))
     assert len(asked) == CANDIDATES
     assert differing[asked].max() <= most
-    # Which of those with exactly `most` differing bits are compared further is left open.
+    # Any of those with exactly `most` differing bits may be compared further.
     better = (differing < most) & (agreement > agreement[asked].min() + 1e-5)
     assert {*np.flatnonzero(better).tolist()} <= {*asked}
 

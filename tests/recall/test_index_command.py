@@ -1,4 +1,4 @@
-"""`foldmark index`: vectors are made, interrupted, taken up again, told of and taken away (SPEC 7)."""
+"""`foldmark index`: vectors are made, interrupted, resumed, reported and removed (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def place(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An environment without anybody's settings, with the model of letters in it; this process's own as well."""
+    """An environment without a user's settings, with the model of letters; it also becomes this process's own."""
     site = write_site(tmp_path / "site")
     told = {
         "HOME": str(tmp_path),
@@ -64,7 +64,7 @@ def cli(place: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Cli:
 
 @pytest.fixture
 def filled(path: str) -> str:
-    """A conversation of so many messages."""
+    """A database with a conversation of `MESSAGES` messages."""
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("default")
         with agent.batch():
@@ -81,7 +81,7 @@ def program(place: dict[str, str], *arguments: str, **more: str) -> subprocess.C
 
 
 def rows(path: str) -> list[Any]:
-    """All vectors of a database, and how far they reach."""
+    """Return all vectors of a database, and how far they reach."""
     db = apsw.Connection(path)
     try:
         return [

@@ -1,4 +1,4 @@
-"""The local matcher: what criteria mean where no model judges (SPEC 4.2, [S1])."""
+"""The local matcher: the meaning of criteria when no model judges (SPEC 4.2, [S1])."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ BY_ID = {message.id: message for message in TALK}
 
 
 def said(*texts: str, turn: int | None = 0, kind: str = "user") -> list[Event]:
-    """Messages of one kind, ids from 1 on, each in a turn of its own unless told otherwise."""
+    """Return messages of one kind, with ids from 1 on, each in a separate turn unless `turn` says otherwise."""
     return [
         Event(
             number, "agent", number if turn == 0 else turn, kind, text, None, None, "human", count_tokens(text, None),
@@ -30,7 +30,7 @@ def said(*texts: str, turn: int | None = 0, kind: str = "user") -> list[Event]:
     ]  # fmt: skip
 
 
-# How well it does
+# Quality
 
 
 def test_the_conversation_is_large_enough() -> None:
@@ -50,7 +50,7 @@ def test_the_conversation_is_large_enough() -> None:
         ("themes and contrast", COLOURS, 1.0, 0.9),
         ("only the final API decisions", PAGING, 1.0, 0.8),
         ("paging, rate limits and API errors", PAGING, 0.75, 1.0),
-        # Words that name a topic which the messages hardly repeat: what a matcher without understanding cannot do.
+        # The messages hardly repeat these words for their topic; a matcher without understanding misses some of them.
         ("dark mode and colours", COLOURS, 1.0, 0.8),
         ("lunch with noodles on Friday", CHAT, 1.0, 0.5),
     ],
@@ -124,7 +124,7 @@ def test_a_turn_that_says_nothing_new_continues_the_topic() -> None:
     ],
 )
 def test_related_words_match(criteria: str, text: str) -> None:
-    if criteria == "C":  # one letter is too little to tell
+    if criteria == "C":  # one letter is too little
         with pytest.raises(CommandError):
             match(criteria, said(text))
         return
@@ -208,7 +208,7 @@ def test_meaning_counts_with_vectors() -> None:
     assert match("authentication", messages, alike=lambda _: Near()) == (1, 3)
     assert match("authentication", messages, alike=lambda _: None) == (3,)
     assert match("all but authentication", messages, alike=lambda _: Near()) == (2,)
-    # An identifier stands there or does not.
+    # An identifier matches only if it occurs literally.
     assert match("ticket7", messages, alike=lambda _: Near()) == ()
 
 
@@ -323,7 +323,7 @@ def test_huge_criteria_and_texts_take_linear_time() -> None:
     assert match("字字", messages) == (6,)
 
 
-# With what makes ranges of it, and shows it
+# Ranges and display
 
 
 def test_ranges_cover_every_match_once() -> None:

@@ -1,4 +1,4 @@
-"""What stands around a message: `Log.around`, and the places that name one (SPEC 7)."""
+"""The neighbours of a message: `Log.around`, and the places that name a message (SPEC 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recall on a set of questions: the format, what is measured, and what can be wrong with it (SPEC 7)."""
+"""Recall on a set of questions: the format, the measures and the possible errors (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ Run = Callable[..., list[str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Measures a set of these lines; what is printed."""
+    """A function that measures a set of these lines and returns the printed lines."""
 
     def run(lines: list[dict[str, Any]], *options: str, code: int = 0) -> list[str]:
         path = tmp_path / "set.jsonl"

@@ -1,4 +1,4 @@
-"""`/recall`: runs of turns with date, count and where they are; nothing is recorded (SPEC 4; S1, "Future: /recall")."""
+"""`/recall`: runs of turns with date, count and place; nothing is recorded (SPEC 4; S1, "Future: /recall")."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_best_run_comes_first(log: foldmark.Log, say: Say) -> None:
     assert first["hits"][0]["score"] > 1 > max(run["hits"][0]["score"] for run in others)
 
 
-# Where it is
+# The place of a run
 
 
 def places(agent: Any) -> list[str]:

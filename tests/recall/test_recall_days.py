@@ -1,4 +1,4 @@
-"""Days that a message speaks of, and words that tell or ask for a time (SPEC 7)."""
+"""Days that a message mentions, and words that state or ask for a time (SPEC 7)."""
 
 from __future__ import annotations
 

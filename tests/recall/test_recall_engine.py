@@ -1,4 +1,4 @@
-"""What comes into question and how it is ranked: names, scripts, filters, neighbours, common words (SPEC 7)."""
+"""The candidates of a search and their ranking: names, scripts, filters, neighbours, common words (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_message_with_a_time_answers_a_question_for_a_time(log: foldmark.Log, 
 def test_common_words_add_no_candidates_to_those_of_rare_ones(
     log: foldmark.Log, found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The budget counts messages; what it leaves out still counts in the ranking."""
+    """The budget counts messages; words that exceed it still count in the ranking."""
     monkeypatch.setattr(searching, "BUDGET", 10)
     agent = log.agent("default")
     with agent.batch():
@@ -258,7 +258,7 @@ def test_snippets_and_spans_of_any_text(text: str, more: str) -> None:
 
 @pytest.fixture
 def filtered(log: foldmark.Log) -> Callable[..., list[str]]:
-    """The texts that a search for quartz finds with filters, by the alphabet."""
+    """A function that returns the texts that a search for quartz finds with filters, in alphabetical order."""
     agent, other = log.agent("work"), log.agent("diary")
     agent.append("user", "quartz asked", created_at="2026-01-01T00:00:00")
     agent.append("assistant", "quartz answered", created_at="2026-02-01T00:00:00")

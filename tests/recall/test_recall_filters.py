@@ -1,4 +1,4 @@
-"""`/recall` narrowed, with memos beside messages, and what stands out in its text (SPEC 7)."""
+"""Filters of `/recall`, memos among messages, and highlights in its text (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(agent: Any, line: str) -> list[int]:
 
 @pytest.fixture
 def agent(log: foldmark.Log, say: Say) -> Any:
-    """Two conversations with a schema in each message; event ids are 1, 2, 4, 6, 7, 9."""
+    """Two conversations with the word schema in each message; event ids are 1, 2, 4, 6, 7, 9."""
     agent, other = log.agent("default"), log.agent("side project")
     assert say(agent, ("schema one", "schema two"), day=10) == [1, 2]
     assert say(other, "schema three", day=12) == [4]
@@ -112,7 +112,7 @@ def test_memos_are_ranked_together_with_messages(log: foldmark.Log, say: Say) ->
     assert agent.do("/recall schema --role user").data["memos"] == []
 
 
-# What stands out
+# Highlights
 
 
 def marked(result: foldmark.Result) -> list[str]:

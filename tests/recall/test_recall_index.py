@@ -1,4 +1,4 @@
-"""The index is in step with the log: appended, migrated, imported, taken out, checked (SPEC 2, 7)."""
+"""The index stays in step with the log: appends, migrations, imports, removals, checks (SPEC 2, 7)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_database_of_schema_1_is_indexed_when_it_is_opened(path: str) -> None:
 
 
 def old(path: str, texts: list[str]) -> None:
-    """A database as the first release wrote it: a message for each text, then a tool call, then the end of the turn."""
+    """Write a database as the first release did: a message for each text, a tool call, and the end of the turn."""
     db = apsw.Connection(path)
     db.execute("PRAGMA journal_mode = WAL").fetchall()
     number, sql = migrations("sqlite")[0]
@@ -90,7 +90,7 @@ def old(path: str, texts: list[str]) -> None:
 
 def test_removed_messages_leave_no_trace_in_the_index(log: foldmark.Log, found: Found) -> None:
     agent = log.agent("default")
-    # No word begins as its neighbour in the index does, so that each stands there in full.
+    # No word begins like its neighbour in the index, so each is stored there in full.
     secret = [f"{letter}zyxwvut" for letter in "bcdefghijklmnoprstuvwxyz"]
     ids = [agent.append("user", f"{word} and quartz") for word in secret]
     db = connection(log)
@@ -127,7 +127,7 @@ def test_an_erased_turn_is_no_longer_found(log: foldmark.Log, found: Found) -> N
 
 
 def words(db: apsw.Connection) -> set[str]:
-    """All words that the index holds."""
+    """Return all words that the index holds."""
     db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab (main, search, row)")
     return {word for (word,) in db.execute("SELECT term FROM vocabulary")}
 

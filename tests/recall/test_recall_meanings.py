@@ -1,4 +1,4 @@
-"""Searching by meaning as well as by words: modes, filters, all sources in one order (SPEC 7, 8)."""
+"""Search by meaning as well as by words: modes, filters, all sources in one ranking (SPEC 7, 8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONG = 200_000 if DEEP else 4_000
 
 @pytest.fixture
 def talk(log: foldmark.Log, say: Say) -> list[int]:
-    """A conversation with the kitten in it, forgotten, and the engine."""
+    """A conversation about a kitten and an engine, cleared from the context; the ids of its messages."""
     agent = log.agent("default")
     ids = say(agent, (KITTEN, "How sweet!"), (ENGINE, "That is expensive."), ("The tree is high.", "It is an oak."))
     agent.do("/clear")

@@ -26,12 +26,12 @@ def talk(tmp_path: Path) -> Talk:
 
 
 def found(talk: Talk, query: str = QUESTION, **filters: Any) -> list[str]:
-    """The texts that a search finds by their own words; `/recall` must find the same messages."""
+    """Return the texts that a search finds by their own words; `/recall` must find the same messages."""
     hits = search_everything(query, 50, Filters(**filters), log=talk.log, beside=False)
     recalled = talk.agent.do(f"/recall --limit 50 {query}").data["runs"]
     if not filters:
         assert {hit["event_id"] for run in recalled for hit in run["hits"]} == {hit.event_id for hit in hits}
-        # What stands beside them may be found as well, but none of the planning.
+        # Their neighbours may be found as well, but no planning message.
         beside = {hit.event_id for hit in talk.log.search(query, 50)} - {hit.event_id for hit in hits}
         with talk.log.store.read() as moment:
             judge = talk.log.outlines(moment)

@@ -1,4 +1,4 @@
-"""Any text is a query: nothing that is typed is syntax of FTS5, and nothing is too long (SPEC 4, 7)."""
+"""Any text is a query: no input is FTS5 syntax, and none is too long (SPEC 4, 7)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ids(log: foldmark.Log) -> tuple[int, int]:
 
 
 HOSTILE = {
-    # What FTS5 would take for its own.
+    # Syntax of FTS5.
     "needle AND": "N",
     "AND needle": "N",
     "NOT needle": "N",
@@ -100,7 +100,7 @@ HOSTILE = {
     "\U000e0041": None,
     "\U0001e900": "?",
     "a\u0300\u0301\u0302": "NO",
-    # What no database takes.
+    # Characters that databases refuse.
     "\0": None,
     "needle\0haystack": "N",
     "\0needle": "N",
@@ -132,7 +132,7 @@ def test_any_text_is_a_query(found: Found, ids: tuple[int, int]) -> None:
             began = time.monotonic()
             result = found(query)
             assert time.monotonic() - began < LIMIT
-            if expected == "?":  # a letter to Python that SQLite's tables may not know
+            if expected == "?":  # a letter in Python that SQLite's tables may not know
                 assert result in (None, [])
             elif expected is None:
                 assert result is None
@@ -155,7 +155,7 @@ def test_random_text_is_a_query(log: foldmark.Log, text: str) -> None:
         hits = log.search(f"{text} needle")
     except CommandError:
         raise AssertionError(text) from None
-    # An odd quote, or a letter that sticks to it, makes another word of it.
+    # An unpaired quote or a letter attached to the word makes it another word.
     assert hits or text[-1:].isalnum() or not text.isascii() or '"' in text
 
 
@@ -198,7 +198,6 @@ def test_a_query_is_text(log: foldmark.Log, query: Any) -> None:
 
 
 def test_any_text_can_be_indexed_found_and_shown(log: foldmark.Log, found: Found) -> None:
-    """A message with any content is indexed, found and shown."""
     agent = log.agent("default")
     texts = [
         "before\0needle",
@@ -220,7 +219,7 @@ def test_any_text_can_be_indexed_found_and_shown(log: foldmark.Log, found: Found
 
 
 def test_a_message_that_repeats_one_word_is_ranked_quickly(log: foldmark.Log) -> None:
-    """The snippet must not compare all places with all others."""
+    """The snippet must not compare every place with every other."""
     log.agent("default").append("user", "aa bb " * 100_000)
     began = time.monotonic()
     (hit,) = log.search('aa bb "aa bb" a*')

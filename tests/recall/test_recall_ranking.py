@@ -1,4 +1,4 @@
-"""What is found, in which order, and what is shown of it (SPEC 7, 9)."""
+"""The messages that a search finds, their order and their snippets (SPEC 7, 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small encoders of BERT's family, made by a formula: the same weights everywhere, at any time."""
+"""Small encoders of the BERT family, made by a formula: the weights are the same everywhere, at any time."""
 
 import json
 import zlib
@@ -28,7 +28,7 @@ FAMILY: dict[str, dict[str, Any]] = {
         "default": "usual",
     },
 }
-"""By name, what `write_model` is given: together they use all that a folder can ask for."""
+"""Arguments of `write_model` by name; together they use every option of a folder."""
 
 
 def write_model(
@@ -40,7 +40,7 @@ def write_model(
     prompts: dict[str, str] | None = None,
     default: str | None = None,
 ) -> Path:
-    """A folder as sentence-transformers reads it, too."""
+    """Write a model folder that sentence-transformers can read, too."""
     (folder / "1_Pooling").mkdir(parents=True)
     config = {
         "model_type": model_type,

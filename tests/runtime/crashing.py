@@ -1,15 +1,15 @@
-"""A turn with everything in it, played by a process that kills itself at a given step; for tests of what is left.
+"""Play a turn with everything in it, in a process that kills itself at a given step, for tests of what it leaves.
 
-As a program it reads lines of STEP, DATABASE and TOLD with tabs between them. For each it forks a process that plays
-the turn in the database, which `prepare` has made, and is killed at that step (`0`: at none), a kind of step and which
-one of its kind: `2 before COMMIT`. It prints how that ended, the exit code or less than 0 the signal. Steps are: just
-before and just behind every COMMIT, before, inside and behind every answer of the model and every tool. The process
-tells in the file TOLD what it was told itself, one JSON value in a line:
+The program reads lines of STEP, DATABASE and TOLD, separated by tabs. For each line it forks a process that plays the
+turn in the database that `prepare` has made, and kills itself at that step. A step is a number and a kind, such as
+`2 before COMMIT`; `0` means no step. The program then prints the exit code, or the negated signal number. The steps
+are just before and just after every COMMIT, and before, during and after every answer of the model and every tool. The
+process writes to the file TOLD what has happened so far, one JSON value per line:
 
-    ["event", id, kind, content]    a transaction that recorded this has returned
-    ["sent", text]                  mail that was sent, likewise
+    ["event", id, kind, content]    a transaction that recorded this event has returned
+    ["sent", text]                  a transaction that sent this mail has returned
     ["asked", n] ["ran", call]      the n-th request reached the model, a tool began
-    ["step", step]                  a step was reached; the last one is where it was killed
+    ["step", step]                  a step was reached; a killed process was killed at the last one
 """
 
 import asyncio
@@ -35,14 +35,14 @@ from foldmark.runtime.supervisor import Supervisor
 PARENT, OTHER, HOLDER, CHILD = (f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 5))
 MODEL = "anthropic/claude-test"
 MAIL = {"to-child": CHILD, "to-another": OTHER, "to-parent": PARENT}
-"""The mail of the turn: its text and who gets it."""
+"""The mail of the turn: text and recipient."""
 
 THINKING = {"type": "thinking", "thinking": "Two files.", "signature": "c2ln"}
 STATE = "\n\n### STATE\nGoal: look\nContext: two files\nResolved: both\nTechnical Anchors: none"
 
 
 def prepare(path: Path) -> None:
-    """A conversation with a turn behind it, and another one that nobody runs."""
+    """Create a conversation that has one finished turn, and another one that nobody runs."""
     with foldmark.open(path) as log:
         log.new_id = _ids(1)
         agent = log.agent("default")
@@ -55,7 +55,7 @@ def prepare(path: Path) -> None:
 
 
 class Steps:
-    """Counts the steps of each kind, tells of them, and kills the process at step `last`."""
+    """Counts the steps of each kind, writes them to the file, and kills the process at step `last`."""
 
     def __init__(self, told: int, last: str) -> None:
         self._told, self._last, self._lock, self._reached = told, last, Lock(), Counter[str]()
@@ -72,7 +72,7 @@ class Steps:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def watch(self, log: Log) -> None:
-        """Make steps of what the log's connection commits, and tell what its transactions have recorded."""
+        """Turn the commits of the log's connection into steps, and write down what its transactions record."""
         store: Any = log.store
         whole, seen = store.write, {"events": _newest(store, "events"), "mail": 0}
 
@@ -103,7 +103,7 @@ class Steps:
             self("behind COMMIT")
             return 0
 
-        # What is flushed to the disk outlasts the machine; a process that is killed loses nothing of what it wrote.
+        # Only a crash of the machine loses writes that were not flushed to the disk; a killed process loses none.
         store._db.execute("PRAGMA synchronous = OFF")
         store.write = write
         store._db.set_commit_hook(committing)
@@ -111,7 +111,7 @@ class Steps:
 
 
 class Playing:
-    """The model of both agents: each plays its answers, one after another."""
+    """The model of both agents; it plays the answers of each in order."""
 
     def __init__(self, log: Log, steps: Steps) -> None:
         self._log, self._steps, self._asked = log, steps, count(1)
@@ -167,7 +167,7 @@ _Played = Piece | Callable[[], Awaitable[None]]
 
 
 class Look:
-    """A tool of the program's own, which may run beside others."""
+    """A custom tool that may run in parallel with others."""
 
     spec = ToolSpec("look", "Looks.", {"type": "object", "properties": {"n": {"type": "integer"}}})
     together = True
@@ -181,12 +181,12 @@ class Look:
 
 
 def slash(command: str, args: str = "") -> ToolCall:
-    """A call of `slash` whose id says what it is."""
+    """Return a call of `slash` whose id names its command."""
     return ToolCall(f"{command}-{args[-10:]}", "slash", {"command": command, "args": args})
 
 
 def play(path: str, told: str, last: str) -> None:
-    """The turn, and that of the child beside it, under a supervisor."""
+    """Play the turn, with the child's turn in parallel, under a supervisor."""
     steps = Steps(os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND), last)
     with foldmark.open(path, create=False) as log:
         log.new_id = _ids(3)
@@ -225,7 +225,7 @@ def _newest(store: Any, table: str) -> int:
 
 
 def main() -> None:
-    """Fork a process for each line; this one has everything imported, and no thread of its own."""
+    """Fork a process for each line. This process imports everything first, and starts no thread."""
     import foldmark.commands
     import foldmark.dialects.anthropic.messages
     import foldmark.dialects.dialect

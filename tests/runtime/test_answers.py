@@ -1,4 +1,4 @@
-"""What a turn records of an answer besides text and calls, and what it does of its own accord [SPEC 5.2, 5.4, 5.5]."""
+"""Parts of an answer that a turn records besides text and calls, and its automatic work [SPEC 5.2, 5.4, 5.5]."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
@@ -18,7 +18,7 @@ THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
 
 
 class Model:
-    """Plays its answers, each a list of pieces and failures."""
+    """A model that plays its answers, each a list of pieces and failures."""
 
     def __init__(self, *answers: list[Piece | Exception]) -> None:
         self.answers, self.requests = list(answers), list[Request]()
@@ -76,7 +76,7 @@ def recorded(log: Log, kind: str) -> list[Any]:
 
 
 def blocks(request: Request) -> list[list[str]]:
-    """The types of the blocks of each assistant message."""
+    """Return the block types of each assistant message."""
     return [[b["type"] for b in m["content"]] for m in request.body["messages"] if m["role"] == "assistant"]
 
 
@@ -139,7 +139,7 @@ def test_a_turn_shows_what_its_last_request_weighed(agent: Agent) -> None:
 
 def test_an_estimate_that_was_far_off_is_calibrated_and_the_next_one_is_right(log: Log, agent: Agent) -> None:
     size = agent.request().size
-    play(agent, "Go.", ["Yes.", Usage(fresh=size)])  # a token for each byte
+    play(agent, "Go.", ["Yes.", Usage(fresh=size)])  # one token per byte
     (_, config) = recorded(log, "config")
     assert "anthropic/claude-test" in config.content
     request = agent.request()

@@ -1,4 +1,4 @@
-"""An agent has one writer [SPEC 2, 6]: real processes on one database, killed, stopped, racing."""
+"""Only one process at a time runs an agent [SPEC 2, 6]: real processes on one database are killed, stopped, raced."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ from stored import connection, stored
 
 
 class Process:
-    """`working` as a process of its own, and as a `child` of this one where its parent is told what becomes of it."""
+    """`working` in another process; `child` makes it a child of this one, which can then wait for its signals."""
 
     def __init__(self, path: Path, *options: str, child: bool = False) -> None:
         program = [sys.executable, str(Path(__file__).with_name("working.py")), str(path), *options]
@@ -49,7 +49,7 @@ class Process:
         self._process.stdin.write(f"{line}\n".encode())
 
     def heard(self) -> str:
-        """The next line that it prints."""
+        """Return the next line that it prints."""
         assert self._process.stdout is not None
         while b"\n" not in self._unread:
             ready, _, _ = select.select([self._process.stdout], [], [], LIMIT)
@@ -64,7 +64,7 @@ class Process:
         assert self.heard() == wanted
 
     def say(self, name: str, text: str) -> None:
-        """Begin a turn, and come back when its model is asked."""
+        """Begin a turn, and return when its model is asked."""
         self.tell(f"say {name} {text}")
         self.until("asked")
 
@@ -77,7 +77,7 @@ class Process:
         assert os.WIFSTOPPED(status)
 
     def kill(self, *, reaped: bool = True) -> None:
-        """As `kill -9` does it."""
+        """Kill the process with SIGKILL."""
         self._process.kill()
         if reaped:
             self._process.wait(LIMIT)
@@ -97,7 +97,7 @@ class Process:
 
 
 class Model:
-    """Says one sentence."""
+    """A model that says one sentence."""
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         yield "Here I am."
@@ -108,7 +108,7 @@ class Model:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database with the conversation `default`, which the command line uses, too."""
+    """A database with the conversation `default`; the command line uses it as well."""
     path = tmp_path / "log.db"
     monkeypatch.setenv("FOLDMARK_DB", str(path))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -121,7 +121,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def start(path: Path) -> Iterator[Callable[..., Process]]:
-    """Starts processes."""
+    """A function that starts a process; the process is ended after the test."""
     with ExitStack() as stack:
 
         def start(*options: str, child: bool = False) -> Process:
@@ -134,7 +134,7 @@ def start(path: Path) -> Iterator[Callable[..., Process]]:
 
 @pytest.fixture
 def log(path: Path) -> Iterator[Log]:
-    """The database in this process, which is the second one."""
+    """The database as opened by this process, the second one that uses it."""
     with foldmark.open(path) as log:
         yield log
         assert list(examine(log)) == []
@@ -146,7 +146,7 @@ def agent(log: Log) -> Agent:
 
 
 def say(agent: Agent, text: str = "Hello?") -> None:
-    """A turn of an agent in this process."""
+    """Run a turn of an agent in this process."""
 
     async def one() -> None:
         async with Supervisor(agent.log, lambda _: Model()) as supervisor:
@@ -157,13 +157,13 @@ def say(agent: Agent, text: str = "Hello?") -> None:
 
 
 def chat(typed: str) -> "subprocess.CompletedProcess[str]":
-    """A chat in a process of its own."""
+    """Run a chat in another process."""
     program: list[str | Path] = [Path(sys.executable).with_name("foldmark"), "chat", "default"]
     return forked.run(program, input=typed, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
 def events(agent: Agent) -> list[Event]:
-    """The agent's own events; nothing of what this process knows is brought up to date."""
+    """Return the agent's own events, without refreshing its context in this process."""
     found = stored(agent.log).events(range(1, agent.standing().newest + 1))
     return [event for event in found if event.agent_id == agent.id]
 
@@ -173,12 +173,12 @@ def last(agent: Agent, number: int) -> list[tuple[str, str, bool]]:
 
 
 def clock(seconds: float) -> Clock:
-    """A clock that is ahead."""
+    """Return a clock that is this many seconds ahead."""
     return lambda: timestamp(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def later(log: Log, seconds: float) -> None:
-    """Let the database's clock be ahead, as this process reads it."""
+    """Move the database's clock ahead, for this process only."""
     log.store._connection.clock = clock(seconds)  # type: ignore[attr-defined]
 
 
@@ -189,14 +189,14 @@ def lease(agent: Agent) -> Lease:
 
 
 def wait(condition: Callable[[], bool]) -> None:
-    """Until something is so."""
+    """Wait until the condition is true."""
     deadline = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < deadline, "it does not come"
         time.sleep(0.005)
 
 
-# The second is told who holds it
+# The second process learns who holds the lease
 
 
 def test_the_second_is_told_who_runs_it_and_records_nothing(start: Callable[..., Process], agent: Agent) -> None:
@@ -319,7 +319,7 @@ def test_an_operation_in_another_process_interrupts(
     kinds = [(kind, interrupted) for kind, _, interrupted in last(agent, 2)]
     assert kinds == [("turn_ended", True), ("clear", False)]
     assert (list(agent.context().messages), agent.open_turn, stored(agent.log).leases()) == ([], None, [])
-    first.say("default", "Again.")  # it was not told for good
+    first.say("default", "Again.")  # the interruption ended that turn only
     first.tell("answer Yes.")
     first.until("done default")
 
@@ -337,7 +337,7 @@ def test_other_commands_interrupt_nothing(start: Callable[..., Process], agent: 
     assert run(["do", "default", command]) == (2 if command == "/clear A B" else 0)
     assert not lease(agent).interrupt
     if command == "/fork":
-        first.until("asked")  # the child is run where its parent is
+        first.until("asked")  # the process that runs the parent runs the child
         first.tell("answer Done.")
     first.tell("answer Done.")
     first.until("done default")
@@ -359,7 +359,7 @@ def test_a_killed_child_of_another_process_ends_with_its_descendants(
 ) -> None:
     child = agent.log.agent(agent.do("/fork").data["child"])
     grandchild = agent.log.agent(child.do("/fork").data["child"])
-    for each in (child, grandchild):  # or the first process would start it on its own, as a fork that waits
+    for each in (child, grandchild):  # otherwise the first process would start it as a waiting fork
         each.append("user", "Earlier.")
         each.end_turn()
     first = start()
@@ -384,7 +384,7 @@ def test_a_killed_child_of_another_process_ends_with_its_descendants(
 def test_agents_of_a_killed_process_are_taken_over_at_once(
     start: Callable[..., Process], agent: Agent, reaped: bool
 ) -> None:
-    """Also before its parent has taken note of its end."""
+    """This also holds while the killed process is a zombie."""
     first = start(child=True)
     first.say("default", "Go.")
     first.kill(reaped=reaped)
@@ -397,7 +397,7 @@ def test_agents_of_a_killed_process_are_taken_over_at_once(
 
 
 def test_a_command_closes_what_a_killed_process_left_open(start: Callable[..., Process], agent: Agent) -> None:
-    """Or what it says would join the dead turn, and be interrupted by the answer to it."""
+    """Otherwise the command would join the dead turn, and be interrupted when that turn is closed."""
     first = start()
     first.say("default", "Go.")
     first.kill()
@@ -478,7 +478,7 @@ def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(
 
 @pytest.mark.parametrize("ahead", [-3600, 3600])
 def test_programs_whose_clocks_differ_agree_on_who_runs_an_agent(path: Path, agent: Agent, ahead: float) -> None:
-    """Neither takes over what the other runs, nor lends itself what has run out already for the other."""
+    """Neither takes over an agent that the other runs, nor takes a lease that the other considers expired."""
     agent.log.clock = clock(ahead)
     with foldmark.open(path) as other:
         both = (agent, "here"), (other.agent("default"), "there")
@@ -494,11 +494,11 @@ def test_programs_whose_clocks_differ_agree_on_who_runs_an_agent(path: Path, age
             held.give_back()
 
 
-# Whose lease it is
+# Holders of leases
 
 
 def lend(agent: Agent, host: str, process: int, seconds: float) -> None:
-    """A lease that holds for so many seconds, and the open turn that goes with it."""
+    """Record a lease that expires after `seconds`, with an open turn."""
     agent.append("user", "Cut off.")
     now = datetime.now(UTC)
     until = timestamp(now + timedelta(seconds=seconds))
@@ -507,7 +507,7 @@ def lend(agent: Agent, host: str, process: int, seconds: float) -> None:
 
 
 def test_a_process_id_that_another_program_has_now(agent: Agent) -> None:
-    """It cannot be told from the one that had the lease: that has to run out."""
+    """The other program cannot be told from the process that held the lease, so the lease must expire first."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         lend(agent, here().host, other.pid, 20)
         with pytest.raises(LeaseError, match=f"process {other.pid} "):
@@ -533,7 +533,7 @@ def test_the_lease_of_another_machine_holds_until_it_runs_out(agent: Agent) -> N
 
 
 def test_the_lease_of_a_dead_process_ends_no_turn_that_is_about_to_begin(agent: Agent) -> None:
-    """The supervisor looks at the leases just when the turn has been entered and has not taken the agent's yet."""
+    """The supervisor checks the leases when the turn is registered but has not taken the agent's lease yet."""
     lend(agent, "elsewhere", 1, -20)
 
     async def program() -> None:
@@ -552,7 +552,7 @@ def test_the_lease_of_a_dead_process_ends_no_turn_that_is_about_to_begin(agent: 
 def test_a_wait_for_the_end_of_a_turn_wakes_at_the_commit(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, wait: Callable[[Agent], None]
 ) -> None:
-    monkeypatch.setattr(listening, "LOOK_SECONDS", 10 * LIMIT)  # nobody waits for that
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 10 * LIMIT)  # longer than any wait of this test
     opened = threading.Event()
     watch = agent.log.store.watch
 
@@ -570,7 +570,7 @@ def test_a_wait_for_the_end_of_a_turn_wakes_at_the_commit(
 
 
 def test_the_doctor_looks_at_leases(agent: Agent) -> None:
-    """One that a dead process has left is no damage; one on an agent that is not there is."""
+    """The lease of a dead process is no damage; a lease on an agent that does not exist is."""
     log = agent.log
     lend(agent, "elsewhere", 1, -20)
     assert list(examine(log)) == []
@@ -596,7 +596,7 @@ def test_a_lease_is_renewed_while_a_turn_lasts(start: Callable[..., Process], ag
 
 @pytest.mark.parametrize("line", ["answer Done.", "fail", None])
 def test_a_lease_is_given_back(start: Callable[..., Process], agent: Agent, line: str | None) -> None:
-    """After the turn, after an error, after it was interrupted."""
+    """This holds after a completed turn, after an error and after an interruption."""
     first = start("0.01", "30")
     first.say("default", "Go.")
     if line is None:
@@ -612,7 +612,7 @@ def test_a_lease_is_given_back(start: Callable[..., Process], agent: Agent, line
 def test_of_two_that_take_an_agent_at_the_same_moment_one_gets_it(
     start: Callable[..., Process], agent: Agent, tmp_path: Path
 ) -> None:
-    """Whether it was free or a dead process's; that one's turn is closed once."""
+    """The agent is free or has the lease of a dead process, whose turn is closed only once."""
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         pass
     both, flag, winners = (start(), start()), tmp_path / "flag", set()

@@ -1,4 +1,4 @@
-"""One turn (SPEC 3, 4, 6): text, tool calls, results, and what is kept when it is cut short."""
+"""One turn (SPEC 3, 4, 6): text, tool calls, results, and the parts that are kept when it is cut short."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ Piece: TypeAlias = str | ToolCall | Exception | Callable[[], Awaitable[None] | N
 
 
 class Scripted(ScriptedProvider):
-    """A model that plays its steps: texts, calls, failures, and whatever happens meanwhile."""
+    """A model that plays its steps: texts, calls, failures, and functions that run in between."""
 
     def __init__(self, *steps: list[Piece]) -> None:
         self.steps, self.requests = list(steps), list[Request]()
@@ -44,7 +44,7 @@ class Scripted(ScriptedProvider):
 
 
 class OwnTool(NamedTuple):
-    """A tool of a test's own."""
+    """A custom tool of a test."""
 
     spec: ToolSpec
     run: Callable[[Any], str]
@@ -55,7 +55,7 @@ class OwnTool(NamedTuple):
 
 
 class Seen:
-    """What an interface was shown."""
+    """Records the text and the calls that an interface is shown."""
 
     def __init__(self) -> None:
         self.text, self.calls = "", list[ToolCall]()
@@ -99,18 +99,18 @@ def shape(agent: Agent) -> list[tuple[str, str]]:
 
 
 def ends(log: Log, agent: Agent) -> list[bool]:
-    """Of each turn that ended, whether it was interrupted."""
+    """Return for each ended turn whether it was interrupted."""
     events = stored(log).events(range(1, agent.standing().record.head + 1))
     return [event.interrupted for event in events if event.kind == "turn_ended"]
 
 
 def own_tools(log: Log, tools: dict[str, Callable[[Any], str]]) -> None:
-    """Tools of the test's own beside what there is."""
+    """Add custom tools to those of the log."""
     for name, run in tools.items():
         log.add_tool(OwnTool(ToolSpec(name, f"Runs {name}.", {"type": "object", "properties": {}}), run))
 
 
-# What is recorded
+# Recorded events
 
 
 def test_text_in_pieces(log: Log, agent: Agent) -> None:
@@ -187,7 +187,7 @@ def test_parallel_calls_and_their_results(log: Log, agent: Agent) -> None:
 
 
 def test_calls_are_recorded_before_they_run(log: Log, path: Path, agent: Agent) -> None:
-    """Another program sees them already: a crash in the tool loses no call."""
+    """Another program can read them already, so a crash in the tool loses no call."""
 
     def tool(args: Any) -> str:
         with foldmark.open(path) as other:
@@ -201,7 +201,7 @@ def test_calls_are_recorded_before_they_run(log: Log, path: Path, agent: Agent) 
 
 @pytest.mark.parametrize("call_id", ["", "same", "\ud800", "x" * 500])
 def test_calls_with_one_id(log: Log, agent: Agent, call_id: str) -> None:
-    """Some models give all calls the same id, or none: no result may come to another's call."""
+    """Some models give all calls the same id, or none. Each result still belongs to its own call."""
     own_tools(log, {"look": lambda args: f"result {args}"})
     calls: list[Piece] = [ToolCall(call_id, "look", n) for n in (1, 2, 3)]
     provider = play(agent, "go", calls, [ToolCall(call_id, "look", 4)], ["ok"])
@@ -238,7 +238,7 @@ def test_errors_of_tools_come_back_as_error_results(log: Log, agent: Agent) -> N
 
 
 def test_a_database_that_fails_ends_the_turn(log: Log, agent: Agent) -> None:
-    """The result cannot be recorded; what comes after it can."""
+    """The result cannot be recorded, but the end of the turn can."""
     fails = iter([True])
 
     def failing(args: Any) -> str:
@@ -263,7 +263,7 @@ def test_data_that_a_tool_cannot_read_does_not_end_the_turn(log: Log, agent: Age
 
 
 def test_tools_run_in_a_thread_of_their_own(log: Log, agent: Agent) -> None:
-    """What goes on beside the turn is not held up."""
+    """The event loop is not blocked meanwhile."""
     went_on = threading.Event()
 
     def tool(args: Any) -> str:
@@ -299,7 +299,7 @@ def test_a_turn_has_an_end(log: Log, agent: Agent) -> None:
 
 
 def cancelled(agent: Agent, started: threading.Event, *steps: list[Piece], times: int = 1, then: Any = None) -> None:
-    """Cancel the turn when `started` is set, some times; `then` is done behind that."""
+    """Cancel the turn `times` times once `started` is set, then call `then`."""
 
     async def run() -> None:
         running = asyncio.create_task(turn(agent, Scripted(*steps), "go", Seen().show))
@@ -343,7 +343,7 @@ def test_calls_of_an_answer_that_was_cut_short_are_not_kept(log: Log, agent: Age
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_cancelled_while_a_tool_runs(log: Log, agent: Agent, times: int) -> None:
-    """The tool is waited for, its result is kept, no other is begun, and nobody writes beside it."""
+    """The turn stays open until the running tool ends; its result is kept, and no other tool begins."""
     started, finish, ran = threading.Event(), threading.Event(), []
 
     def tool(args: Any) -> str:
@@ -399,7 +399,7 @@ def test_an_interface_that_fails(log: Log, agent: Agent) -> None:
     assert ends(log, agent) == [True]
 
 
-# Side by side with another writer
+# Together with another writer
 
 
 def elsewhere(path: Path, text: str) -> Callable[[], None]:
@@ -451,7 +451,7 @@ def test_another_writer_who_never_rests(log: Log, path: Path, agent: Agent) -> N
 
 
 def test_somebody_else_has_ended_the_turn_and_opened_another(log: Log, path: Path, agent: Agent) -> None:
-    """It is theirs to end."""
+    """The new turn belongs to the other program, so this one leaves it open."""
 
     def other() -> None:
         with foldmark.open(path) as two:
@@ -466,14 +466,14 @@ def test_somebody_else_has_ended_the_turn_and_opened_another(log: Log, path: Pat
     agent.end_turn()
 
 
-# A whole planning conversation, the model's steps scripted
+# A whole planning conversation with a scripted model
 
 
 FOUND = ToolCall("p", "filter_context", {"action": "preview"})
 
 
 class Told:
-    """What Foldmark says of a turn, and what the model said of it, in order."""
+    """Records the results that Foldmark shows in a turn, and the texts of the model, each in order."""
 
     def __init__(self) -> None:
         self.results, self.texts = list[Result](), list[str]()
@@ -491,7 +491,7 @@ def told() -> Told:
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Iterator[Talk]:
-    """Two turns, the first of them about tables, each step a program of its own."""
+    """A conversation with two turns, the first one about tables; each step is a new program."""
     with Talk(tmp_path / "planned.db", restarts=True) as talk:
         talk.exchange("Which tables?", "Two tables.")
         talk.exchange("And the weather?", "Dry.")
@@ -499,7 +499,7 @@ def planned(tmp_path: Path) -> Iterator[Talk]:
 
 
 def asked(talk: Talk, told: Told) -> list[int]:
-    """The offer to forget the first turn; the ids of all messages before."""
+    """Make an offer to forget the first turn, and return the ids of all messages before it."""
     ids = talk.ids
     talk.agent.do(f"/forget messages {ids[0]}-{ids[1]}")
     play(talk.agent, None, [FOUND], ["I found 2 messages."], shown=told.show)
@@ -605,13 +605,13 @@ def test_a_preview_without_matches_makes_no_offer(planned: Talk, told: Told) -> 
 
 
 def full(planned: Talk) -> None:
-    """Fill the context to over 80% of what the model takes."""
+    """Fill the context to over 80% of the model's window."""
     planned.agent.do("/context budget 0")
     planned.exchange("x" * 330_000, "y" * 330_000)
 
 
 def test_in_ephemeral_mode_the_planning_answer_is_thrown_away(planned: Talk, told: Told) -> None:
-    """It was given without the history; the model is asked again with it [SPEC 4.2]."""
+    """The model gave it without the history, and is asked again with the history [SPEC 4.2]."""
     full(planned)
     ids = asked(planned, told)
     told.texts.clear()
@@ -641,7 +641,7 @@ def test_in_ephemeral_mode_a_preview_refines_the_offer(planned: Talk, told: Told
 
 
 def test_a_model_that_has_a_yes_may_apply_it_in_the_loop(planned: Talk, told: Told) -> None:
-    """As where a program has recorded the yes; to the end of the turn the model sees what leaves with it."""
+    """A program has recorded the yes. Until the turn ends, the model still sees the planning conversation."""
     ids = asked(planned, told)
     planned.says("Yes, proceed")
     apply = ToolCall("a", "filter_context", {"action": "apply", "mode": "forget", "message_ids": ids[:2]})
@@ -657,7 +657,7 @@ def test_a_model_that_has_a_yes_may_apply_it_in_the_loop(planned: Talk, told: To
 
 
 def test_cancelled_in_the_turn_of_the_filter(planned: Talk, told: Told) -> None:
-    """What was applied is applied; what the interrupted turn still says leaves with it."""
+    """The applied filter stays; the rest of the interrupted turn leaves with the planning conversation."""
     ids = asked(planned, told)
     planned.says("Yes")
     apply = ToolCall("a", "filter_context", {"action": "apply"})

@@ -1,8 +1,8 @@
-"""A process that is killed loses nothing, whatever step of a turn it is killed at [SPEC 2, 6].
+"""A killed process loses nothing, at whatever step of a turn it is killed [SPEC 2, 6].
 
-`crashing` plays one turn with everything in it and is killed at its first step, its second, and so on to its last; at
-a sample of each kind of steps if this is no deep run. What is found afterwards is examined, and the next runtime goes
-on from there.
+`crashing` plays one turn with everything in it and is killed at each of its steps, from the first to the last; unless
+this is a deep run, only at a sample of the steps of each kind. The test then examines the database, and the next
+runtime continues from there.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ MODELS = {"anthropic": "claude-test", "openai": "gpt-5", "gemini": "gemini-3-pro
 
 
 class Told(NamedTuple):
-    """What a process has told before it ended, and how that was: an exit code, or less than 0 a signal."""
+    """The lines that a process wrote before it ended, and its exit code or negated signal number."""
 
     code: int
     lines: list[list[Any]]
@@ -45,12 +45,11 @@ class Told(NamedTuple):
 
     @property
     def steps(self) -> list[str]:
-        """The steps that it reached."""
         return [step for (step,) in self.of("step")]
 
 
 class Player:
-    """The program that plays the turn, each time on a copy of the same database."""
+    """The program that plays the turn, on a new copy of the same database each time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._prepared = folder, folder / "prepared.db"
@@ -59,7 +58,7 @@ class Player:
         self._process = forked.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def play(self, steps: Iterable[str]) -> Iterator[tuple[str, Path, Told]]:
-        """Play it, killed at each of these steps (0: at none); the next one while the last one is looked at."""
+        """Play the turn once per step, killed at that step (0: none); the next run begins while one is examined."""
         waiting: deque[str] = deque()
         for step in steps:
             self._begin(step)
@@ -107,7 +106,7 @@ def test_killed_at_every_step(player: Player) -> None:
         kinds[step.split(" ", 1)[1]].append(step)
     steps = [step for each in kinds.values() for step in sampled(each, 3)]
     for step, path, told in player.play(steps):
-        if told.code == 0:  # the agents have met each other at other moments, which saved a few steps
+        if told.code == 0:  # the agents met at other moments, which saved a few steps
             continue
         assert told.steps[-1] == step
         killed.append(step)
@@ -124,7 +123,7 @@ def test_killed_at_every_step(player: Player) -> None:
 
 
 def test_the_turn_has_everything_in_it(player: Player) -> None:
-    """Or the test above would show less than it says."""
+    """Otherwise the test above would prove less than it claims."""
     ((_, path, told),) = player.play(["0"])
     kinds = Counter(kind for _, kind, _ in told.of("event"))
     assert kinds.keys() >= {*MESSAGES, "mark", "fork", "rewind", "state", "usage", "config", "turn_ended"}
@@ -142,9 +141,9 @@ def test_the_turn_has_everything_in_it(player: Player) -> None:
 
 
 def come_back(path: Path, told: Told, seen: set[str]) -> None:
-    """What the killed process has left is whole, and a turn of the next one ends well.
+    """Check that the killed process left a sound database, and that the next process completes a turn on it.
 
-    Between two COMMITs nothing changes: what has been `seen` already is gone on from once.
+    Nothing changes between two COMMITs, so each state is continued only once; `seen` holds the earlier ones.
     """
     assert told.code == -9
     with reopened(path) as log:
@@ -169,7 +168,7 @@ def come_back(path: Path, told: Told, seen: set[str]) -> None:
 
 
 def left(log: Log) -> str:
-    """All that the tables hold, but for moments and for which process it was."""
+    """Return the content of all tables, without times and process names."""
     db = connection(log)
     found = []
     for (table,) in db.execute("SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict").fetchall():
@@ -194,10 +193,7 @@ class GoingOn:
 
 
 async def again(log: Log, opened: dict[str, int]) -> None:
-    """Another process: nothing runs until somebody asks, and then it is the agent that is asked.
-
-    A fork that was never begun is what somebody has asked for already.
-    """
+    """Continue with a new runtime: an agent runs only when it gets a message, except for forks that never began."""
     before, waiting = heads(log), [record.id for record in stored(log).unstarted()]
     async with Supervisor(log, lambda _: GoingOn()) as supervisor:
         supervisor._look_once()
@@ -218,7 +214,7 @@ async def again(log: Log, opened: dict[str, int]) -> None:
 
 
 def sound(log: Log) -> None:
-    """The stores agree, every request would be taken, and no mail is lost or doubled."""
+    """Check that the database is sound, every request is valid, and no mail is lost or delivered twice."""
     assert list(examine(log)) == []
     for agent in log.agents():
         for provider, model in MODELS.items():
@@ -234,12 +230,12 @@ def sound(log: Log) -> None:
 
 
 def unread_mail(log: Log) -> dict[int, tuple[str, str]]:
-    """The mail that waits: its id -> for whom, and what it says."""
+    """Return the unread mail: id -> recipient and text."""
     return {mail.id: (mail.recipient, mail.content) for agent in log.agents() for mail in stored(log).unread(agent.id)}
 
 
 def carried_mail(log: Log) -> dict[int, list[tuple[str, str]]]:
-    """The mail that messages hold: its id -> of each such message, whose it is and what it says."""
+    """Return the mail that messages carry: id -> agent and text of each such message."""
     found: dict[int, list[tuple[str, str]]] = {}
     for event in events(log):
         for mail in (event.data or {}).get("mail", []) if event.kind == "user" else []:
@@ -249,7 +245,7 @@ def carried_mail(log: Log) -> dict[int, list[tuple[str, str]]]:
 
 
 def nothing_lost(log: Log, told: Told) -> None:
-    """Everything that the process had been given an id for is there, and what it did was recorded before."""
+    """Check that every acknowledged event is there, and that everything was recorded before it was done."""
     there = {event.id: [event.id, event.kind, event.content] for event in events(log)}
     acknowledged = told.of("event")
     assert [there.get(event[0]) for event in acknowledged] == acknowledged
@@ -263,7 +259,7 @@ def nothing_lost(log: Log, told: Told) -> None:
 
 
 def events(log: Log) -> list[Event]:
-    """All events of the database."""
+    """Return all events of the database."""
     found: list[Event] = []
     while (event := stored(log).event(len(found) + 1)) is not None:
         found.append(event)
@@ -279,5 +275,5 @@ def open_turns(log: Log) -> dict[str, int]:
 
 
 def ended(log: Log, turn: int) -> list[bool]:
-    """Of each end of a turn, whether it was interrupted."""
+    """Return for each end of this turn whether it was interrupted."""
     return [event.interrupted for event in events(log) if event.kind == "turn_ended" and event.turn_id == turn]

@@ -1,4 +1,4 @@
-"""What runs agents (SPEC 6), as a program uses it: again and again, from several tasks, ended by somebody else."""
+"""The supervisor (SPEC 6), as programs use it: repeatedly, from several tasks, and ended from outside."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from stored import stored
 
 
 class Played:
-    """A model that answers by what is in the request's newest message."""
+    """A model whose answer depends on the newest message of the request."""
 
     def __init__(self, answer: Callable[[Request, str], Piece]) -> None:
         self._answer, self.requests = answer, 0
@@ -37,7 +37,7 @@ class Played:
 
 
 class Stalled:
-    """A model that says something and then no more."""
+    """A model that begins an answer and never ends it."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -52,7 +52,7 @@ class Stalled:
 
 
 class Heard(NoAudience):
-    """Whom mail was told of instead of waking it."""
+    """An audience that records which agents had mail that did not wake them."""
 
     def __init__(self) -> None:
         self.agents: list[str] = []
@@ -71,7 +71,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 class Add:
-    """A tool of a test's own."""
+    """A custom tool of a test."""
 
     spec = ToolSpec("add", "Adds.", {"type": "object", "properties": {}})
     together = True
@@ -144,7 +144,7 @@ def test_a_command_of_another_process_is_told_as_what_it_did(log: Log, line: str
             said = asyncio.create_task(agents.say(agent, "Hello"))
             await model.asked.wait()
             with log.store.write() as transaction:
-                transaction.ask_interrupt(agent.id)  # what `foldmark do` does before it records its operation
+                transaction.ask_interrupt(agent.id)  # as `foldmark do` does before it records its operation
             agents._look_once()
             await asyncio.wait(list(agents._tasks.values()))
             with foldmark.open(log.store.address, settings={}) as other:
@@ -158,7 +158,7 @@ def test_a_command_of_another_process_is_told_as_what_it_did(log: Log, line: str
 
 
 def test_a_kill_by_another_process_is_seen_when_it_is_committed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 10 * LIMIT)  # nobody waits for that
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 10 * LIMIT)  # longer than any wait of this test
     agent, model = log.agent("default"), Stalled()
     agent.do("/mark GOAL")
     child = log.agent(str(agent.do("/fork GOAL").data["child"]))
@@ -324,7 +324,7 @@ def test_models_fork_so_deep_and_so_often(log: Log, monkeypatch: pytest.MonkeyPa
         fork(root)
     root.call_tool("slash", {"command": "kill", "args": last.id[:8]})
     fork(root)
-    agent.do("/fork")  # a person may
+    agent.do("/fork")  # a person may fork
     root.end_turn()
 
 

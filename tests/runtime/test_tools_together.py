@@ -1,4 +1,4 @@
-"""Tools of one answer (SPEC 3, 4.1): which run side by side, in what order results stand, what happens at a cancel."""
+"""Tools of one answer (SPEC 3, 4.1): which of them run in parallel, the order of results, and cancelled turns."""
 
 import asyncio
 import sys
@@ -20,11 +20,9 @@ from patience import LIMIT
 from scripted import ScriptedProvider
 from stored import connection
 
-"""Far beyond what is needed."""
-
 
 class Own(NamedTuple):
-    """A tool of a test's own."""
+    """A custom tool of a test."""
 
     spec: ToolSpec
     run: Callable[[], str]
@@ -35,7 +33,7 @@ class Own(NamedTuple):
 
 
 class Calls(ScriptedProvider):
-    """A model that makes these calls and is done."""
+    """A model that makes these calls and then ends its answer."""
 
     def __init__(self, *names: str) -> None:
         self._answers: list[list[Any]] = [[ToolCall(f"c{n}", name, {}) for n, name in enumerate(names)], ["Done."]]
@@ -61,7 +59,7 @@ def play(agent: Agent, *names: str) -> None:
 
 
 def results(agent: Agent) -> list[tuple[str, str]]:
-    """Call id and text of each result, in the order of the log."""
+    """Return the call id and text of each result, in the order of the log."""
     found = [message for message in agent.context().messages if message.kind == "tool_result"]
     return [(str(message.call_id), message.content) for message in found]
 
@@ -71,7 +69,7 @@ def test_tools_that_change_nothing_run_side_by_side_and_answer_in_order(log: Log
 
     def first() -> str:
         both.wait()
-        assert last.wait(LIMIT)  # the third one is done before this one
+        assert last.wait(LIMIT)  # the third tool ends before this one
         return "first"
 
     def second() -> str:
@@ -189,7 +187,7 @@ def test_a_database_that_fails_in_one_ends_the_turn_and_the_others_are_told(log:
     told, begun, fails = Event(), Event(), iter([True])
 
     def broken() -> str:
-        """Its result cannot be recorded."""
+        """Return a result that cannot be recorded."""
         assert begun.wait(LIMIT)
         connection(log).set_commit_hook(lambda: next(fails, False))
         return "seen"
@@ -242,6 +240,6 @@ def test_a_cancelled_turn_waits_for_all_that_run_and_begins_no_other(log: Log) -
     assert results(agent) == [("c0", "cut short"), ("c1", "cut short")]
     assert later == []
     assert agent.open_turn is None
-    # What never ran is told to the model as interrupted, and every provider takes the request.
+    # The model sees the call that never ran as interrupted, so the request stays valid.
     sent = agent.request("openai", "gpt-5").body["messages"]
     assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == ["c0", "c1", "c2"]

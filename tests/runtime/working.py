@@ -1,17 +1,18 @@
-"""A process that runs agents at command, for tests of who may: working.py DATABASE [LOOK_SECONDS LEASE_SECONDS].
+"""Run agents on command, for tests of leases: working.py DATABASE [LOOK_SECONDS LEASE_SECONDS].
 
-It reads lines and prints what happens, each with the agent it happens to:
+The process reads commands, one per line, and prints what happens:
 
-    say NAME TEXT       a turn; "asked NAME" once its model is asked, and at its end "done", "cancelled" or
-                        "error CLASS MESSAGE", each with NAME
-    answer TEXT         what the model that is asked answers, to the end; "fail": that it breaks off;
-                        "call TOOL ARGS": calls of it, for `slash` as typed. Several may be put together with " + "
-    result TEXT         what the tool `hold` answers, which says "holding" once it runs
-    stop-before         the next tool that begins stops the process, as SIGSTOP does it
-    take NAME FILE N    takes the lease as soon as the first byte of FILE is N: "took", or "error CLASS MESSAGE"
-    give-back           gives that back: "gone"
+    say NAME TEXT       begin a turn of this agent; prints "asked" when its model is asked, and at its end "done NAME",
+                        "cancelled NAME" or "error NAME CLASS MESSAGE"
+    answer TEXT         the model's whole answer is TEXT; "fail": the answer breaks off;
+                        "call TOOL ARGS": the model calls TOOL (for `slash`, as typed). " + " joins several of these
+    result TEXT         the tool `hold` answers TEXT; it prints "holding" when it begins
+    stop-before         the next tool that begins stops the process with SIGSTOP
+    take NAME FILE N    take the lease as soon as the first byte of FILE is N; prints "waiting", then "took" or
+                        "error CLASS MESSAGE"
+    give-back           give that lease back; prints "gone"
 
-At the end of the lines it ends its turns and itself.
+At the end of its input it ends its turns and exits.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ NUMBERS = count(1)
 
 
 class Hold:
-    """A tool that answers when it is told to, or when its turn is interrupted."""
+    """A tool that answers when a `result` line comes, or when its turn is interrupted."""
 
     spec = ToolSpec("hold", "Waits.", {"type": "object", "properties": {}})
     together = False
@@ -53,7 +54,7 @@ class Hold:
 
 
 class Model:
-    """Answers as it is told to."""
+    """A model that answers with the lines that it gets."""
 
     def __init__(self) -> None:
         self.answers: asyncio.Queue[str] = asyncio.Queue()
@@ -77,7 +78,7 @@ class Model:
 
 
 class Working:
-    """What a line has done."""
+    """Carries out the lines."""
 
     def __init__(self, log: Log, agents: supervisor.Supervisor, model: Model, hold: Hold) -> None:
         self._log, self._agents, self._model, self._hold = log, agents, model, hold
@@ -133,12 +134,12 @@ class Working:
     def _call_tool(self, agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
         if self._stopping:
             self._stopping = False
-            signal.pthread_kill(get_ident(), signal.SIGSTOP)  # this thread goes no further
+            signal.pthread_kill(get_ident(), signal.SIGSTOP)  # this thread stops here
         return self._run_tool(agent, name, args, asking)
 
 
 async def main(path: str) -> None:
-    """Do what the lines say."""
+    """Carry out the lines of standard input."""
     with foldmark.open(path, create=False) as log:
         model, hold, over = Model(), Hold(), asyncio.Event()
         log.add_tool(hold)

@@ -1,4 +1,4 @@
-"""A throw-away home with sessions of Claude Code and Codex in it, and what the index of its archive holds."""
+"""A throw-away home with sessions of Claude Code and Codex, and the content of its archive's index."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODEX = {
 
 
 class Home:
-    """The home folder; `archive` is its archive, `projects` where its Claude Code keeps sessions."""
+    """The home folder; `archive` is its archive, and its Claude Code keeps sessions in `projects`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,21 +29,21 @@ class Home:
         self.environment = {"HOME": str(folder), "FOLDMARK_ARCHIVE": str(self.archive)}
 
     def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """This process works there, with a database of its own."""
+        """Let this process work in this home, with a database there."""
         self.folder.mkdir(exist_ok=True)
         for name, value in {**self.environment, "FOLDMARK_DB": str(self.folder / "log.db")}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(self.folder)
 
     def session(self, name: str, *records: Any, project: str = "-home-me-app") -> Path:
-        """A session with these records (bytes as they are)."""
+        """Write a session with these records (bytes unchanged) and return its path."""
         path = self.projects / project / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(jsonl(*records))
         return path
 
     def samples(self) -> None:
-        """The real samples, each in the place that its program would give it."""
+        """Copy each real sample to the place where its program would keep it."""
         for path in REAL.glob("*.jsonl"):
             to = self.projects / "-home-me-real" / path.name
             to.parent.mkdir(parents=True, exist_ok=True)
@@ -57,13 +57,13 @@ class Home:
         return sync(self.environment, patterns, only)
 
     def archived(self) -> dict[str, bytes]:
-        """Every archived file with its bytes."""
+        """Return the bytes of every archived file by its path."""
         return {
             str(path.relative_to(self.archive)): path.read_bytes() for path in sorted(self.archive.rglob("*.jsonl"))
         }
 
     def index(self) -> dict[str, Any]:
-        """All that the index says, without the numbers that the order of its making decides."""
+        """Return the content of the index without the ids, which depend on the order of indexing."""
         db = apsw.Connection(str(self.archive / "index.db"))
         try:
             told = "path, kind, session, project, state, line, offset, cwd, title, parent, why, first, last, calls"

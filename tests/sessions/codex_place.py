@@ -1,4 +1,4 @@
-"""A folder of Codex's with its databases, as Codex 0.169 makes them, and Codex itself against a loopback server."""
+"""A Codex folder with databases in the form of Codex 0.169, and Codex itself with a loopback server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rollout_records import ID, jsonl
 
 STATE, HISTORY = "state_5.sqlite", "thread_history_1.sqlite"
 PROGRAM = os.environ.get("TEST_CODEX") or shutil.which("codex")
-"""The real Codex, 0.169 or one that keeps the same databases; tests with it are left out where it is not installed."""
+"""The real Codex, 0.169 or one that keeps the same databases; tests with it are skipped where it is not installed."""
 
 SCHEMA = {
     STATE: (
@@ -34,11 +34,11 @@ SCHEMA = {
         "next_rollout_byte_offset INTEGER NOT NULL, next_rollout_ordinal INTEGER NOT NULL)"
     ),
 }
-"""The tables and columns that are looked at, with the types that Codex gives them."""
+"""The tables and columns that Foldmark reads, with Codex's types."""
 
 
 class CodexHome:
-    """`rollout` has two turns; both databases know them, in a write-ahead log as Codex leaves it."""
+    """A Codex folder: `rollout` has two turns, which both databases contain; they are in WAL mode, as with Codex."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class CodexHome:
             self.change(HISTORY, insert, ID, turn, line, self.at(line))
 
     def at(self, line: int) -> int:
-        """The byte at which a line begins; lines count from 0."""
+        """Return the byte offset at which a line begins; lines count from 0."""
         return sum(map(len, self.lines[:line]))
 
     def change(self, name: str, statement: str, *values: Any) -> None:
@@ -71,7 +71,7 @@ class CodexHome:
             database.commit()
 
     def left_open(self, name: str, statement: str, *values: Any) -> None:
-        """Change a database and leave the change in its write-ahead log, as a Codex that is killed does."""
+        """Change a database and leave the change in its write-ahead log, as a killed Codex does."""
         code = (
             "import os, sqlite3, sys\ndatabase = sqlite3.connect(sys.argv[1])\n"
             "database.execute(sys.argv[2], sys.argv[3:])\ndatabase.commit()\nos._exit(0)\n"
@@ -81,13 +81,13 @@ class CodexHome:
 
     @property
     def files(self) -> dict[str, tuple[bytes, int]]:
-        """Content and time of all files beside the rollouts."""
+        """Content and modification time of all files beside the rollouts."""
         found = (path for path in self.folder.iterdir() if path.is_file())
         return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
 class Responses(BaseHTTPRequestHandler):
-    """The provider: it asks for a long output where the person says RUN, and otherwise says how many items it got."""
+    """The provider: after RUN, it calls a command with long output; otherwise it answers with the number of items."""
 
     protocol_version = "HTTP/1.1"
     asked: list[dict[str, Any]]
@@ -127,7 +127,7 @@ class Responses(BaseHTTPRequestHandler):
 
 
 class RealCodex:
-    """Codex with a home of its own, and what it asks the provider for."""
+    """Codex with a separate home, and its requests to the provider (`asked`)."""
 
     def __init__(self, folder: Path, port: int, asked: list[dict[str, Any]]) -> None:
         self.home, self.work, self.asked = folder / "codex", folder / "work", asked
@@ -148,7 +148,7 @@ class RealCodex:
         }
 
     def run(self, *words: str, code: int = 0) -> str:
-        """`codex WORDS`: what it prints on standard error."""
+        """Run `codex WORDS` and return its standard error."""
         assert PROGRAM is not None
         done = subprocess.run(
             [PROGRAM, *words],
@@ -163,7 +163,7 @@ class RealCodex:
         return done.stderr
 
     def said(self, prompt: str, *words: str) -> None:
-        """A turn of a new session, or with `resume ID` of an old one."""
+        """Run a turn of a new session, or with `resume ID` of an old one."""
         self.run("exec", "--skip-git-repo-check", *words, prompt)
 
     @property
@@ -171,7 +171,7 @@ class RealCodex:
         return sorted((self.home / "sessions").rglob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
 
     def shown(self, id: str) -> list[str]:
-        """The texts of the person's messages that Codex shows of a session."""
+        """Return the texts of the person's messages that Codex shows for a session."""
         with closing(sqlite3.connect(self.home / HISTORY)) as database:
             query = (
                 "SELECT item_json FROM thread_items WHERE thread_id = ? AND item_type = 'userMessage' "
@@ -181,7 +181,7 @@ class RealCodex:
 
 
 def serving(folder: Path) -> Iterator[RealCodex]:
-    """The real Codex, as long as its provider is there."""
+    """Yield the real Codex while its provider runs."""
     asked: list[dict[str, Any]] = []
     handler = type("Handler", (Responses,), {"asked": asked})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -1,4 +1,4 @@
-"""What the tests of imports share: a log in memory, and an import of a file made on the spot."""
+"""Shared by the tests of imports: a log in memory, and the import of a file that a test writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stored import stored
 
 @dataclass
 class Imported:
-    """A conversation that was imported: its report, its agent and all its events in order."""
+    """An imported conversation: its report, its agent and all its events in order."""
 
     report: ImportReport
     agent: foldmark.Agent
@@ -37,12 +37,12 @@ class Imported:
 
     @property
     def shown(self) -> list[str]:
-        """Contents in the context; of calls and results their call id."""
+        """Contents in the context; for calls and results, their call id."""
         return [event.call_id or event.content for event in self.agent.context().messages]
 
     @property
     def turns(self) -> list[list[str]]:
-        """Contents of each turn, in the context or not; of calls and results their call id."""
+        """Contents of each turn, in the context or not; for calls and results, their call id."""
         turns: dict[int | None, list[str]] = {}
         for event in self.messages:
             turns.setdefault(event.turn_id, []).append(event.call_id or event.content)
@@ -53,7 +53,7 @@ class Imported:
 
     @property
     def kept(self) -> list[Any]:
-        """The lines that were kept as data."""
+        """The records that were kept as data."""
         return [(event.data or {})["record"] for event in self.of("record")]
 
 
@@ -65,7 +65,7 @@ def log() -> Iterator[foldmark.Log]:
 
 @pytest.fixture
 def load(log: foldmark.Log) -> Callable[[Path], Imported]:
-    """Imports a file."""
+    """A function that imports a file."""
 
     def load(path: Path, name: str | None = None) -> Imported:
         report = import_session(log, path, name)
@@ -78,7 +78,7 @@ def load(log: foldmark.Log) -> Callable[[Path], Imported]:
 
 @pytest.fixture
 def session(load: Callable[[Path], Imported], tmp_path: Path) -> Callable[..., Imported]:
-    """Writes records (bytes as they are) to a new file and imports it."""
+    """A function that writes records (bytes unchanged) to a new file and imports it."""
     numbers = count(1)
 
     def session(*records: Any) -> Imported:

@@ -1,4 +1,4 @@
-"""What the tests of exports share: a session's records as somebody else reads them."""
+"""Shared by the tests of exports: the records of a session as other programs read them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from foldmark.sessions.conversion.exporting import Export, export
 Record = dict[str, Any]
 
 OWN = ("imported", "pages")
-"""What Foldmark notes in a block for itself."""
+"""Foldmark's own notes in a block."""
 
 
 def export_of(agent: foldmark.Agent) -> Export:
-    """An export of an agent to a folder that is not looked at."""
+    """Return an agent's export; its working folder and version do not matter."""
     return export(agent, "/project", "1.2.3")
 
 
@@ -29,7 +29,7 @@ def blocks_of(record: Record) -> list[dict[str, Any]]:
 
 
 def check_chain(records: list[Record]) -> None:
-    """Each record's parent is the record before it, nothing is there twice, and time does not go back."""
+    """Assert that each record's parent is the record before it, no uuid repeats, and time does not go back."""
     uuids = [record["uuid"] for record in records]
     assert len(set(uuids)) == len(uuids)
     assert [record["parentUuid"] for record in records] == [None, *uuids][:-1]
@@ -46,8 +46,8 @@ def check_chain(records: list[Record]) -> None:
 
 
 def as_sent(records: list[Record]) -> list[dict[str, Any]]:
-    """The messages that Claude Code makes of records: those of one answer together, over results in between, too; then
-    all of one role in a row; what a person types next behind them."""
+    """Return the messages that Claude Code makes of records and a next prompt: it joins the records of one answer, even
+    across results, then consecutive messages of one role."""
     messages: list[dict[str, Any]] = []
     ids: list[str | None] = []
     for record in records:
@@ -78,7 +78,7 @@ def _place(messages: list[dict[str, Any]], ids: list[str | None], own: str) -> i
 
 
 def as_read(records: list[Record]) -> list[tuple[Any, ...]]:
-    """What a session says, block by block: but what only completes it."""
+    """Return the content of a session by block, without the records that only complete it."""
     found: list[tuple[Any, ...]] = []
     for record in records:
         if record.get("foldmark_made_up"):
@@ -94,7 +94,7 @@ def as_read(records: list[Record]) -> list[tuple[Any, ...]]:
 
 
 def as_shown(messages: list[foldmark.Event]) -> list[tuple[Any, ...]]:
-    """The same of messages that hold nothing but what a Claude Code session can hold."""
+    """Return the same for messages that contain only what fits in a Claude Code session."""
     found: list[tuple[Any, ...]] = []
     for event in messages:
         data = event.data or {}

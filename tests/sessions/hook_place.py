@@ -1,4 +1,4 @@
-"""A folder of a test's own in which hooks run: environment, transcripts, events, and hooks as they are installed."""
+"""A folder in which a test runs hooks: environment, transcripts, events, and the installed hooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ID = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
 def usage(tokens: int, **more: int) -> dict[str, int]:
-    """What Claude Code records where the context has so many tokens."""
+    """Return the usage that Claude Code records for a context of this many tokens."""
     return {
         "input_tokens": 7,
         "cache_creation_input_tokens": 1_000,
@@ -43,7 +43,7 @@ def boundary(**metadata: Any) -> dict[str, Any]:
 
 
 class HookPlace:
-    """`session` is the transcript; `environment` all that hooks see, set in this process where `patch` is given."""
+    """A folder for hooks: `session` is the transcript. With `patch`, this process has the hooks' `environment`, too."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch | None = None) -> None:
         self.folder, self.state = folder, folder / "state" / "foldmark"
@@ -74,7 +74,7 @@ class HookPlace:
         }
 
     def answered(self, name: str, environment: Mapping[str, str] = {}, **more: Any) -> str | None:
-        """What the model is told after an event, in this process."""
+        """Handle an event in this process and return the text for the model."""
         told = answering.answered(self.event(name, **more), self.log, {**self.environment, **environment})
         if told is None:
             return None
@@ -84,7 +84,7 @@ class HookPlace:
         return str(inner["additionalContext"])
 
     def forget_reminder(self) -> None:
-        """As if the last reminder had been long ago."""
+        """Forget the last reminder, so that another one may follow at once."""
         for file in self.state.glob("session-*"):
             file.unlink()
 
@@ -99,7 +99,7 @@ class HookPlace:
     def ran(
         self, stdin: Any, *words: str, program: str = "hook", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """`foldmark hook` as it is installed; an event, bytes or None for no input."""
+        """Run the installed `foldmark hook`; the input is an event, bytes, or None for no input."""
         given = stdin if isinstance(stdin, bytes) else b"" if stdin is None else json.dumps(stdin).encode()
         done = forked.run(
             [PROGRAM, program, *words],
@@ -112,7 +112,7 @@ class HookPlace:
 
     @property
     def logged(self) -> list[str]:
-        """The lines of the log of hooks, without their times."""
+        """The lines of the hooks' log, without their times."""
         path = self.state / "hook.log"
         return [line.partition(" ")[2] for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -122,7 +122,7 @@ class HookPlace:
 
 @contextmanager
 def fed(data: bytes, folder: Path) -> Iterator[Path]:
-    """Standard input holds `data`; what is written to standard output goes to the file that this gives."""
+    """Make `data` the standard input, and yield the file that receives the standard output."""
     given, written = folder / "stdin", folder / "stdout"
     given.write_bytes(data)
     saved = os.dup(0), os.dup(1)

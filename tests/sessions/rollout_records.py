@@ -1,4 +1,4 @@
-"""Records of Codex rollouts as the tests write them: those of newer versions, and what older ones wrote instead."""
+"""Records of Codex rollouts as the tests write them, of newer and of older versions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tokens(total: int, window: int = 258_400) -> dict[str, Any]:
 
 
 def jsonl(*records: Any) -> bytes:
-    """One line each, as Codex writes it; bytes stand for themselves."""
+    """Return the records as lines, as Codex writes them; bytes stay unchanged."""
     return b"".join(
         each
         if isinstance(each, bytes)

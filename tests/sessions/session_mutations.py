@@ -1,4 +1,4 @@
-"""Damaged session files, made from real lines where they are there: the same ones for the same number, always."""
+"""Damaged session files, made from real lines where available; the same number always gives the same files."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Damaged:
 
     @property
     def name(self) -> str:
-        """The name that its program would give it."""
+        """The file name that the program would give it."""
         id = f"0199aaaa-1111-7222-8333-{self.number:012x}"
         return codex.name(id) if self.kind == "codex" else f"{id}.jsonl"
 
 
 @functools.cache
 def damaged(part: int) -> list[Damaged]:
-    """The files of a part: `LINES` lines in files of a few to a hundred lines, every fourth one Codex's."""
+    """Return the files of a part: `LINES` lines in files of up to a hundred lines; every fourth file is Codex's."""
     rng = random.Random(f"foldmark sessions {part}")
     files: list[Damaged] = []
     left = LINES
@@ -80,7 +80,7 @@ def damaged(part: int) -> list[Damaged]:
 
 
 def _file(rng: random.Random, kind: str, size: int) -> bytes:
-    """So many lines that stand one after another in a sample, most of them mutated."""
+    """Return `size` consecutive lines of a sample with a random share of them mutated."""
     sample = rng.choice(_samples()[kind])
     start = rng.randrange(max(1, len(sample) - size))
     lines = [sample[(start + at) % len(sample)] for at in range(size)]
@@ -192,7 +192,7 @@ def _value(rng: random.Random, value: dict[str, Any], others: list[bytes]) -> by
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every member of an object or a list in a value, and of those inside."""
+    """Yield the holder and the key of every member of an object or a list, at any depth."""
     for key in list(value) if isinstance(value, dict) else range(len(value)):
         yield value, key
         if isinstance(value[key], dict | list):
@@ -216,7 +216,7 @@ def _swap_ids(rng: random.Random, value: dict[str, Any], others: list[bytes]) ->
 
 @functools.cache
 def _samples() -> dict[str, list[list[bytes]]]:
-    """Sessions as lists of lines; real ones where they are, and always some that are made up."""
+    """Return sessions as lists of lines: real ones where available, and always some made-up ones."""
     return {
         "claude": [*_read(REAL_FILES), *([_made_up()] * 2)],
         "codex": [*_read(codex.REAL_FILES), _made_up_codex()],

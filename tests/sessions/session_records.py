@@ -1,4 +1,4 @@
-"""Records of Claude Code sessions as the tests write them, and a second, plain way to read a file."""
+"""Records of Claude Code sessions as the tests write them, and a second, plain reader of session files."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def result(call_id: Any, content: Any = "done", **fields: Any) -> dict[str, Any]
 
 
 def jsonl(*records: Any) -> bytes:
-    """One line each; bytes stand for themselves."""
+    """Return the records as lines; bytes stay unchanged."""
     return b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in records)
 
 
 def plain_counts(content: bytes) -> dict[str, int]:
-    """How many records of each type a plain reader finds: one `json.loads` a line."""
+    """Count the records of each type with a plain reader: one `json.loads` per line."""
     counts: Counter[str] = Counter()
     for line in content.split(b"\n"):
         if line.strip():
@@ -60,7 +60,7 @@ def plain_counts(content: bytes) -> dict[str, int]:
 
 
 def plain_blocks(content: bytes) -> Counter[str]:
-    """How many messages a plain reader finds: one for every text, tool and thinking block of a readable message, in the
+    """Count the messages with a plain reader: one for every text, tool and thinking block of a readable message, in the
     first record with its uuid."""
     names = {"tool_use": "tool_call", "tool_result": "tool_result", "thinking": "assistant"}
     counts: Counter[str] = Counter()

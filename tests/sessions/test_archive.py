@@ -1,4 +1,4 @@
-"""Archiving one session file: whatever was once archived stays [SPEC 8]."""
+"""Archiving one session file: archived content is never lost [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -136,17 +136,18 @@ def test_nothing_that_was_archived_is_ever_lost(steps: list[tuple[str, Any]]) ->
                     held = {each: each.read_bytes() for each in archive.rglob("*.jsonl")}
 
 
-def test_two_processes_archive_at_once(home: Home) -> None:
-    """Four at once, while the session grows; none of them takes it for another one."""
+def test_several_processes_archive_at_once(home: Home) -> None:
+    """Four processes archive a growing session; none of them takes it for another session."""
     path = home.session("a", *[user(f"line {number} " + "x" * 5000) for number in range(400)])
     run = (
         "import sys; from pathlib import Path; from foldmark.sessions.archive.storing import put\n"
         "for _ in range(40): put(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
     running = [forked.Popen([sys.executable, "-c", run, path, home.archive]) for _ in range(4)]
+    chance = random.Random(1)
     while any(each.poll() is None for each in running):
         with path.open("ab") as file:
-            file.write(jsonl(user("y" * random.Random(1).randrange(20_000))))
+            file.write(jsonl(user("y" * chance.randrange(20_000))))
         time.sleep(0.005)
     assert [each.returncode for each in running] == [0] * 4
     put(path, home.archive)

@@ -1,4 +1,4 @@
-"""`foldmark search`: archived sessions and conversations by their words, together [SPEC 7, 8]."""
+"""`foldmark search` finds words in archived sessions and in conversations together [SPEC 7, 8]."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def program(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Runs a command line with this home."""
+    """A function that runs a command line in this home."""
     home.enter(monkeypatch)
 
     def program(*arguments: str) -> Outcome:
@@ -149,7 +149,7 @@ def test_a_limit(home: Home) -> None:
 
 
 def test_a_message_is_found_once(home: Home) -> None:
-    """In a trimmed copy, in a session that was rewritten, in the other archive; the whole one is shown."""
+    """Copies are in a trimmed session, a rewritten one and the other archive; the hit is the whole message."""
     long = "schema " + "and other words " * 400
     original = [user("go", "u1"), assistant([call("c1")], "a1"), user([result("c1", long)], "u2")]
     path = home.session("aa", *original)
@@ -391,7 +391,7 @@ def test_only_the_needed_lines_of_a_long_session_are_read(home: Home) -> None:
     def read_so_far() -> int:
         return int(Path("/proc/self/io").read_text().split()[1])
 
-    found(home, "quartz")  # with what it imports
+    found(home, "quartz")  # the first search also imports modules
     before = read_so_far()
     assert found(home, "quartz") == [("aa11", 1501)]
     assert read_so_far() - before < 1_000_000, "of 3 MB"

@@ -1,4 +1,4 @@
-"""Vectors of archived messages: of which there are any, and that they go and stay with their messages (SPEC 7, 8)."""
+"""Vectors of archived messages: which messages have them; they stay and go with their messages (SPEC 7, 8)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def embed(home: Home) -> int:
 
 
 def held(home: Home) -> set[tuple[str, int]]:
-    """File and line of what has vectors; those of nothing fail."""
+    """Return the file and line of each message with vectors; a vector without a message is an error."""
     db = apsw.Connection(str(home.archive / "index.db"))
     try:
         ids = [set(db.execute(f"SELECT message FROM {table}")) for table in ("vectors", "signatures")]
@@ -134,7 +134,7 @@ def test_an_incomplete_last_line_is_embedded_again(home: Home) -> None:
 
 
 def test_an_id_is_never_reused(home: Home) -> None:
-    """Another process may be making vectors of a message that goes meanwhile."""
+    """Another process may be computing a message's vectors while the message is removed."""
     home.session("aa11", user("A kitten sleeps.", "u1"))
     home.sync()
     with vectors.opened(home.archive) as store:

@@ -1,4 +1,4 @@
-"""`foldmark rollover --auto-summary`: what a model is shown, and that half of it leaves nothing (SPEC 8, S4)."""
+"""`foldmark rollover --auto-summary`: the model's input; an incomplete answer leaves nothing (SPEC 8, S4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`foldmark chat --session`, `/import` and `/export`: a session of a coding agent as a conversation to work on, and
-back (SPEC 8, 9)."""
+"""`foldmark chat --session`, `/import` and `/export`: from a coding agent's session to a conversation and back
+(SPEC 8, 9)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Talk = Callable[..., str]
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that the session works in; no key, and a database that is not there yet."""
+    """The session's working folder, without API keys and with a database that does not exist yet."""
     for name in [name for name in os.environ if name.endswith(("_KEY", "_TOKEN")) or name.startswith("CLAUDE")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
@@ -45,7 +45,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def session(work: Path, tmp_path: Path) -> Path:
-    """A session of Claude Code's with two turns, where Claude Code keeps it."""
+    """A Claude Code session with two turns, where Claude Code keeps it."""
     path = tmp_path / "claude" / "projects" / "work" / f"{ID}.jsonl"
     path.parent.mkdir(parents=True)
     path.write_bytes(jsonl(*turn("a", None, work), *turn("b", "a2", work)))
@@ -54,7 +54,7 @@ def session(work: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def talk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
-    """Chats with these lines, and returns what was shown; `code` is the expected exit code."""
+    """A function that chats with these lines and returns the output; `code` is the expected exit code."""
 
     def talk(*arguments: str, lines: str = "", code: int = 0) -> str:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
@@ -67,7 +67,7 @@ def talk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 
 def turn(name: str, parent: str | None, work: Path) -> list[dict[str, object]]:
-    """A question and its answer."""
+    """Return a question and its answer."""
     return [
         user(f"ask {name}", name, parent, cwd=str(work)),
         assistant(f"tell {name}", f"{name}2", name, f"msg_{name}", cwd=str(work), model=MODEL, usage=USAGE),

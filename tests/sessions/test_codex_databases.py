@@ -1,4 +1,4 @@
-"""Codex's databases beside its rollouts: compared, never written (SPEC 8)."""
+"""Codex's databases beside its rollouts are compared, never written (SPEC 8)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_databases_that_agree_with_the_rollout_give_no_finding(home: CodexHome) 
 
 @pytest.mark.parametrize("left", ["nothing", "log and index", "log alone"])
 def test_nothing_is_written_and_nothing_overlooked(home: CodexHome, left: str) -> None:
-    """However Codex has left its databases; what stands in the log alone counts."""
+    """However Codex has left its databases: changes that are only in the write-ahead log count."""
     statement = "UPDATE threads SET archived = 1 WHERE id = ?"
     if left == "nothing":
         home.change(STATE, statement, ID)
@@ -162,8 +162,8 @@ def length(request: dict[str, object]) -> int:
 
 
 def test_with_codex_itself(real: RealCodex) -> None:
-    """Import, doctor, trim and rollover leave the databases as they are; Codex takes up what was written and shows it.
-    A file that is changed under it is what the doctor says it is."""
+    """Import, doctor, trim and rollover leave the databases as they are; Codex resumes the new sessions and shows them.
+    If a rollout is changed or moved under Codex, the doctor's findings come true."""
     real.said("RUN it")
     (first,) = real.rollouts
     id = session_path(first).id
@@ -186,7 +186,7 @@ def test_with_codex_itself(real: RealCodex) -> None:
     for file in (first, Path(trimmed["file"]), Path(rolled["file"])):
         assert "it can be resumed without loss" in foldmark(real, "doctor", "--session", str(file))
 
-    # What a change of the file itself would do.
+    # A change of the file itself has these effects.
     first.write_bytes(Path(trimmed["file"]).read_bytes().replace(trimmed["new_session_id"].encode(), id.encode()))
     assert "loses  Codex's thread_history_1.sqlite" in foldmark(real, "doctor", "--session", str(first), code=1)
     real.said("unseen", "resume", id)

@@ -31,7 +31,7 @@ def body(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def again(agent: foldmark.Agent, load: Load, folder: Path, name: str) -> Any:
-    """An agent's export, imported as a conversation of its own."""
+    """Import an agent's export as a separate conversation."""
     path = folder / f"{name}.jsonl"
     path.write_bytes(b"".join(export_of(agent).content()))
     return load(path, name)
@@ -43,7 +43,7 @@ def agent(log: foldmark.Log) -> foldmark.Agent:
 
 
 def said(agent: foldmark.Agent) -> list[Any]:
-    """What an export says: texts, and of calls and results the id."""
+    """Return the texts of an export, and the ids of its calls and results."""
     return [
         block[1].get("text", block[1]["type"]) if isinstance(block[1], dict) else block[1]
         for block in as_read(records_of(export_of(agent)))
@@ -101,7 +101,7 @@ def test_operations_show_in_an_export(load: Any, tmp_path: Path) -> None:
     assert [each for each in came if each[0] != "result"] == [each for each in as_shown(left) if each[0] != "result"]
 
 
-# -- what becomes of messages ---------------------------------------------------------------------------------
+# -- messages -------------------------------------------------------------------------------------------------
 
 
 def test_a_conversation_comes_back_the_same(agent: foldmark.Agent, load: Any, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_every_call_has_its_result_and_the_other_way_round(agent: foldmark.Agent
 
 
 def test_results_precede_the_calls_of_the_next_answer(session: Any) -> None:
-    """Claude Code looks for results directly behind the answer that made the calls."""
+    """Claude Code looks for results directly after the answer that made the calls."""
     imported = session(
         user("a"),
         assistant([call("c1")], response="m1"),
@@ -296,7 +296,7 @@ def test_a_compaction_is_read_as_the_history_in_force(session: Any, load: Any, t
 
 
 def test_models(agent: foldmark.Agent, session: Any) -> None:
-    """Each answer's own; otherwise the conversation's if it is one of Anthropic's; otherwise none gave it."""
+    """The model is the answer's, else the conversation's if it is Anthropic's, else `<synthetic>`."""
     usage = {"input_tokens": 1}
     imported = session(user("a"), assistant("b", response="m1", model="claude-y", usage=usage), assistant("c"))
     models = [record["message"].get("model") for record in records_of(export_of(imported.agent))]

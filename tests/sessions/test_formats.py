@@ -1,4 +1,4 @@
-"""Every coding agent's sessions behind one `SessionFormat`, and one of a package of somebody else's [SPEC 8]."""
+"""All coding agents' sessions are read through `SessionFormat`, also in the format of another package [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ID = "shoe-1"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example as an installed package, made without the network."""
+    """The example as an installed package, built offline."""
     target = tmp_path_factory.mktemp("installed")
     source = tmp_path_factory.mktemp("source") / "shoebox"
     shutil.copytree(EXAMPLE, source)  # a build leaves files beside its sources
@@ -37,7 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Shoebox:
-    """A home with one session of Shoebox's."""
+    """A home with one Shoebox session."""
 
     def __init__(self, folder: Path, installed: Path | None) -> None:
         self.database = folder / ".shoebox" / "sessions.sqlite"
@@ -107,7 +107,7 @@ def test_the_session_of_an_installed_format_is_archived_and_searched(tmp_path: P
     found = shoebox.run("search", "marmalade")
     assert f"shoebox session {ID}" in found.stdout
     assert ID in shoebox.run("sessions").stdout
-    # A copy in the archive is still one of its format.
+    # A copy in the archive still belongs to its format.
     assert shoebox.data("import", archived, "--as", "copy")["turns"] == 2
 
 
@@ -149,7 +149,7 @@ def test_a_format_that_fails_is_named(tmp_path: Path, installed: Path) -> None:
 
 
 def imported(environment: Mapping[str, str], code: str) -> set[str]:
-    """The modules that are loaded after some code has run."""
+    """Return the modules that are loaded after some code has run."""
     code = f"import sys\n{code}\nprint(*sys.modules)"
     return set(
         subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True).stdout.split()

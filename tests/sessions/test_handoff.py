@@ -67,7 +67,7 @@ def told(text: str = GOOD, **more: object) -> str:
 
 
 def headings(text: str) -> list[str]:
-    """The headings of level 1 to 3 and lines of dashes outside of code blocks, as a plain reader finds them."""
+    """Return the headings of level 1 to 3 and the lines of dashes outside code blocks, as a plain reader finds them."""
     found, fence = [], ""
     for line in text.split("\n"):
         mark = re.match(r" {0,3}(`{3,}|~{3,})", line)
@@ -113,7 +113,7 @@ def test_values_are_escaped_to_one_line(field: str) -> None:
     assert headings(text) == headings(told())
 
 
-# -- what a summary should have -------------------------------------------------------------------------------
+# -- requirements of a summary --------------------------------------------------------------------------------
 
 
 def test_a_good_summary_stays_as_it_is() -> None:
@@ -157,7 +157,7 @@ def test_missing_headings_warn() -> None:
     assert handoff(other_forms).warnings == ()
 
 
-# -- what it must not do --------------------------------------------------------------------------------------
+# -- a summary stays in its section ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

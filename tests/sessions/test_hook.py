@@ -1,4 +1,4 @@
-"""`foldmark hook`: reminders, archive and ends of sessions, and that it never fails its caller (SPEC 8, S4)."""
+"""`foldmark hook`: reminders, archiving and the ends of sessions; it never fails its caller (SPEC 8, S4)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_real_sessions(place: HookPlace, path: Path) -> None:
 
 
 def test_the_hook_reads_the_settings_as_every_program_does(place: HookPlace) -> None:
-    """The hook and `settings.loading` agree for a value in any place."""
+    """The hook and `settings.loading` agree on a value from any place."""
     home, deep = place.folder / "home", place.folder / "home" / "project" / "src"
     deep.mkdir(parents=True)
     config = place.folder / "config" / "foldmark"
@@ -226,7 +226,7 @@ def test_settings_that_can_be_read_are_not_noted(place: HookPlace) -> None:
     assert not (place.state / "hook.log").exists()
 
 
-# -- the beginning of a session, a compaction, the end ----------------------------------------------------------
+# -- start of a session, compaction, end ------------------------------------------------------------------------
 
 
 def test_a_trimmed_session_is_resumed(place: HookPlace) -> None:
@@ -266,7 +266,7 @@ def test_an_ordinary_session_is_resumed(place: HookPlace, first: bytes) -> None:
 
 
 def test_the_window_of_a_session_that_begins(place: HookPlace) -> None:
-    """The transcript has the model's bare name."""
+    """The transcript names the model without its window."""
     place.write(answer(124_000))
     place.answered("SessionStart", source="startup", model="claude-sonnet-4-6[1m]")
     assert place.answered("PostToolUse") is None
@@ -278,7 +278,7 @@ def test_the_window_of_a_session_that_begins(place: HookPlace) -> None:
 
 @pytest.mark.parametrize("other", ["another-id", ID])
 def test_the_window_of_a_session_that_was_resumed_by_its_path(place: HookPlace, other: str) -> None:
-    """Its id differs from the name of its file; a window noted for either counts."""
+    """The session's id differs from its file's name; a window noted for either counts."""
     place.write(answer(124_000))
     place.answered("SessionStart", source="resume", model="claude-sonnet-4-6[1m]", session_id=other)
     assert place.answered("PostToolUse", session_id="another-id") is None
@@ -409,11 +409,11 @@ def test_an_interruption(place: HookPlace) -> None:
     assert place.logged == ["SessionEnd: KeyboardInterrupt: "[:-1]]
 
 
-# -- as it is installed ---------------------------------------------------------------------------------------
+# -- the installed program ------------------------------------------------------------------------------------
 
 
 def test_as_claude_code_runs_it(place: HookPlace) -> None:
-    """An event in the form of Claude Code 2.1, with a result of some megabytes."""
+    """An event in the form of Claude Code 2.1, with a result of 5 MB."""
     place.write(user("hello"), answer(124_000))
     event = place.event("PostToolUse", prompt_id="p", permission_mode="default", effort={"level": "high"})
     event |= {"tool_name": "Read", "tool_input": {"file_path": "/x"}, "tool_response": {"file": "x" * 5_000_000}}
@@ -553,7 +553,7 @@ def test_the_end_of_a_turn_imports_no_heavy_module(place: HookPlace) -> None:
     assert not imported & {"click", "msgspec", "apsw", "tomllib", "uuid", "foldmark.app"}
 
 
-# -- what it keeps --------------------------------------------------------------------------------------------
+# -- state and log --------------------------------------------------------------------------------------------
 
 
 def test_old_sessions_are_forgotten(place: HookPlace) -> None:
@@ -606,7 +606,7 @@ def test_folders_as_the_platform_has_them(monkeypatch: pytest.MonkeyPatch, value
 @settings(max_examples=settings().max_examples // 3)
 @given(st.sampled_from(REAL_FILES or [REAL]), st.data())
 def test_a_real_session_cut_anywhere(path: Path, data: st.DataObject) -> None:
-    """From an incomplete session the hook reads the newest complete answer, or nothing."""
+    """In an incomplete session the hook finds the newest complete answer, or nothing."""
     text = path.read_bytes() if path.is_file() else jsonl(answer(9_000))
     cut = data.draw(st.integers(0, len(text)))
     with tempfile.TemporaryDirectory() as folder:

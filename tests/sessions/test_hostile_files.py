@@ -27,14 +27,14 @@ HELLO, BYE = jsonl(user("hello")), jsonl(assistant("bye"))
 
 
 def all_events(log: foldmark.Log, agent: foldmark.Agent) -> list[Event]:
-    """Return the events of a log that holds one agent alone, so that no id is missing."""
+    """Return all events of a log with a single agent, in which no id is missing."""
     events = [stored(log).event(id) for id in range(1, agent.context().at + 1)]
     assert None not in events
     return [event for event in events if event is not None]
 
 
 def with_text(json_text: bytes) -> bytes:
-    """A user record whose text is this JSON text."""
+    """Return a user record with this JSON as its content."""
     return b'{"type":"user","message":{"content":' + json_text + b"}}\n"
 
 
@@ -258,7 +258,7 @@ def test_a_line_without_end_takes_bounded_memory(tmp_path: Path, monkeypatch: py
     path = tmp_path / "session.jsonl"
     with path.open("wb") as file:
         file.write(HELLO)
-        file.truncate(200 << 20)  # a hole: NUL bytes as far as the reader sees
+        file.truncate(200 << 20)  # a hole, which reads as NUL bytes
     tracemalloc.start()
     try:
         with SessionFile(path) as session:
@@ -378,7 +378,7 @@ def test_lines_appended_during_the_reading_are_left_for_the_next_time(tmp_path: 
 
 def test_a_file_that_changes_while_it_is_imported(log: foldmark.Log, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
-    filler = jsonl(user("x" * 2_000_000))  # more than is buffered
+    filler = jsonl(user("x" * 2_000_000))  # more than the buffer holds
     path.write_bytes(HELLO + filler + BYE)
 
     def damage(done: int, total: int) -> None:
@@ -408,7 +408,7 @@ SAMPLES = jsonl(
 
 
 def small_real_lines() -> list[bytes]:
-    """Lines of the real files that are short enough to be mutated well."""
+    """Return lines of the real files that are short enough for useful mutations."""
     return [line + b"\n" for path in REAL_FILES for line in path.read_bytes().split(b"\n") if 0 < len(line) < 1500][:40]
 
 
@@ -417,7 +417,7 @@ LINES = SAMPLES.splitlines(keepends=True) + small_real_lines()
 
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
-    """Some lines of sessions, repeated and shuffled, then cut and with bytes changed."""
+    """Draw lines of sessions, repeated and shuffled, then cut and with changed bytes."""
     content = bytearray(b"".join(draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=8))))
     for _ in range(draw(st.integers(0, 6))):
         at = draw(st.integers(0, len(content)))
@@ -465,7 +465,7 @@ CALL_IDS = st.sampled_from(["c1", "c2", "c3"])
 
 @st.composite
 def tangled(draw: st.DrawFn) -> dict[str, Any]:
-    """A record with any parent, on the main chain or in a sidechain, with any text, calls and results."""
+    """Draw a record with any parent, on the main chain or in a sidechain: a text, calls, results or progress."""
     fields: dict[str, Any] = draw(
         st.sampled_from([{}, {}, {"isSidechain": True}, {"isSidechain": True, "agentId": "g"}, {"isMeta": True}])
     )
@@ -483,7 +483,7 @@ def tangled(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def repeated(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages that repeat the uuid of an earlier message."""
+    """Return the messages that repeat the uuid of an earlier message."""
     uuids: set[str] = set()
     found = []
     for record in records:

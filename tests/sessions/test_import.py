@@ -89,7 +89,7 @@ def test_compared_with_the_file_text_by_text(load: Any) -> None:
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             inner = block.get("content")
             if block["type"] == "tool_result" and calls[block["tool_use_id"]] == len(texts) - 3:
-                texts.insert(len(texts) - 2, inner)  # it was written behind the next answer's call and its result
+                texts.insert(len(texts) - 2, inner)  # the file has it after the next answer's call and result
             elif block["type"] == "tool_use":
                 calls[block["id"]] = len(texts)
                 texts.append(block["input"])
@@ -101,7 +101,7 @@ def test_compared_with_the_file_text_by_text(load: Any) -> None:
     assert found == texts
 
 
-# -- what stands in the file in another way than the model saw it ----------------------------------------------
+# -- differences between the file and the model's context ------------------------------------------------------
 
 
 def busy(prompt: Any, uuid: Any, parent: Any, mode: Any = "prompt") -> Any:
@@ -181,7 +181,7 @@ def test_an_api_error_is_not_an_answer(session: Any) -> None:
 
 
 def test_one_response_stays_one_message(session: Any) -> None:
-    """Parallel calls are written as they start and results as they come."""
+    """The file has parallel calls in the order of their starts, and results in the order of their ends."""
     imported = session(
         user("go", "u1"),
         assistant("I look.", "a1", "u1", "m1"),

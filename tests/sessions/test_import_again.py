@@ -37,7 +37,7 @@ def u(name: str) -> str:
 
 
 def said(*names: str) -> list[dict[str, Any]]:
-    """A chain of records, a user's and the model's in turn, each with its name as text and as uuid."""
+    """Return a chain of user and model records in turn, each with its name as text and as uuid."""
     made = []
     for at, (parent, name) in enumerate(zip([None, *names], names, strict=False)):
         make = assistant if at % 2 else user
@@ -46,14 +46,14 @@ def said(*names: str) -> list[dict[str, Any]]:
 
 
 def after(parent: str, *names: str) -> list[dict[str, Any]]:
-    """As `said`, behind a record that was there before."""
+    """Return records like `said`, after an existing record."""
     made = said(*names)
     made[0]["parentUuid"] = u(parent)
     return made
 
 
 class Place:
-    """A session file that is imported into one log, and imported again."""
+    """A session file that a test imports into one log, repeatedly."""
 
     def __init__(self, log: foldmark.Log, folder: Path) -> None:
         self.log, self.path = log, folder / f"{SESSION}.jsonl"
@@ -82,7 +82,7 @@ class Place:
 
 
 def shown(agent: foldmark.Agent) -> list[str]:
-    """Contents in the context; of calls and results their call id."""
+    """Return the contents in the context; for calls and results, their call id."""
     return [event.call_id or event.content for event in agent.context().messages]
 
 
@@ -93,7 +93,7 @@ def place(log: foldmark.Log, tmp_path: Path) -> Place:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Collect the numbers of the lines that are read as records from now on."""
+    """The numbers of the lines that are read as records from now on."""
     numbers: list[int] = []
     original = session_file.SessionFile.lines
 
@@ -331,7 +331,7 @@ def test_a_file_without_the_imported_records_is_refused(place: Place) -> None:
     assert place.bring(name="second").messages == {"user": 2, "assistant": 1}
 
 
-# -- when it goes wrong ----------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------
 
 
 def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(
@@ -399,7 +399,7 @@ def message(role: str, text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def rollout(place: Place, tmp_path: Path) -> Callable[..., list[str]]:
-    """Appends records to a rollout, imports it, and returns what is shown."""
+    """A function that appends records to a rollout, imports it and returns the contents in the context."""
     place.path = tmp_path / f"rollout-2025-10-01T10-00-00-{SESSION}.jsonl"
     place.path.write_bytes(jsonl(codex("session_meta", id=SESSION, cwd="/x")))
 
@@ -445,7 +445,7 @@ def test_usage_is_not_counted_twice_across_imports(rollout: Any, place: Place) -
     assert len(stored(place.log).of_kind("usage", agent.standing().lineage)) == 1
 
 
-# -- any place to stop -----------------------------------------------------------------------------------------
+# -- imports in parts ------------------------------------------------------------------------------------------
 
 
 @real_files
@@ -464,11 +464,11 @@ def test_a_real_session_imported_in_parts_equals_one_import(path: Path, log: fol
     )
 
 
-# -- how much work it is ---------------------------------------------------------------------------------------
+# -- cost ------------------------------------------------------------------------------------------------------
 
 
 def test_the_work_of_an_import_grows_with_its_new_lines_only(place: Place) -> None:
-    """Counted in steps of the database: each new line costs the same, imported lines cost nothing."""
+    """Measured in database steps: each new line costs the same, and imported lines cost nothing."""
 
     def lines(first: int, last: int) -> list[dict[str, Any]]:
         names = [str(number) for number in range(first, last)]
@@ -483,7 +483,7 @@ def test_the_work_of_an_import_grows_with_its_new_lines_only(place: Place) -> No
     place.write(*lines(0, 1600))
     with place.path.open("ab") as file:
         file.write(jsonl(*lines(1600, 1800)))
-    # To look up the session that is known already takes as many steps behind 1,600 lines as behind 3,200.
+    # These limits hold for a known session of any length.
     assert steps(place.log, place.bring) - spent[0] < 42_400
     assert steps(place.log, place.bring) < 1200
 

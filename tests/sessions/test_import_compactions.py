@@ -132,7 +132,7 @@ def test_a_boundary_continues_what_it_names(session: Any) -> None:
 
 
 def test_a_result_after_a_compaction_leaves_with_its_call(session: Any) -> None:
-    """The result is written after the compaction and leaves the context with its call."""
+    """The result leaves the context even though the file has it after the compaction."""
     imported = session(
         user("a", "u1"),
         assistant([call("c1")], "a1", "u1"),
@@ -175,7 +175,7 @@ def test_records_preserved_by_a_compaction_stay(kept: Any, shown: Any, session: 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_later_records_continue_the_preserved_ones(listed: Any, session: Any) -> None:
-    """As Claude Code 2.1 writes it: the parent of the next record precedes the boundary."""
+    """In files of Claude Code 2.1, the parent of the next record precedes the boundary."""
     ends = {"anchorUuid": "s1", "headUuid": "a2", "tailUuid": "a2"}
     kept = {"preservedMessages": {"anchorUuid": "s1", "uuids": ["a2"]}} if listed else {"preservedSegment": ends}
     imported = session(

@@ -1,4 +1,4 @@
-"""The cost of an import: statements for each line, and the same rows as single appends."""
+"""The cost of an import in statements for each line; the rows equal those of single appends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES_A_TURN = 9
 
 
 def session(turns: int) -> bytes:
-    """Turns of a prompt, two answers with a call each, their results, progress and an answer."""
+    """Return turns of a prompt, two answers with a call each, their results, progress and an answer."""
     records: list[dict[str, Any]] = []
 
     def add(record: dict[str, Any]) -> None:
@@ -38,7 +38,7 @@ def session(turns: int) -> bytes:
 
 
 def statements(tmp_path: Path, turns: int) -> Counter[str]:
-    """The statements of an import."""
+    """Return how often an import runs each statement."""
     path = tmp_path / f"{turns}.jsonl"
     path.write_bytes(session(turns))
     run: Counter[str] = Counter()
@@ -98,7 +98,7 @@ def test_an_import_equals_appends_one_by_one(tmp_path: Path, turns: int) -> None
                     agent.record(event.kind, event.content, data=event.data, created_at=at)
         rows.append([connection(log).execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])
     imported, single = rows
-    assert imported[0][:-1] == single[0]  # behind them is what the import noted of itself
+    assert imported[0][:-1] == single[0]  # the last row is the import's note about itself
     assert imported[1:] == single[1:]
 
 

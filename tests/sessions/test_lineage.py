@@ -1,4 +1,4 @@
-"""Which session continued which, and why each ended (SPEC 8, S4)."""
+"""The lineage of sessions, and the reason for the end of each (SPEC 8, S4)."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ DOCUMENT = {"type": "document", "source": {"type": "base64", "media_type": "appl
 READ = "PDF file read: /garden/beds.pdf (1.2KB)"
 
 CLAUDE = jsonl(
-    # A document that came with a prompt, one of a tool that answers with documents, and one that Read read: its result
-    # is a line of text, and the document follows as a record of the program's own.
+    # A document in a prompt, one from a tool that answers with documents, and one from Read: Read's result is a line of
+    # text, and the document follows in a record of the program.
     user([DOCUMENT, {"type": "text", "text": "Compare this with the others."}], "a"),
     assistant([call("toolu_1", "mcp__shed__fetch", which="plan")], "b", "a", "msg_1"),
     user(
@@ -90,7 +90,7 @@ def sent(agent: foldmark.Agent, provider: str, model: str) -> list[Any]:
 
 
 def found(value: Any, kind: str) -> list[Any]:
-    """All parts of a type in a JSON value, in order."""
+    """Return all parts of a type in a JSON value, in order."""
     if isinstance(value, list):
         return [each for inner in value for each in found(inner, kind)]
     if not isinstance(value, dict):
@@ -120,7 +120,7 @@ def test_documents_reach_claude_where_they_stood(load: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize("content", [CLAUDE, CODEX])
 def test_documents_reach_every_model_or_a_note_does(content: Any, load: Any, tmp_path: Path) -> None:
     agent = imported(content, load, tmp_path)
-    # Calls are of one dialect; here it is asked what the other one would get of them, too.
+    # Calls are sent only in their dialect; without isolation, the models of other dialects get them, too.
     agent.do("/config set isolation=off")
     number = content.count(b'"document"') or content.count(b'"input_file"')
     note = "(1 page) is not shown: this model does not take it.]"

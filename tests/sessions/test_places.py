@@ -18,7 +18,7 @@ TWO = TWO.replace("1111", "9999")
 
 
 class Home:
-    """A home folder with sessions in it."""
+    """A home folder with sessions."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "home"
@@ -108,7 +108,7 @@ def test_a_link_is_the_folder_that_it_leads_to(tmp_path: Path) -> None:
 def test_a_long_name_is_cut_and_given_a_hash() -> None:
     long = "/n" + "x" * 199
     assert project_folder(long[:200]) == "-" + long[1:200]
-    # 31 * value + unit in 32 bits with a sign, its absolute value to base 36, as Claude Code computes it.
+    # Claude Code's hash: 31 * value + unit as a signed 32-bit number; its absolute value in base 36.
     value = 0
     for char in long:
         value = (31 * value + ord(char) + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -140,7 +140,7 @@ def test_the_file_name_decides_the_program() -> None:
     assert session_path(codex.path, "claude").id == codex.path.stem
 
 
-# -- which one is meant ---------------------------------------------------------------------------------------
+# -- choice of a session --------------------------------------------------------------------------------------
 
 
 def test_a_session_is_found_by_its_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_a_session_is_found_by_its_file(home: Home, monkeypatch: pytest.MonkeyPa
     assert find(str(home.work / "link.jsonl"), "/", {}).path == home.work / "link.jsonl"
     (path.parent / "plain").write_bytes(b"{}\n")
     assert find("plain", "/", {}).path == path.parent / "plain"
-    # What is named as a file is one, whether it is there or not: then reading it says what is wrong.
+    # The name of a file is accepted even if there is no such file; reading it then reports the error.
     assert find("gone.jsonl", "/", {}).path == path.parent / "gone.jsonl"
     assert find("gone/it", "/", {}).path == path.parent / "gone" / "it"
 

@@ -38,7 +38,7 @@ def printed(words: list[str]) -> tuple[int, str, str]:
 
 
 def bound_by_modes(words: list[str]) -> tuple[int, str, str]:
-    """Return the exit code and the output of a command in a process that is bound by the modes of files."""
+    """Return the exit code and the output of a command in a process that is bound by file modes."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -59,7 +59,7 @@ def bound_by_modes(words: list[str]) -> tuple[int, str, str]:
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    """A home that any user reaches, with a session in its archive and one in its database, and nothing left open."""
+    """A home that any user can reach, with a session in its archive and one in its database, and no open file."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     home = Home(folder / "home")

@@ -41,7 +41,7 @@ def agent(log: foldmark.Log) -> foldmark.Agent:
 
 
 def sessions(home: Home) -> None:
-    """Two sessions, the first archived by a sync, the second by a hook."""
+    """Archive two sessions, the first by a sync, the second like a hook."""
     home.session(
         A,
         user("How do we migrate the zebra schema?", "u1", cwd="/home/me/app"),
@@ -118,7 +118,7 @@ def test_an_unusable_archive_is_reported(home: Home, agent: foldmark.Agent) -> N
     agent.append("user", "A zebra crossing")
     agent.end_turn()
     (home.archive / "index.db").write_bytes(b"no database at all" * 500)
-    (home.archive / "index.db.damaged").mkdir()  # so that it cannot be set aside either
+    (home.archive / "index.db.damaged").mkdir()  # so that the damaged index cannot be set aside
     told = agent.do("/recall zebra")
     assert len(told.data["runs"]) == 1
     assert told.data["sessions"] == []
@@ -247,7 +247,7 @@ def test_calls_that_plan_forgetting_are_not_found(home: Home, agent: foldmark.Ag
 
 
 def test_a_question_finds_the_neighbours_of_a_hit(home: Home, agent: foldmark.Agent) -> None:
-    """The neighbour is found once, although a copy of the session has it too, and only if it passes the filters."""
+    """The neighbour is found once, although a copy of the session also has it, and only if it passes the filters."""
     records = (user("Where is the zebra?", "u1"), assistant([{"type": "text", "text": "In the cellar."}], "a1"))
     home.session(A, *records)
     home.session(B, *records, user("More of it", "u2"))

@@ -1,4 +1,4 @@
-"""Files of other programs: trim, rollover, import, doctor and sync refuse them in one line [SPEC 8]."""
+"""Trim, rollover, import, doctor and sync refuse files of other programs in one line [SPEC 8]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that resumes a session in Claude Code and Codex, also if its folder has moved or gone [SPEC 8]."""
+"""The command that resumes a session in Claude Code and Codex, even if its folder was moved or deleted [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ID = "99999999-2222-4333-8444-555555555555"
 
 
 class Place:
-    """Claude Code's folder, and a working folder."""
+    """Claude Code's folder and a working folder."""
 
     def __init__(self, folder: Path) -> None:
         self.environment = {"CLAUDE_CONFIG_DIR": str(folder / "claude")}

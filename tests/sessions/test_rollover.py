@@ -30,7 +30,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Place:
-    """A home with a working folder and a session of Claude Code's, and the command line as it is installed."""
+    """A home with a working folder and a Claude Code session, and the installed command line."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home, self.work = folder, folder / "home", folder / "my work"
@@ -69,7 +69,7 @@ class Place:
         return dict(json.loads(done.stdout))
 
     def gone_on(self, told: dict[str, Any]) -> str:
-        """Append a prompt to the session of a rollover and return the id of the session."""
+        """Append a prompt to the session of a rollover and return the session's id."""
         with Path(told["file"]).open("ab") as file:
             file.write(jsonl(user("Continue from the handoff summary.", "c")))
         return str(told["new_session_id"])
@@ -311,7 +311,7 @@ def test_a_session_elsewhere_is_resumed_by_its_file(place: Place) -> None:
 
 @pytest.mark.parametrize("went", ["sub", "/elsewhere"])
 def test_an_agent_that_changed_its_folder_is_resumed_in_the_first(went: str, place: Place) -> None:
-    """Claude Code finds a session only from the folder in which it began."""
+    """Claude Code finds a session only from the folder in which the session began."""
     there = place.work / went
     place.session.write_bytes(place.session.read_bytes() + jsonl(user("x", cwd=str(there), version="3")))
     told = place.rolled()
@@ -326,7 +326,7 @@ def test_a_folder_that_is_gone(place: Place) -> None:
     assert told["command"].startswith(f"claude --resume {told['file']} ")
 
 
-# -- what goes wrong ------------------------------------------------------------------------------------------
+# -- failures -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -362,8 +362,8 @@ def test_wrong_requests_write_nothing(words: list[str], code: int, said: str, pl
 
 
 def test_a_session_without_messages_writes_nothing(place: Place) -> None:
-    """This holds for a session with only records of the program, and for the unused session of an earlier rollover,
-    also with Codex."""
+    """This holds for a session with only program records and for the unused session of an earlier rollover, also with
+    Codex."""
     fresh = place.rolled(ID, "--issue", "#7")
     place.session.write_bytes(jsonl({"type": "summary", "summary": "x", "leafUuid": "u1"}))
     folder = place.home / ".codex" / "sessions" / "2026" / "11" / "02"
@@ -387,7 +387,7 @@ def test_a_session_without_messages_writes_nothing(place: Place) -> None:
 
 
 def test_a_subagents_session_by_its_content(place: Place) -> None:
-    """Older versions of Claude Code kept it beside the session."""
+    """Older versions of Claude Code kept such a file beside the main session."""
     path = place.session.with_name("agent-1234.jsonl")
     path.write_bytes(jsonl(user("look", "u", isSidechain=True), answer(1_000, isSidechain=True)))
     before = files(place.folder)
@@ -509,7 +509,7 @@ for line in sys.stdin:
         sys.exit(run(sys.argv[1:]))
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Rolls over in a process of its own for each line, which is killed at the step with that number."""
+"""For each line, this program forks a process that rolls over and is killed at the step with that number."""
 
 
 def test_a_rollover_killed_at_any_moment_is_complete_or_absent(place: Place) -> None:

@@ -22,7 +22,7 @@ Again = Callable[[foldmark.Agent, str], foldmark.Agent]
 
 @pytest.fixture
 def again(load: Callable[..., Any], tmp_path: Path) -> Again:
-    """Exports an agent's context and imports that as a conversation of its own."""
+    """A function that exports an agent's context and imports it as a separate conversation."""
 
     def again(agent: foldmark.Agent, name: str) -> foldmark.Agent:
         path = tmp_path / f"{name}.jsonl"
@@ -39,7 +39,7 @@ def context(agent: foldmark.Agent) -> list[tuple[Any, ...]]:
 
 
 def requests(agent: foldmark.Agent) -> list[bytes]:
-    """The requests for each provider without the ids of events, which differ between conversations."""
+    """Return the requests for each provider without event ids, which differ between conversations."""
     return [re.sub(rb"id=\d+", b"id=N", agent.request(*model).bytes) for model in MODELS]
 
 
@@ -54,7 +54,7 @@ def test_a_session_comes_back_with_its_context_and_its_requests(path: Path, load
 @pytest.mark.skipif(not rollout_records.REAL_FILES, reason="the real rollouts are not here")
 @pytest.mark.parametrize("path", rollout_records.REAL_FILES, ids=lambda path: path.stem)
 def test_a_rollout_comes_back_as_a_session_of_the_other_program(path: Path, load: Any, again: Any) -> None:
-    """Reasoning is left out and the calls are converted; the result of this comes back unchanged."""
+    """Reasoning is left out and the calls are converted; the converted session then comes back unchanged."""
     first = load(path, "first").agent
     second = again(first, "second")
     said = [

@@ -18,7 +18,7 @@ Program = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
-    """Runs a command line in a home with one session and two conversations."""
+    """A function that runs a command line in a home with one session and two conversations."""
     home = Home(tmp_path / "home")
     home.enter(monkeypatch)
     home.session(

@@ -1,4 +1,4 @@
-"""The whole flow of [S4], on the command line as it is installed: reminder, trim, reminder, rollover, retrieval."""
+"""The whole flow of [S4] with the installed command line: reminder, trim, reminder, rollover, retrieval."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ RECOMMENDED = r"Context at (7[5-9])%\. Recommend /trim now or /rollover soon\."
 
 
 class ClaudeCode:
-    """A session as Claude Code writes it: each step appends a call and its result. The size of its context follows from
-    the length of its records."""
+    """A session as Claude Code writes it. Each step appends a call and its result; the size of the context follows from
+    the length of the records."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.work = folder, folder / "work"
@@ -66,14 +66,14 @@ class ClaudeCode:
         return self.project / f"{self.id}.jsonl"
 
     def resume(self, command: str) -> None:
-        """Resume the session that a printed command names."""
+        """Resume the session named in a printed command."""
         found = re.fullmatch(rf"cd {self.work} && claude --resume ([0-9a-f-]{{36}})( .*)?", command)
         assert found, command
         self.id = found[1]
         assert self.transcript.exists()
 
     def said(self, role: str, content: Any, **fields: Any) -> str:
-        """Append a line; its uuid."""
+        """Append a line and return its uuid."""
         lines = self.transcript.read_bytes().splitlines() if self.transcript.exists() else []
         record = {
             "parentUuid": json.loads(lines[-1])["uuid"] if lines else None,
@@ -94,14 +94,14 @@ class ClaudeCode:
         return str(record["uuid"])
 
     def used(self) -> int:
-        """Tokens of what would be sent: a third of the bytes, and 15,000 for instructions and tools."""
+        """Return the tokens of the next request: a third of the bytes, plus 15,000 for instructions and tools."""
         messages = [
             json.loads(line).get("message", {}).get("content") for line in self.transcript.read_bytes().splitlines()
         ]
         return 15_000 + len(json.dumps(messages)) // 3
 
     def step(self, tool: str, args: dict[str, str], output: str) -> str | None:
-        """Call a tool and return what the hook tells the model beside the result."""
+        """Call a tool and return the hook's text for the model."""
         number = next(self.steps)
         answer = {
             "id": f"msg_{number}",
@@ -125,7 +125,7 @@ class ClaudeCode:
         return self.hook("PostToolUse", tool_name=tool, tool_input=args, tool_response=display)
 
     def hook(self, event: str, **more: Any) -> str | None:
-        """Return what the hook tells the model at an event."""
+        """Run the hook for an event and return its text for the model."""
         told = self.foldmark("hook", stdin=json.dumps(self.payload(event, **more)))
         if not told:
             return None
@@ -138,7 +138,7 @@ class ClaudeCode:
         return {**told, "hook_event_name": event, **more}
 
     def foldmark(self, *words: str, stdin: str = "") -> str:
-        """The program as the model runs it, or a hook; nothing goes wrong."""
+        """Run the program as the model or a hook does, and assert that it succeeds."""
         done = forked.run(
             [PROGRAM, *words],
             input=stdin.encode(),
@@ -150,7 +150,7 @@ class ClaudeCode:
         return str(done.stdout.decode())
 
     def grow(self, percent: int) -> list[str]:
-        """Read files until the context has this share; return what the hook tells the model meanwhile."""
+        """Read files until the context reaches this share; return the hook's texts for the model."""
         told = []
         while self.used() * 100 // WINDOW < percent:
             number = next(self.steps)
@@ -160,7 +160,7 @@ class ClaudeCode:
         return [each for each in told if each]
 
     def a_minute_passes(self) -> None:
-        """For reminders: the last one was 61 seconds earlier."""
+        """Set the time of the last reminder back by 61 seconds."""
         state = self.folder / "state" / "foldmark" / f"session-{self.id}"
         moment, _, rest = state.read_text().partition(" ")
         state.write_text(f"{float(moment) - 61:017.3f} {rest}")
@@ -172,7 +172,7 @@ def claude(tmp_path: Path) -> ClaudeCode:
 
 
 def one(pattern: str, told: list[str | None] | list[str]) -> int:
-    """The share in the one reminder that was given; how large exactly follows from the length of paths."""
+    """Return the share named in the only reminder; its exact value depends on the length of paths."""
     assert len(told) == 1
     found = re.fullmatch(pattern, told[0] or "")
     assert found, told
@@ -182,7 +182,7 @@ def one(pattern: str, told: list[str | None] | list[str]) -> int:
 def test_the_whole_flow(claude: ClaudeCode) -> None:
     old = claude.id
 
-    # It grows to 60%.
+    # The context grows to 60%.
     test_log = f"{'dots ' * 200}\n{DETAIL}\n{'dots ' * 200}"
     assert claude.step("Bash", {"command": "make test"}, test_log) is None
     assert claude.grow(59) == []
@@ -203,7 +203,7 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     assert claude.used() < 0.3 * WINDOW
     claude.said("user", "Continue.")
 
-    # It grows to 75%: reminders, at most once a minute.
+    # The context grows to 75%, with reminders at most once a minute.
     assert claude.step("Bash", {"command": "ls"}, "a") is None
     assert one(WARNED, claude.grow(60))
     assert claude.grow(75) == [], "no minute has passed"
@@ -238,7 +238,7 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     )
     assert f"### Lineage\n\nParent session: {parent}\nWorker ID: 42\n\n---\n\nContinue from the handoff" in prompt
 
-    # What only the oldest session says is found by what the prompt says.
+    # The search command in the prompt finds a detail that only the oldest session contains.
     assert DETAIL.encode() not in parent.read_bytes() + claude.transcript.read_bytes()
     search = re.search(r'```\nfoldmark (search) "(what you need to find)"\n```', prompt)
     assert search
@@ -247,7 +247,7 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     assert old in json.dumps(found["hits"][0])
     assert DETAIL in claude.foldmark("search", "zebra cache")
 
-    # Who continued whom, why each ended and how full it was.
+    # The lineage: parents, reasons for the end, and share of the context at the end.
     forest = json.loads(claude.foldmark("sessions", "--json"))
     assert [
         (each["depth"], each["session_id"], each["parent"], each["end_reason"], each["context_at_end"])

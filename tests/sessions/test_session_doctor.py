@@ -1,4 +1,4 @@
-"""`foldmark doctor --session`: each damage is reported with its line, and a repaired session has none [SPEC 8]."""
+"""`foldmark doctor --session` reports each damage with its line, and a repaired session has none [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Damage = Callable[[Records], object]
 
 
 def chained(*records: dict[str, Any]) -> Records:
-    """Records each of which is the parent of the next, with uuids u1, u2 and so on."""
+    """Return the records as a chain, each the parent of the next, with uuids u1, u2 and so on."""
     for number, each in enumerate(records, 1):
         each |= {"uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number > 1 else None, "sessionId": ID}
     return list(records)
@@ -51,7 +51,7 @@ def text(said: str) -> list[dict[str, Any]]:
 
 
 def talk() -> Records:
-    """Two questions; in between thinking, two calls of one answer with their results, and an answer: nine lines."""
+    """Return nine lines: two questions with answers; the first answer has thinking and two calls with their results."""
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     return chained(
         user("one"),
@@ -86,7 +86,7 @@ def repaired(path: Path) -> Repaired | None:
 
 
 def texts(path: Path) -> Counter[str]:
-    """Everything that an import has of a session, in the context or not."""
+    """Return all texts that an import takes from a session, in the context or not."""
     with foldmark.open(":memory:") as log:
         agent = log.agent(import_session(log, path, "it").agent_id)
         found = (stored(log).event(id) for id in range(1, agent.context().at + 1))
@@ -114,7 +114,7 @@ def instead(at: int, line: Any) -> Damage:
 
 
 INTERRUPTIONS = {"a call without a result", "calls at the end"}
-"""What a person's interruption leaves behind: no damage, but a repair completes it."""
+"""Traces of a person's interruption: they are no damage, but a repair completes them."""
 
 STOPS: dict[str, tuple[Damage, int | None, str]] = {
     "a null line": (lambda records: records.insert(3, None), 4, "`null`"),
@@ -353,7 +353,7 @@ def test_results_of_parallel_calls_hang_on_their_own_calls(write: Callable[..., 
 
 
 def test_a_compaction_that_names_a_parent(write: Callable[..., Path]) -> None:
-    """The records before it are not sent in spite of this parent."""
+    """Despite this parent, the records before the compaction are not sent."""
     records = talk()
     del records[5]
     boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "k1", "parentUuid": "u9"}

@@ -1,6 +1,6 @@
-"""Mutated session lines through everything that reads sessions: no crash, no lost line, the hook always ends well.
+"""Mutated lines for everything that reads sessions: nothing crashes or loses a line, and the hook always exits with 0.
 
-Each part is a set of damaged files, the same ones at every run: 3,750 lines, and 100,000 with FOLDMARK_DEEP=1.
+Each part is a set of damaged files, the same in every run: 3,750 lines in all, or 100,000 with FOLDMARK_DEEP=1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from sampled import DEEP
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = "0199bbbb-9999-7888-8777-666655554444"
 PROCESSES = 12 if DEEP else 2
-"""Hooks of each part that are run as processes of their own."""
+"""Number of files in each part whose hooks also run in separate processes."""
 
 parts = pytest.mark.parametrize("part", range(PARTS))
 
@@ -58,7 +58,7 @@ def lines_of(content: bytes) -> list[bytes]:
 
 
 def parsed(line: bytes) -> Any:
-    """What a line holds; None if Foldmark does not read it."""
+    """Return the value in a line, or None if Foldmark cannot read it."""
     try:
         return decode(line.removeprefix(b"\xef\xbb\xbf"))
     except NotJsonError:
@@ -67,7 +67,7 @@ def parsed(line: bytes) -> Any:
 
 @pytest.fixture
 def placed(part: int, tmp_path: Path) -> list[tuple[Damaged, Path]]:
-    """The files of the part, each where its program would have it."""
+    """The files of the part, each where its program would keep it."""
     found = []
     for each in damaged(part):
         folder = tmp_path / (".codex/sessions/2026/11/02" if each.kind == "codex" else ".claude/projects/-garden")
@@ -87,7 +87,7 @@ def test_the_files_are_many_and_damaged() -> None:
 
 
 def is_wide(each: Damaged) -> bool:
-    """Whether it passes for UTF-16: then its lines are not those that its bytes show."""
+    """Return True if the file passes for UTF-16, so that its lines are not those of its bytes."""
     return each.content.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
@@ -96,7 +96,7 @@ def is_wide(each: Damaged) -> bool:
 
 @parts
 def test_parse(part: int, placed: list[tuple[Damaged, Path]]) -> None:
-    """Every line is a record, broken or blank; every record is in the plan of an import, once."""
+    """Every line is a record, broken or blank; the plan of an import contains each record exactly once."""
     for each, path in placed:
         lines = lines_of(each.content)
         with SessionFile(path) as file:
@@ -118,7 +118,7 @@ def test_parse(part: int, placed: list[tuple[Damaged, Path]]) -> None:
 
 @parts
 def test_import(part: int, placed: list[tuple[Damaged, Path]]) -> None:
-    """Every record is imported or kept, every broken line reported."""
+    """Every record is imported or kept, and every broken line is reported."""
     for each, path in placed[:: 10 if DEEP else 3]:
         with foldmark.open(":memory:") as log:
             try:
@@ -162,7 +162,7 @@ _MAY_CHANGE = {
 
 
 def differing(one: Any, other: Any, at: str = "") -> Iterator[str]:
-    """Where two values differ; members that stand for cut lists as one."""
+    """Yield the paths at which two values differ; lists of different lengths differ as a whole."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in [*one, *(key for key in other if key not in one)]:
             if key not in one or key not in other:
@@ -177,7 +177,7 @@ def differing(one: Any, other: Any, at: str = "") -> Iterator[str]:
 
 
 def deeply(line: bytes) -> Any:
-    """As `parsed`, also what is too deep for Foldmark's other readers."""
+    """Return the value like `parsed`, even if it is nested too deeply for Foldmark's other readers."""
     try:
         return parsed(line) or json.loads(line.decode("utf-8-sig", "replace"))
     except ValueError:
@@ -186,7 +186,7 @@ def deeply(line: bytes) -> Any:
 
 @parts
 def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
-    """A trim keeps the number of lines; each line is the same, or differs only where a trim may change it."""
+    """A trim keeps the number of lines; a line differs only where a trim may change it."""
     cut = 0
     for each, path in placed:
         session = session_path(path, each.kind)
@@ -237,7 +237,7 @@ def test_a_deep_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
 
 
 def not_to_be_trimmed(each: Damaged) -> bool:
-    """Whether there is no record, or Codex would not find the first one; torn bytes may pass for UTF-16."""
+    """Return True if there is no record, Codex would not find the first one, or torn bytes pass for UTF-16."""
     if is_wide(each):
         return True
     lines = [line for line in lines_of(each.content) if line.strip()]
@@ -253,7 +253,7 @@ def not_to_be_trimmed(each: Damaged) -> bool:
 
 @parts
 def test_sync(part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path) -> None:
-    """Every file is archived as it is, and every message that can be read is in the index."""
+    """Every file is archived unchanged, and every readable message is in the index."""
     home = Home(tmp_path)
     report = home.sync()
     assert report.problems == []
@@ -276,7 +276,7 @@ def test_sync(part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path) -> 
 
 
 def indexed(home: Home) -> dict[str, Counter[int]]:
-    """File name -> line -> how many messages the index has of it."""
+    """Return the number of messages in the index, by file name and line."""
     found: dict[str, Counter[int]] = {}
     db = apsw.Connection(str(home.archive / "index.db"))
     try:
@@ -294,7 +294,7 @@ _EVENTS = ("PostToolUse", "UserPromptSubmit", "SessionStart", "PreCompact", "Sto
 
 
 def events(each: Damaged, path: Path) -> list[bytes]:
-    """What a hook is told of this session: as it should be for two events, and damaged for a third."""
+    """Return the input of three hooks for this session: two valid events and a damaged one."""
     name = _EVENTS[each.number % len(_EVENTS)]
     whole = {"session_id": path.stem, "transcript_path": str(path), "cwd": str(path.parent)}
     told = [{**whole, "hook_event_name": name, "source": "resume"}, {**whole, "hook_event_name": "PostToolUse"}]
@@ -309,7 +309,7 @@ def events(each: Damaged, path: Path) -> list[bytes]:
 def test_hook_and_statusline(
     part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both exit with 0 and print nothing, or output that Claude Code reads, in this process and in their own."""
+    """Both exit with 0 and print nothing or output that Claude Code reads, in this process and in separate ones."""
     home = tmp_path / "hooks"
     home.mkdir()
     place = HookPlace(home)
@@ -350,7 +350,7 @@ def test_doctor_and_repair(part: int, placed: list[tuple[Damaged, Path]], tmp_pa
     for each, path in placed:
         try:
             session = recognized(session_path(path), damaged=True)
-        except SessionFileError:  # nothing in it is left of a record
+        except SessionFileError:  # no record is left in it
             with SessionFile(path) as file:
                 assert kind_in(file) is None, each.number
             continue
@@ -381,13 +381,13 @@ def test_doctor_and_repair(part: int, placed: list[tuple[Damaged, Path]], tmp_pa
 
 
 def told(content: bytes) -> bool:
-    """Whether there is more than thinking and results, which may be without a signature and without a call."""
+    """Return True if there is more than thinking and results, which may lack a signature or a call."""
     roles = {each.role for line in lines_of(content) for each in messages_in(parsed(line), "claude")}
     return not roles <= {"thinking", "tool_result"}
 
 
 def texts(content: bytes, without: Set[int] = frozenset()) -> Counter[str]:
-    """What is said in the lines of a session, but in those `without`."""
+    """Return the texts in a session's lines, except the lines in `without`."""
     found: Counter[str] = Counter()
     for number, line in enumerate(lines_of(content), 1):
         if number not in without:

@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def listed(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What `foldmark sessions` prints."""
+    """A function that returns the output of `foldmark sessions`."""
     home.enter(monkeypatch)
 
     def listed(*arguments: str) -> str:

@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HookPlace:
 
 
 def status(place: HookPlace, window: Any = 200_000, used: Any = None, **more: Any) -> dict[str, Any]:
-    """A status as Claude Code 2.1 tells it."""
+    """Return a status in the form of Claude Code 2.1."""
     inner = {
         "total_input_tokens": 5,
         "total_output_tokens": 6,

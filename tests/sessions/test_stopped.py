@@ -1,6 +1,6 @@
 """A stopped trim or rollover leaves nothing or the whole session and reports which [SPEC 8].
 
-Real signals, sent by the process to itself at given steps.
+The process sends real signals to itself at given steps.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Place:
         }
 
     def stopped(self, number: signal.Signals, step: str, *words: str) -> tuple[int, str]:
-        """The exit code and what is said on standard error, of a command that gets a signal at a step."""
+        """Return the exit code and the standard error of a command that gets a signal at a step."""
         done = forked.run(
             [sys.executable, "-c", PROGRAM, str(int(number)), step, *words],
             cwd=self.folder,

@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def fresh(home: Home, *patterns: str) -> dict[str, Any]:
-    """The index as it is when it is made anew from the same archive."""
+    """Rebuild the index from the same archive and return its content."""
     for each in home.archive.glob("index.db*"):
         each.unlink()
     home.sync(*patterns)
@@ -193,7 +193,7 @@ def test_killed_at_any_moment_the_next_run_ends_the_same(home: Home) -> None:
     chance = random.Random(7)
     killed = 0
     for number in range(15 if DEEP else 8):
-        # The first ones end at a step, however fast the machine is; the others at any moment.
+        # The first three end at a step, however fast the machine is; the others end at any moment.
         command: list[str | Path] = [
             sys.executable,
             "-c",

@@ -1,4 +1,4 @@
-"""The share of a context, read from the end of a transcript (SPEC 8)."""
+"""The filled share of a context, read from the end of a transcript (SPEC 8)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tokens(path: Path) -> int | None:
 @pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
 def test_real_file(path: Path, place: HookPlace) -> None:
-    """A reader from the beginning finds the same answer."""
+    """A reader that starts at the beginning finds the same answer."""
     expected, model = 0, None
     for line in path.read_text().splitlines():
         record = json.loads(line)
@@ -95,7 +95,7 @@ def test_records_outside_of_the_main_chain_do_not_count(place: HookPlace, later:
 
 
 def test_a_reset_answer_has_no_known_usage(place: HookPlace) -> None:
-    """This is the case in a trimmed copy before its first answer; earlier answers do not count either."""
+    """A trimmed copy is in this state before its first answer; earlier answers do not count either."""
     reset = answer(1_107)
     reset["message"]["usage"] = dict.fromkeys(usage(5_000), 0)
     assert tokens(place.write(answer(150_000), reset)) is None
@@ -216,7 +216,7 @@ def test_many_lines_behind_the_answer(place: HookPlace) -> None:
 
 @given(st.lists(st.integers(0, 200_000), max_size=4), st.integers(0, 200_000))
 def test_wherever_blocks_begin(before: list[int], after: int) -> None:
-    """Lines of any length precede and follow the answer; the borders of blocks do not matter."""
+    """Lines of any length precede and follow the answer; block boundaries do not matter."""
     data = [b"x" * size + b"\n" for size in before]
     text = b"".join([*data, jsonl(answer(99_999)), b"y" * after])
     with tempfile.TemporaryDirectory() as folder:

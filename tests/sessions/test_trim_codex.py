@@ -1,4 +1,4 @@
-"""Trimming rollouts of Codex: each shape of output is cut, and nothing else changes [SPEC 8]."""
+"""Trimming Codex rollouts: each shape of output is cut, and nothing else changes [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PICTURE = "data:image/png;base64," + "iVBORw0KGgoA" * 400
 
 
 class Trimmed:
-    """A rollout that was trimmed: the lines of the new one, and where each comes from."""
+    """A trimmed rollout: its new lines (`after`) and the line that each comes from (`before`)."""
 
     def __init__(self, path: Path, new_id: str = NEW, **wish: Any) -> None:
         self.before: list[bytes] = []
@@ -78,7 +78,7 @@ class Trimmed:
         return b"".join(self.after)
 
     def changed(self) -> list[int]:
-        """Which lines are not as they were, from 0."""
+        """Return the numbers of the changed lines, from 0."""
         return [index for index, pair in enumerate(zip(self.before, self.after, strict=True)) if pair[0] != pair[1]]
 
     def payload(self, index: int) -> Any:
@@ -87,7 +87,7 @@ class Trimmed:
 
 @pytest.fixture
 def rollout(tmp_path: Path) -> Any:
-    """Writes records to a rollout, behind a first line of its own, and trims it."""
+    """A function that writes a rollout of a first line and these records, and trims it."""
 
     def rollout(*records: Any, **wish: Any) -> Trimmed:
         path = tmp_path / name()
@@ -98,7 +98,7 @@ def rollout(tmp_path: Path) -> Any:
 
 
 def cut_text(text: str, whole: str, line: int, threshold: int = 500) -> None:
-    """That `text` is the beginning of `whole` with a pointer to a line."""
+    """Assert that `text` is the beginning of `whole` with a pointer to a line."""
     found = POINTER.search(text)
     assert found, text[-300:]
     assert text[: found.start()] == whole[:threshold]
@@ -548,7 +548,7 @@ class TestForks:
     PARENT, MIDDLE = "0199cccc-0000-7000-8000-000000000001", "0199cccc-0000-7000-8000-000000000002"
 
     def fork(self, folder: Path) -> tuple[Path, Path, Path]:
-        """A rollout, a fork of it and a fork of that, each with an output."""
+        """Write a rollout, a fork of it and a fork of that fork, each with an output, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         parent, middle, last = (folder / name(id) for id in (self.PARENT, self.MIDDLE, ID))
         shared = jsonl(meta(self.PARENT), call("p"), output("p", "parent " * 200))
@@ -780,7 +780,7 @@ def test_any_output(
             assert old == new
     copy.write_bytes(done.content)
     assert Trimmed(copy, threshold=threshold).content == done.content
-    # A space in front, and a line is no longer one as Codex writes it: what then happens must be the same.
+    # With a leading space, a line is no longer in Codex's own form; the result must be the same.
     other.write_bytes(jsonl(meta()) + b"".join(b" " + line for line in held))
     slow = Trimmed(other, threshold=threshold)
     expected = [b" " + line.replace(str(path).encode(), str(other).encode()) for line in done.after[1:]]

@@ -1,4 +1,4 @@
-"""How a single result is cut: the position, the pointer, and results that were cut before [SPEC 8]."""
+"""The cut of a single result: its position, its pointer, and results that are already cut [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def dumped(value: Any, **style: Any) -> bytes:
 
 
 def after(value: Any, threshold: int = 500, **style: Any) -> Any:
-    """The value of a result's content once it was cut; the same if it was not."""
+    """Return a result's content after the cut, or the same value if it is not cut."""
     found = content(dumped(value, **style), threshold, PLACE)
     return value if found is None else json.loads(found.raw)
 
@@ -263,7 +263,7 @@ def test_a_text_of_many_megabytes_is_measured_in_pieces() -> None:
             assert f"{len(left)} of {len(text):,} characters" in told
             again = f"{text}\n{pointer(len(text), len(text) + 1)}"
             assert content(dumped(again, ensure_ascii=ascii), 500, PLACE) is None
-    for length in range((1 << 20) - 120, 1 << 20, 7):  # the pointer lies where the pieces meet
+    for length in range((1 << 20) - 120, 1 << 20, 7):  # the pointer spans the boundary of two pieces
         cut_before = f"{'x' * length}\n{pointer(length, length + 1)}"
         assert content(dumped(cut_before), 500, PLACE) is None
 

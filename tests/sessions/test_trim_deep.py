@@ -1,4 +1,4 @@
-"""`foldmark trim --profile deep`: what it cuts and keeps; nothing else changes [SPEC 8]."""
+"""`foldmark trim --profile deep`: the parts that it cuts and keeps; nothing else changes [SPEC 8]."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TestPlan:
 
 
 class Session:
-    """A session that is put together call by call."""
+    """A session that a test builds call by call."""
 
     def __init__(self) -> None:
         self.records: list[Any] = []
@@ -122,12 +122,12 @@ class Session:
 
     @property
     def content(self) -> bytes:
-        """As Claude Code writes it."""
+        """The session's bytes, as Claude Code writes them."""
         lines = (json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in self.records)
         return "".join(f"{line}\n" for line in lines).encode()
 
     def trimmed(self, folder: Path, wish: TrimOptions = ALL) -> tuple[TrimResult, dict[str, Any], dict[str, Any]]:
-        """The report, and by the id of the call what it was given and what came back."""
+        """Trim the session and return the report, and the arguments and results by call id."""
         content = self.content
         path = at(folder, OLD, content)
         done = trimmed_copy(session_path(path), wish, ID, NOW)
@@ -265,7 +265,7 @@ LOW, URGENT = (
 
 
 def attachment(*texts: Any, event: str = "PostToolUse", kind: str = "hook_additional_context") -> dict[str, Any]:
-    """What Claude Code 2.1 makes of the texts that hooks give the model."""
+    """Return the record that Claude Code 2.1 makes of hooks' texts for the model."""
     hook = {"hookName": f"{event}:Read", "toolUseID": "c1", "hookEvent": event}
     return {"type": "attachment", "attachment": {"type": kind, "content": list(texts), **hook}}
 

@@ -1,6 +1,6 @@
 """After a killed trim the original is unchanged, and the new file is complete or absent [SPEC 8].
 
-Real processes and a real SIGKILL, at every step that changes a file and at random moments.
+Real processes get a real SIGKILL, at steps that change a file and at random moments.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def started(path: Path, step: int) -> subprocess.Popen[str]:
 
 
 def steps(path: Path) -> int:
-    """How many steps a whole trim has."""
+    """Return the number of steps of a complete trim."""
     process = started(path, 0)
     told, wrong = process.communicate()
     assert not wrong
@@ -48,7 +48,7 @@ def steps(path: Path) -> int:
 
 
 def outcomes(folder: Path) -> Iterator[Path]:
-    """The session after a trim was killed, at a sample of its steps (all in a deep run) and then at random moments."""
+    """Yield the session after each killed trim: at a sample of its steps (all in a deep run), then at random."""
     whole = at(folder / "whole", NAME, SESSION)
     for step in sampled(range(1, steps(whole) + 1), 6):
         path = at(folder / str(step), NAME, SESSION)

@@ -37,7 +37,7 @@ def compact(value: Any) -> bytes:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Trims a session of these bytes, checks it, and returns the new bytes; `done` of the fixture is the report."""
+    """A function that trims a session of these bytes and returns the new bytes; its `done` is the report."""
 
     def run(content: bytes, wish: TrimOptions = WISH, new_id: str = ID) -> bytes:
         path = at(tmp_path, OLD, content)

@@ -106,7 +106,7 @@ def test_the_metadata_of_a_trim_tell_its_counts(tmp_path: Path) -> None:
     }
     assert {tool: each.results for tool, each in done.tally.items()} == {"Read": 9, "Bash": 2, "Glob": 3, "Grep": 2}
     assert done.tally["Glob"].cut == done.tally["Grep"].cut == 0
-    assert 9 <= done.trimmed_count <= 11  # two are so short that it depends on the length of the path in the pointer
+    assert 9 <= done.trimmed_count <= 11  # for two short results, it depends on the length of the path
     assert hashlib.sha256((tmp_path / source.name).read_bytes()).hexdigest() == before
     shown = preview(session_path(tmp_path / source.name), DEFAULT, NOW)
     assert (shown.tally, shown.tokens_saved, shown.lines) == (done.tally, done.tokens_saved, done.lines)

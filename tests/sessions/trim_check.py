@@ -1,4 +1,4 @@
-"""An independent look at what a trim has done: it knows nothing of how Foldmark edits lines."""
+"""An independent check of a trim: it knows nothing about the way Foldmark edits lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POINTER = "... [TRIMMED by Foldmark: "
 
 
 def parsed(line: bytes) -> Any:
-    """What a line holds; None if that is no JSON object."""
+    """Return the JSON object in a line, or None if there is none."""
     try:
         value = json.loads(line.decode().removeprefix("\ufeff"))
     except (ValueError, RecursionError):
@@ -37,11 +37,11 @@ def compare(
     *,
     deep: bool = False,
 ) -> int:
-    """Assert that nothing differs but what may; how many results were cut, and of how many calls the arguments.
+    """Assert that only permitted parts differ. Return the number of cut results, plus that of calls with cut arguments.
 
-    Lines that are not JSON objects are the same bytes. Of the others every member is the same but the session id, the
-    numbers in an answer's usage, what a result of these tools holds, and the metadata. A line in which only the id
-    differs has the same bytes otherwise. `deep`: arguments may be cut, and results to nothing but a pointer.
+    Lines that are not JSON objects keep their bytes. In the others every member is the same except the session id, the
+    numbers in an answer's usage, the content of a result of these tools, and the metadata. A line in which only the id
+    differs has the same bytes otherwise. `deep`: arguments may be cut, and results may be cut to a mere pointer.
     """
     before, after = old.split(b"\n"), new.split(b"\n")
     assert len(before) == len(after)
@@ -122,7 +122,7 @@ def _compare_line(
 
 
 def _check_bytes(one: bytes, other: bytes, record: Any, found: Any) -> None:
-    """Where the old line is what some writer makes of its value, the new one is what that makes of the new value."""
+    """Assert that, if a known JSON style gives the old line from its value, this style also gives the new line."""
     ending = one[len(one.rstrip()) :]
     for separators in ((",", ":"), (", ", ": ")):
         for ascii in (True, False):
@@ -144,7 +144,7 @@ def _zero(value: Any) -> Any:
 
 
 def _check_arguments(whole: dict[str, Any], left: dict[str, Any], threshold: int) -> None:
-    """The same members; long texts of some of them are shorter and say where the whole is."""
+    """Assert that the members are the same; cut texts of some are shorter and say where the whole argument is."""
     assert list(whole) == list(left)
     for key, value in whole.items():
         if key == "edits":
@@ -162,7 +162,7 @@ def _check_arguments(whole: dict[str, Any], left: dict[str, Any], threshold: int
 
 
 def _check_cut(whole: Any, left: Any, threshold: int, deep: bool = False) -> None:
-    """What is left begins as the whole did, is shorter, and says where the whole is."""
+    """Assert that the rest begins like the whole, is shorter, and says where the whole is."""
     if isinstance(whole, str):
         kept, _, pointer = left.partition(f"\n{POINTER}")
         assert pointer
@@ -187,7 +187,7 @@ def _check_cut(whole: Any, left: Any, threshold: int, deep: bool = False) -> Non
 
 
 def _check_display(whole: Any, left: Any, threshold: int) -> None:
-    """The same shape; a string or a list of strings that differs is shorter and has a pointer."""
+    """Assert that the shape is the same; a changed string or list of strings is shorter and has a pointer."""
     if isinstance(whole, dict):
         assert list(whole) == list(left)
         for key in whole:
@@ -207,7 +207,7 @@ def _check_display(whole: Any, left: Any, threshold: int) -> None:
 
 
 def at(tmp_path: Path, name: str, content: bytes) -> Path:
-    """A session file that lies where Claude Code would have it."""
+    """Write a session file where Claude Code would keep it, and return its path."""
     folder = tmp_path / "projects" / "-work"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.jsonl"
@@ -216,7 +216,7 @@ def at(tmp_path: Path, name: str, content: bytes) -> Path:
 
 
 def trimmed_copy(session: SessionPath, wish: TrimOptions, new_id: str, moment: datetime) -> TrimResult:
-    """Write the trimmed session also where nothing is cut, so that its lines can be compared."""
+    """Write the trimmed session even if nothing is cut, so that its lines can be compared."""
     path = format_named(session.kind).new_path(session.path, new_id, moment.astimezone())
     with SessionFile(session.path), new_file(path, mode_beside(session.path)) as out:
         pieces = kind_of(session).pieces(session)

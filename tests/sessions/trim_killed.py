@@ -1,7 +1,7 @@
-"""Trims a session in a process that kills itself at a given step; for tests of what is left.
+"""Trim a session in a process that kills itself at a given step, for tests of the remaining files.
 
-`python trim_killed.py PATH STEP`: steps are everything that changes a file or its name. Prints how many
-there were if none was the last.
+`python trim_killed.py PATH STEP`: there is a step before and after each call that changes a file or its name, and at
+every twentieth line. The program prints the number of steps if it reaches the end.
 """
 
 import os
@@ -23,7 +23,7 @@ STEPS = ("link", "replace", "rename", "unlink", "fsync", "fchmod")
 
 
 def main(path: Path, last: int) -> None:
-    """Trim, and die before or behind step `last`."""
+    """Trim, and kill this process at step `last`."""
     steps = count(1)
 
     def step() -> None:

@@ -1,4 +1,4 @@
-"""Processes that files' modes bind, whoever runs the tests."""
+"""Processes that are bound by file modes, even if root runs the tests."""
 
 import ctypes
 import os
@@ -13,18 +13,18 @@ _VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 bound = pytest.mark.skipif(
     sys.platform != "linux" and hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may do everything here"
 )
-"""Marks a test in which a process calls `obey_modes`."""
+"""Mark for a test in which a process calls `obey_modes`."""
 
 
 def obey_modes() -> None:
-    """Take from this process, if it is root's, the capabilities by which modes do not bind it; for a forked one.
+    """Drop the capabilities that exempt this process from file modes, if root runs it. Call this in a forked process.
 
-    It stays root's, so that it can read the code under test, wherever that lies.
+    It still runs as root, so that it can read the code under test, wherever that is.
     """
     if os.geteuid() != 0:
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    for capability in _BY_MODES:  # programs that it starts would get them back
+    for capability in _BY_MODES:  # otherwise programs that it starts would regain them
         libc.prctl(_DROP, capability, 0, 0, 0)
     if libc.capset((ctypes.c_uint32 * 2)(_VERSION, 0), (ctypes.c_uint32 * 6)()):
         raise OSError(ctypes.get_errno(), "capset")

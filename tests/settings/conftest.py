@@ -1,4 +1,4 @@
-"""A place for files of settings."""
+"""A place for settings files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home folder with a project in it, and the settings that a program there would read."""
+"""A home folder with a project in it, and the settings that a program would read there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from foldmark.settings.loading import load
 
 
 class Place:
-    """`home`, the user's folder of settings and a project, all below a folder of the test's own."""
+    """`home`, the user's settings folder and a project, all in the test's own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.home, self.user = folder / "home", folder / "home" / ".config" / "foldmark"

@@ -1,4 +1,4 @@
-"""How providers are reached: keys and addresses, built in and configured [SPEC 10]. No key is shown or sent astray."""
+"""Access to providers: built-in and configured keys and URLs [SPEC 10]. No key is shown or sent to the wrong server."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_request_goes_to_a_configured_server(
     wire: OpenAIWire | AnthropicWire | GeminiWire,
     path: str,
 ) -> None:
-    """With its own key, or none, whatever other keys the environment holds."""
+    """The request carries the server's own key or none, whatever other keys are in the environment."""
     for name, end in product(("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE"), ("API_KEY", "AUTH_TOKEN")):
         monkeypatch.setenv(f"{name}_{end}", "SECRET")
         monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
@@ -278,7 +278,7 @@ def test_a_request_goes_to_a_configured_server(
                 if key_env or dialect != "openai":
                     assert asyncio.run(said(agent, settings)) == "Good day."
                 else:
-                    with pytest.raises(ProviderError):  # this server wants one
+                    with pytest.raises(ProviderError):  # this server requires a key
                         asyncio.run(said(agent, settings))
         (request,) = server.requests
         assert "SECRET" not in str(request.headers)

@@ -1,4 +1,4 @@
-"""Which of several settings holds [SPEC 10]: files, agent, environment, command line."""
+"""The precedence of settings [SPEC 10]: files, agent, environment, command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTEXT = "[context]\ncontext_size = {}\n"
 
 
 def held(settings: Settings, key: str = "context_size", **own: Any) -> tuple[Any, str]:
-    """The value of a key and its source for an agent for which `own` is set."""
+    """Return the value of a key and its source, for an agent with the settings `own`."""
     return getattr(settings.config(own), key), settings.source(key, own, {})
 
 
@@ -132,7 +132,7 @@ def test_values_of_toml_keep_their_types(place: Place, line: str, key: str, valu
 
 
 def test_the_example_of_work_toml_is_read(place: Place) -> None:
-    """It is the example of [S4], beside that program's own keys."""
+    """This is the example of [S4], together with that program's own keys."""
     place.project_file(
         """[workers]
 model = 5
@@ -305,7 +305,7 @@ def test_wrong_settings_of_a_program_are_refused(tmp_path: Path, keys: Any, mess
 
 
 def ran(place: Place, *arguments: str, **environment: str) -> str:
-    """What a program prints in the project's folder, with an environment of the test's own."""
+    """Return the output of a program in the project's folder, with the test's own environment."""
     done = forked.run(
         [*arguments],
         cwd=place.deep,

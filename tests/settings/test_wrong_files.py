@@ -1,4 +1,4 @@
-"""Settings that cannot be understood: the error says where they stand and what they take."""
+"""Invalid settings: the error gives their place and the allowed values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A_MODEL = "a model must be 'offline' or PROVIDER/MODEL with one of anthropic, op
 
 
 def refused(place: Place, text: str | bytes, name: str = ".foldmark.toml") -> str:
-    """What is said of a project's file, without its path."""
+    """Return the error for a project's file, without its path."""
     path = place.project_file(text, name)
     with pytest.raises(CommandError) as error:
         place.load()
@@ -137,7 +137,7 @@ def test_wrong_variables_are_refused(place: Place, name: str, value: str, told: 
 
 
 def test_a_variable_that_is_not_utf8_is_accepted(place: Place) -> None:
-    """The environment passes such bytes, and requests are UTF-8."""
+    """The environment may hold such bytes, and requests are UTF-8."""
     assert place.load({"FOLDMARK_SYSTEM": "a\udcffb"}).config({}).system == "a\ufffdb"
 
 
@@ -146,7 +146,7 @@ def test_a_wrong_variable_is_refused_even_if_another_overrides_it(place: Place) 
         place.load({"FOLDMARK_CONTEXT_SIZE": "x"}, {"context_size": 5})
 
 
-# Files that are hardly files
+# Malformed and unreadable files
 
 
 @pytest.mark.parametrize(

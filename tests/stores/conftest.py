@@ -1,4 +1,4 @@
-"""Here each new database is made by all migrations."""
+"""In these tests, each new database is created by all migrations."""
 
 from collections.abc import Iterator
 

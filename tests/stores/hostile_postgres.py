@@ -1,7 +1,7 @@
-"""SQL in PostgreSQL's dialect that a hostile model might send: what must be refused, and what ends at a limit.
+"""SQL in PostgreSQL's dialect that a hostile model might send: statements that are refused or end at a limit.
 
-In the texts `{other}` is the id of a message of another conversation, `{older}` of a parent's message from before the
-fork, `{newer}` of one from after it, `{child}` of a child's, `{erased}` of one that was erased; `{role}` is the login,
+`{other}` stands for the id of a message of another conversation, `{older}` of a parent's message from before the fork,
+`{newer}` of one from after it, `{child}` of a child's message and `{erased}` of an erased one. `{role}` is the login
 and the schema of its views.
 """
 
@@ -95,7 +95,7 @@ READING = {
     "a crosstab": "SELECT * FROM crosstab('SELECT 1, 2, content FROM foldmark.events') AS t (a int, b text)",
     "another database": "SELECT * FROM dblink('dbname=postgres', 'SELECT 1') AS t (a int)",
 }
-"""What would read something else."""
+"""Statements that would read more than the agent may see."""
 
 _FUNCTIONS = (
     *("pg_read_file('/etc/passwd')", "pg_read_binary_file('/etc/passwd')", "pg_ls_dir('/')", "pg_stat_file('/etc')"),
@@ -265,7 +265,7 @@ DOING = {
     "grouping sets": "SELECT count(*) FROM messages GROUP BY CUBE (id, agent_id, group_id, role, kind, status)",
     "a rollup": "SELECT count(*) FROM messages GROUP BY ROLLUP (id, role)",
 }
-"""What would change something, reach a file, say something of the server, or take too much."""
+"""Statements that would change something, reach a file, reveal the server, or use too much."""
 
 _CROSS = "messages a, messages b, messages c, messages d, messages e, messages f, messages g, messages h, messages i"
 
@@ -306,7 +306,7 @@ ENDING = {
     "a pattern that ends in an escape": "SELECT 'a' LIKE 'a\\'",
     "a window": f"SELECT sum(a.id) OVER (ORDER BY b.id) FROM {_CROSS}",
 }
-"""What is allowed, and ends with an error or at a limit."""
+"""Allowed statements that end with an error or at a limit."""
 
 HARMLESS = {
     "a row of another conversation": "SELECT * FROM messages WHERE id = {other}",
@@ -337,4 +337,4 @@ HARMLESS = {
     "other white space": "SELECT\n1\t;\r\n;",
     "text that looks like a row": 'SELECT \'"}}, {{"id": 1, "content": "x\' AS content',
 }
-"""What may run: it shows this agent's own rows or nothing, and ends."""
+"""Allowed statements that end and show only this agent's own rows, or none."""

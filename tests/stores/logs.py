@@ -1,4 +1,4 @@
-"""Small logs to test a store with: agents, drafts, and everything that is in them."""
+"""Helpers for small logs in tests of a store: make agents and drafts, append, and read all events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def call(call_id: str) -> Draft:
 
 
 def born(store: Store, *names: str) -> None:
-    """Make conversations; the one named `a` has the uuid `uuid-a`."""
+    """Create conversations; the one named `a` has the uuid `uuid-a`."""
     with store.write() as transaction:
         for name in names:
             record = AgentRecord(f"uuid-{name}", name, None, 0, NOW)
@@ -34,7 +34,7 @@ def append(store: Store, agent: str, *drafts: Draft) -> list[int]:
 
 
 def everything(store: Store) -> list[Event]:
-    """All events, one by one, up to the newest head."""
+    """Return all events up to the newest head."""
     with store.read() as moment:
         newest = max((record.head for record in moment.agents()), default=0)
         return moment.events(range(1, newest + 1))

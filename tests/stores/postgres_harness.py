@@ -1,4 +1,4 @@
-"""What the store contract needs to know of PostgreSQL."""
+"""The harness of the store contract for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _moved = 0.0
 
 
 def ahead() -> float:
-    """How many seconds the clock of leases is ahead."""
+    """Return the number of seconds that the clock of leases is ahead."""
     return _moved
 
 
-# What the damaged row is, and what becomes of it.
+# The statement that plants each kind of damage.
 _PLANTED = {
     Damage.CONTENT: "UPDATE events SET content = 'x' || substr(content, 2) WHERE id = %(id)s",
     Damage.DATA: "UPDATE events SET data = substr(data, 1, 5) WHERE id = %(id)s",
@@ -43,7 +43,7 @@ class PostgresHarness(Harness):
     """Databases on one server."""
 
     def __init__(self, databases: Databases | None, store: type[PostgresStore] = PostgresStore) -> None:
-        """`databases` are none in another process, which only opens what there is."""
+        """`databases` is None in another process, which only opens existing databases."""
         self._databases, self._store = databases, store
         self._taken: list[str] = []
         self._opened: list[PostgresStore] = []
@@ -58,7 +58,7 @@ class PostgresHarness(Harness):
         return self.open(address)
 
     def release(self) -> None:
-        """Nobody uses the databases any more."""
+        """Close all stores and give the databases back."""
         assert self._databases is not None
         for store in self._opened:
             store.close()
@@ -76,7 +76,7 @@ class PostgresHarness(Harness):
         execute = psycopg.RawCursor.execute
 
         def counted(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **more: Any) -> Any:
-            # Others are told of many commits at once, outside of any of them.
+            # One notification covers many commits, so it belongs to none of them.
             if cursor.connection in store.pool.connections and "notify" not in str(query).lower():
                 found.append(str(query))
             return execute(cursor, query, *rest, **more)

@@ -1,4 +1,4 @@
-"""What the store contract needs to know of SQLite."""
+"""The harness of the store contract for SQLite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _moved = timedelta()
 
 
 def clock() -> str:
-    """The time of this machine, moved by `move_clock`."""
+    """Return the time of this machine, moved by `move_clock`."""
     return timestamp(datetime.now(UTC) + _moved)
 
 
@@ -35,7 +35,7 @@ def move_clock(seconds: float) -> Iterator[None]:
         _moved = before
 
 
-# What the damaged row is, and what becomes of it.
+# The statement that plants each kind of damage.
 _PLANTED = {
     Damage.CONTENT: "UPDATE events SET content = 'x' || substr(content, 2) WHERE id = :id",
     Damage.DATA: "UPDATE events SET data = substr(data, 1, 5) WHERE id = :id",
@@ -91,7 +91,7 @@ class SqliteHarness(Harness):
 
 
 class MemoryHarness(SqliteHarness):
-    """A database in memory, which nobody else can open."""
+    """Databases in memory, which only their own connection can use."""
 
     def fresh(self) -> SqliteStore:
         return SqliteStore(":memory:", clock=clock)

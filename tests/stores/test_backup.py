@@ -1,4 +1,4 @@
-"""A backup shows one moment of a database that is written to meanwhile, and a file of its name is never half of one."""
+"""A backup shows one moment of a database that is written to meanwhile, and its file is never incomplete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from foldmark.stores.sqlite import backup
 
 @pytest.fixture
 def db(tmp_path: Path) -> str:
-    """A database of about forty pages, closed."""
+    """A closed database of about forty pages."""
     path = str(tmp_path / "log.db")
     with foldmark.open(path) as log:
         for number in range(30):
@@ -40,7 +40,7 @@ def texts(path: Path | str) -> list[str]:
 
 
 def nothing(done: int, total: int) -> None:
-    """Progress that nobody looks at."""
+    """Ignore the progress."""
 
 
 def test_a_backup_is_one_moment_while_others_write(db: str, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_full_disk_leaves_no_backup(db: str, tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        sys.dont_write_bytecode = True  # Python would cut the files short that it compiles modules into
+        sys.dont_write_bytecode = True  # the limit would truncate the files of compiled modules
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         code = 1
         try:
@@ -138,7 +138,7 @@ def test_a_file_that_appeared_meanwhile_stays(db: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_open_is_not_replaced(db: str, tmp_path: Path) -> None:
-    """SQLite would take the content of its write-ahead log for a part of the new file."""
+    """SQLite would apply its write-ahead log to the new file."""
     file = tmp_path / "backup.db"
     with foldmark.open(str(file)) as log:
         log.agent("default").append("user", "hello")
@@ -173,7 +173,7 @@ def test_a_backup_without_a_database_is_refused(db: str, tmp_path: Path) -> None
 
 
 def test_a_backup_of_an_earlier_schema_keeps_that_schema(tmp_path: Path) -> None:
-    """A backup is needed most before an upgrade."""
+    """A backup is most needed before an upgrade."""
     old = tmp_path / "old.db"
     of_version(12, old)
     file = tmp_path / "backup.db"

@@ -1,4 +1,4 @@
-"""A store without a sandbox for SQL and without vectors: what needs them says so, and everything else works."""
+"""A store without an SQL sandbox and without vectors: features that need them say so, all others work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract fails for stores that break it: each of these breaks one promise, and is found out by these tests."""
+"""The contract fails for stores that break it: each of these breaks one promise, and the named tests detect it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from foldmark.testing.suite import root
 
 
 class Wrapped:
-    """A moment or a transaction that does all as the one behind it, unless a class derived from this says otherwise."""
+    """A moment or a transaction that forwards everything to a real one; subclasses override single methods."""
 
     def __init__(self, behind: Any, store: SqliteStore) -> None:
         self._behind: Transaction = behind
@@ -40,7 +40,7 @@ class Wrapped:
 
 
 class Broken(SqliteStore):
-    """A store whose moments and transactions are `wrapper`s; it breaks nothing by itself."""
+    """A store that wraps its moments and transactions in `wrapper`; the default wrapper breaks nothing."""
 
     wrapper: type[Wrapped] = Wrapped
 
@@ -56,7 +56,7 @@ class Broken(SqliteStore):
 
 
 class LosesTheLast(Wrapped):
-    """Says that it has stored the last event of a batch, and has not."""
+    """Claims to have stored the last event of a batch, but has not."""
 
     def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
         if len(drafts) < 2:
@@ -66,14 +66,14 @@ class LosesTheLast(Wrapped):
 
 
 class IgnoresExpected(Wrapped):
-    """Appends behind whatever is there."""
+    """Ignores the expected head of an append."""
 
     def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
         return self._behind.append(agent_id, None, drafts)
 
 
 class CutsAtNul(Wrapped):
-    """Stores texts as C would."""
+    """Cuts texts at the first NUL, as C does."""
 
     def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
         cut = [Draft(**{**_fields(each), "content": each.content.partition("\0")[0]}) for each in drafts]
@@ -81,7 +81,7 @@ class CutsAtNul(Wrapped):
 
 
 class RoundsNumbers(Wrapped):
-    """Keeps numbers as floating point, as JavaScript would."""
+    """Stores numbers as floating point, as JavaScript does."""
 
     def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
         return self._behind.append(
@@ -90,7 +90,7 @@ class RoundsNumbers(Wrapped):
 
 
 class KeepsHeads(Wrapped):
-    """Reads where an agent stands once, and not again when somebody else has changed it."""
+    """Reads the head of an agent only once, even if another program has changed it since."""
 
     def head(self, agent_id: str) -> Head:
         if hasattr(self._behind, "append"):
@@ -100,21 +100,21 @@ class KeepsHeads(Wrapped):
 
 
 class GuessesIds(Wrapped):
-    """Tells an id that the next event does not get."""
+    """Predicts a wrong id for the next event."""
 
     def next_id(self, agent_id: str) -> int:
         return self._behind.next_id(agent_id) + 1
 
 
 class TellsIdsBackwards(Wrapped):
-    """Tells the ids of a batch in the wrong order."""
+    """Returns the ids of a batch in the wrong order."""
 
     def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
         return self._behind.append(agent_id, expected, drafts)[::-1]
 
 
 class ShowsLate(Wrapped):
-    """Shows the newest message but one only when there is a newer one, as if its commit had been overtaken."""
+    """Hides the second newest message until a newer one comes, as if its commit had been overtaken."""
 
     def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
         found = list(self._behind.messages(segments, newest_first=newest_first, expected=expected))
@@ -130,7 +130,7 @@ class FindsLaterMemos(Wrapped):
 
 
 class CommitsHalf(Broken):
-    """Commits what was written when a block raises."""
+    """Commits the writes of a block that raises."""
 
     @contextmanager
     def write(self) -> Iterator[Any]:
@@ -145,7 +145,7 @@ class CommitsHalf(Broken):
 
 
 class ReadsAnew(Broken):
-    """Has no moments: it reads what is there now."""
+    """Has no snapshots: each read sees the present state."""
 
     @contextmanager
     def read(self) -> Iterator[Any]:
@@ -153,7 +153,7 @@ class ReadsAnew(Broken):
 
 
 class Now(Wrapped):
-    """A moment of its own for whatever is read."""
+    """Opens a new moment for each read."""
 
     def __getattr__(self, name: str) -> Any:
         def ask(*given: Any, **named: Any) -> Any:
@@ -165,21 +165,21 @@ class Now(Wrapped):
 
 
 class UndoesNothing(Wrapped):
-    """Does not tell whoever keeps something of a transaction that it was rolled back."""
+    """Never calls the registered undo functions after a rollback."""
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
         pass
 
 
 class AsksNoJudge(Wrapped):
-    """Finds what belongs to planning conversations."""
+    """Also finds messages of planning conversations."""
 
     def index(self, scope: SearchScope) -> Any:
         return self._behind.index(scope._replace(judge=None))
 
 
 class StopsAtTheLimit(Wrapped):
-    """Leaves messages out only after it has taken the best so many."""
+    """Excludes messages only after it has limited the number of hits."""
 
     def index(self, scope: SearchScope) -> Any:
         return _Stopping(self._behind.index(scope._replace(judge=None)), scope)
@@ -204,14 +204,14 @@ class _Stopping:
 
 
 class IgnoresUntil(Wrapped):
-    """Returns the newest events of all, whatever event they are asked for as of."""
+    """Always returns the newest events, even for an earlier `until`."""
 
     def newest_of(self, agent_id: str, until: int) -> Any:
         return self._behind.newest_of(agent_id, END)
 
 
 class SeesNothingBeside(Wrapped):
-    """Takes for granted that nobody has memos, mail or forks."""
+    """Claims that there are no memos, mail or forks."""
 
     def head(self, agent_id: str) -> Head:
         head: Head = self._behind.head(agent_id)
@@ -219,35 +219,35 @@ class SeesNothingBeside(Wrapped):
 
 
 class DeliversTwice(Wrapped):
-    """Does not note that mail was carried."""
+    """Does not record that mail was carried."""
 
     def carried(self, mail_id: int, event_id: int) -> None:
         pass
 
 
 class OwnClock(Wrapped):
-    """Takes the clock of each process for the database's."""
+    """Uses a different clock for each store instead of the database's."""
 
     def now(self) -> str:
         return timestamp(datetime.now(UTC) + timedelta(seconds=id(self._store) % 7200))
 
 
 class ShowsNoLease(Wrapped):
-    """Shows nobody who has a lease."""
+    """Reports no lease."""
 
     def lease(self, agent_id: str) -> None:
         return None
 
 
 class ErasesNothing(Wrapped):
-    """Leaves everything where it is."""
+    """Erases nothing."""
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         pass
 
 
 class AsksOneByOne(Wrapped):
-    """A statement for each event."""
+    """Runs one statement per event."""
 
     def events(self, event_ids: Sequence[int]) -> list[Any]:
         found = [self._behind.event(each) for each in sorted(set(event_ids))]
@@ -255,7 +255,7 @@ class AsksOneByOne(Wrapped):
 
 
 class SkipsBetweenPages(Wrapped):
-    """Goes on one change too late."""
+    """Skips one change between two pages."""
 
     def changes(self, after: str | None, limit: int) -> Changes:
         page = self._behind.changes(after, limit)
@@ -263,7 +263,7 @@ class SkipsBetweenPages(Wrapped):
 
 
 class TellsNoEnds(Wrapped):
-    """Tells of events and mail only."""
+    """Reports changes of events and mail only, not of agents."""
 
     def changes(self, after: str | None, limit: int) -> Changes:
         page = self._behind.changes(after, limit)
@@ -271,28 +271,28 @@ class TellsNoEnds(Wrapped):
 
 
 class ForgetsAfter(Wrapped):
-    """Begins each page of an agent's events at the beginning."""
+    """Starts each page of an agent's events from the first event."""
 
     def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
         return self._behind.events_after(agent_id, 0, limit) if after < 10 else []
 
 
 class CountsOneMore(Wrapped):
-    """Says that there is one message more."""
+    """Counts one message too many."""
 
     def size(self, segments: Segments) -> Size:
         return self._behind.size(segments).plus(Size(1, 0))
 
 
 class CopiesNothingApart(Wrapped):
-    """Copies results as if all of them stood directly behind their calls."""
+    """Copies results as if each of them directly followed its call."""
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
         return (replace(event, apart=False) for event in self._behind.copied_events(after))
 
 
 class KeepsFolds(Wrapped):
-    """Leaves the stored segments of an agent as they are when operations are taken from another store."""
+    """Keeps the stored segments of an agent when it takes over operations from another store."""
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
         caches = [self._behind.head(agent).cache for agent in {event.agent for event in events}]
@@ -303,21 +303,21 @@ class KeepsFolds(Wrapped):
 
 
 class NumbersAnew(Wrapped):
-    """Gives ids that another store has given before."""
+    """Assigns ids that another store has already assigned."""
 
     def take_numbers(self, numbers: Numbers) -> None:
-        """Take no note of them."""
+        """Ignore the numbers."""
 
 
 class SeesNoDamage(SqliteStore):
-    """Takes its own sums for right."""
+    """Reports no damage."""
 
     def damage(self) -> Iterator[str]:
         return iter(())
 
 
 class WritesLater(Broken):
-    """In another process: says that something is stored before it is, and stores it when it is closed."""
+    """In another process: claims to have stored an event before it has, and stores it only when it is closed."""
 
     _held: ExitStack | None = None
 
@@ -346,13 +346,13 @@ def _rounded(value: Any) -> Any:
 
 
 def broken(wrapper: type[Wrapped]) -> type[SqliteStore]:
-    """A store with such moments and transactions."""
+    """Return a store class whose moments and transactions are wrapped in `wrapper`."""
     return type(wrapper.__name__, (Broken,), {"wrapper": wrapper})
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _made_databases() -> None:
-    """Each test has three databases, and breaks none of what creates one."""
+    """Use copied databases: each test opens three, and none of them tests their creation."""
 
 
 RANDOM = "test_found_messages_equal_brute_force"
@@ -396,7 +396,7 @@ FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
 
 
 def run(folder: Path, kind: type[SqliteStore], name: str, given: dict[str, Any]) -> None:
-    """Run one test of the contract over such a store."""
+    """Run one test of the contract over a store of this class."""
     harness, test = SqliteHarness(folder, kind), getattr(StoreContract(), name)
     wanted = inspect.signature(test).parameters
     with (
@@ -417,7 +417,7 @@ def test_the_contract_detects_a_broken_store(
         run(tmp_path, kind, name, given)
 
 
-WHOLE = {name: (name, given) for _, name, given in FOUND_OUT if name not in (RANDOM, KILLED)}  # these take longer
+WHOLE = {name: (name, given) for _, name, given in FOUND_OUT if name not in (RANDOM, KILLED)}  # those two take longer
 
 
 @pytest.mark.parametrize(("name", "given"), WHOLE.values(), ids=WHOLE)

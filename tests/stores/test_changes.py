@@ -1,4 +1,4 @@
-"""What reading behind an event costs in SQLite, counted in steps of its virtual machine."""
+"""The cost of reading the events after a given one in SQLite, in steps of its virtual machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stored import connection
 
 
 def steps_of_a_page(others: int) -> int:
-    """The steps of reading a page of an agent's events, of every sort, with `others` of another agent in between."""
+    """Return the steps to read a page of an agent's events of several kinds, with `others` of another in between."""
     taken: list[int] = []
     with foldmark.open(":memory:", settings={}) as log:
         agent, other = log.agent("one"), log.agent("other")

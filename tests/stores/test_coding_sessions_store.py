@@ -1,4 +1,4 @@
-"""The sessions of coding agents in an SQLite file, beside the contract: columns, damage (SPEC 8, S4)."""
+"""The sessions of coding agents in an SQLite file, beyond the contract: columns, damage (SPEC 8, S4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database whose maker was killed can be used (SPEC 2); `tests/torture` kills those that write to one."""
+"""A database can be used even if its creator was killed (SPEC 2); `tests/torture` kills its writers."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ def writer(path: Path) -> forked.Popen:
 
 
 def go(process: forked.Popen) -> None:
-    """Wait until the process has opened its conversation, and let it begin."""
+    """Wait until the process has opened its conversation, then let it begin."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -31,7 +31,6 @@ def go(process: forked.Popen) -> None:
 
 
 def finish(process: forked.Popen) -> None:
-    """Wait for the end of the process."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdout.read()
@@ -41,7 +40,7 @@ def finish(process: forked.Popen) -> None:
 
 
 def test_a_process_killed_while_it_creates_the_database_leaves_one_that_opens(tmp_path: Path) -> None:
-    """The file can be opened again, whatever it holds then."""
+    """The file can be opened again in any state."""
     started = time.perf_counter()
     process = writer(tmp_path / "probe.db")
     go(process)

@@ -1,4 +1,4 @@
-"""Bytes that changed on the disk: they stop nothing, and `foldmark doctor` finds them (SPEC 2)."""
+"""Bytes that changed on the disk stop no command, and `foldmark doctor` finds them (SPEC 2)."""
 
 import shutil
 import subprocess
@@ -60,7 +60,7 @@ def plant(path: Path, sql: str) -> None:
 
 
 def wrong(column: str) -> str:
-    """A text whose third byte is not UTF-8."""
+    """Return the SQL of a column's text with an invalid third byte."""
     raw = f"CAST({column} AS BLOB)"
     return f"CAST(substr({raw}, 1, 2) || X'FF' || substr({raw}, 4) AS TEXT)"
 
@@ -71,7 +71,7 @@ def found(path: Path) -> list[str]:
 
 
 def walk(path: Path) -> None:
-    """Read, search, query and erase everything; what cannot be done says so in one line."""
+    """Read, search, query and erase everything; only errors of Foldmark may be raised."""
     with suppress(FoldmarkError), foldmark.open(path, create=False, settings={}) as log:
         for name in ("work", "other"):
             with suppress(FoldmarkError):
@@ -108,7 +108,7 @@ def columns() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("table", "column"), sampled(list(columns()), 20))
 def test_a_text_that_is_not_utf8_stops_no_command(path: Path, table: str, column: str) -> None:
-    """This holds for every column of texts."""
+    """This holds for every text column."""
     plant(path, f"UPDATE {table} SET {column} = {wrong(column)} WHERE octet_length({column}) > 2")
     with foldmark.open(path, settings={}) as log:
         assert isinstance(log.store, SqliteStore)
@@ -145,7 +145,7 @@ def test_a_damaged_message_can_be_read_marked_and_erased(path: Path) -> None:
 
 
 def test_erasing_a_damaged_message_removes_the_words_it_was_indexed_with(path: Path) -> None:
-    """The present words differ from these, so the index is rebuilt."""
+    """The indexed words differ from the present ones, so the index is rebuilt."""
     plant(path, "UPDATE events SET content = replace(content, 'question', 'quesdion') WHERE id = 1")
     with foldmark.open(path, settings={}) as log:
         log.agent("work").do("/message remove 1 --yes")
@@ -171,14 +171,14 @@ def test_the_error_names_an_operation_that_cannot_be_read(path: Path) -> None:
     lines = found(path)
     assert any("is not a valid undo operation: its stored data cannot be read" in line for line in lines)
     with foldmark.open(path, settings={}) as log:
-        assert len(log.agent("work").context().messages) == 12  # by the stored segments
+        assert len(log.agent("work").context().messages) == 12  # from the stored segments
         for name in ("work", "other"):
             log.agent(name).do("/context show")
             log.agent(name).do("/message list")
 
 
 def test_each_flipped_bit_of_an_event_is_found(path: Path) -> None:
-    """The rows of events are found on the disk by their content."""
+    """The test locates the rows on the disk by their content."""
     data = path.read_bytes()
     places = [
         data.index(b"the parser and the caf"),
@@ -255,7 +255,7 @@ def test_events_recorded_before_checksums_are_counted(path: Path) -> None:
 
 
 def malformed(path: Path) -> None:
-    """The page where the memos stand is no page any more."""
+    """Overwrite the header of the page that holds the memos."""
     db = apsw.Connection(str(path))
     root = int(str(db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'memos'").get))
     db.close()

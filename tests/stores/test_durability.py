@@ -1,8 +1,8 @@
-"""What was acknowledged survives a power cut (SPEC 2), on a disk that keeps nothing which was not synced.
+"""Acknowledged events survive a power cut (SPEC 2), on a disk that may lose everything that was not synced.
 
-A shim under SQLite notes every write, truncation and sync. A power cut keeps what had been synced of each file and, of
-what was written since, nothing, everything, or some of it. SQLite's shared memory does not pass through such a shim, so
-the connection is made exclusive: then SQLite keeps the WAL's index in memory of its own and the rest is as usual.
+A shim under SQLite records every write, truncation and sync. A power cut keeps the synced content of each file and
+nothing or some of the later writes. SQLite's shared memory does not pass through such a shim, so the
+connection is exclusive: SQLite then keeps the index of the WAL in its own memory, and all else works as usual.
 """
 
 import random
@@ -19,11 +19,11 @@ from sampled import DEEP
 from stored import connection
 
 Write = tuple[int, bytes | None]
-"""Bytes at an offset, or None: the file was cut there."""
+"""An offset and the bytes written there; None means that the file was truncated there."""
 
 
 class Moment(NamedTuple):
-    """What the disk holds, and what is under way to it; `acknowledged` appends have returned."""
+    """The synced content of the disk and the pending writes; `acknowledged` appends have returned."""
 
     acknowledged: int
     synced: dict[str, bytes]
@@ -31,7 +31,7 @@ class Moment(NamedTuple):
 
 
 class Disk(apsw.VFS):
-    """The disk: it looks like SQLite's own, and records every moment at which the power may fail."""
+    """A disk that SQLite uses like any other, and that records every moment at which the power may fail."""
 
     def __init__(self) -> None:
         super().__init__("power-cut", "unix", makedefault=True)
@@ -108,7 +108,7 @@ def disk() -> Iterator[Disk]:
 
 
 def work(disk: Disk, path: Path, prepare: Callable[[apsw.Connection], object] = lambda db: None) -> list[str]:
-    """Appends, batches and operations on a new database, closed and opened again in between; returns the contents."""
+    """Append, batch and operate on a new database, reopened once in between. Return the contents of the appends."""
     contents = []
 
     def append(agent: foldmark.Agent, text: str) -> None:
@@ -133,7 +133,7 @@ def work(disk: Disk, path: Path, prepare: Callable[[apsw.Connection], object] = 
 
 
 def lay_out(moment: Moment, folder: Path, keep: Callable[[Write], bool]) -> Path:
-    """The disk after the power came back, as ordinary files."""
+    """Write the disk after the power cut to ordinary files. Return the path of the database."""
     folder.mkdir()
     for path, synced in moment.synced.items():
         kept = [write for write in moment.pending.get(path, ()) if keep(write)]
@@ -142,7 +142,7 @@ def lay_out(moment: Moment, folder: Path, keep: Callable[[Write], bool]) -> Path
 
 
 def survived(database: Path, disk: Disk, contents: list[str], moment: Moment) -> bool:
-    """Whether every acknowledged event is there, and nothing is wrong otherwise."""
+    """Return True if every acknowledged event is there; assert that the database is sound."""
     with foldmark.open(str(database)) as log:
         assert list(examine(log)) == []
         batches = [m.content for agent in log.agents() for m in agent.context().messages if m.content[:5] == "batch"]
@@ -154,7 +154,7 @@ def survived(database: Path, disk: Disk, contents: list[str], moment: Moment) ->
 
 
 def test_acknowledged_events_survive_a_power_cut_at_any_moment(tmp_path: Path, disk: Disk) -> None:
-    """This includes the creation of the database, checkpoints, and closing."""
+    """This includes its creation, checkpoints and closing."""
     contents = work(disk, tmp_path / "log.db")
     apsw.set_default_vfs("unix")
     chance = random.Random(1)
@@ -178,7 +178,7 @@ def test_a_weaker_level_would_lose_events(tmp_path: Path, disk: Disk) -> None:
 
 
 def test_the_store_syncs_at_every_commit(tmp_path: Path) -> None:
-    """The mode is WAL with FULL, also for an existing database."""
+    """The mode is WAL with synchronous = FULL, also for an existing database."""
     for _ in range(2):
         with foldmark.open(str(tmp_path / "log.db")) as log:
             assert connection(log).pragma("synchronous") == 2

@@ -1,4 +1,4 @@
-"""What an SQLite store keeps of agents from one transaction to the next: it is never that of another moment."""
+"""The agents that an SQLite store caches between transactions always match the moment that uses them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_the_number_of_cached_heads_is_limited(store: SqliteStore) -> None:
 
 
 def test_the_position_of_an_agent_is_that_of_the_newest_commit(store: SqliteStore, other: SqliteStore) -> None:
-    """Two writers that take turns, with a rolled-back append between them."""
+    """Two writers take turns, with a rolled-back append after each step."""
     ids: list[int] = []
     for number in range(12):
         writer = (store, other)[number % 3 == 2]
@@ -257,7 +257,7 @@ def test_cached_heads_equal_the_database_while_another_program_writes(tmp_path: 
 def test_heads_inside_a_transaction_equal_the_database(tmp_path: Path, seed: int) -> None:
     def check(moment: Snapshot) -> None:
         for each in moment.agents():
-            assert moment.head(each.id) == LogSnapshot.head(cast(LogSnapshot, moment), each.id)  # by its statement
+            assert moment.head(each.id) == LogSnapshot.head(cast(LogSnapshot, moment), each.id)  # from the database
 
     chance, done = Random(seed), 0
     with foldmark.open(str(tmp_path / "log.db")) as log:

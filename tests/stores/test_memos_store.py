@@ -1,4 +1,4 @@
-"""Memos in an SQLite file, beside the contract: what is removed leaves no trace, and damage is found (SPEC 7)."""
+"""Memos in an SQLite file, beyond the contract: removed memos leave no trace, and damage is found (SPEC 7)."""
 
 from __future__ import annotations
 

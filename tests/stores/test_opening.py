@@ -1,4 +1,4 @@
-"""Opening a database (SPEC 2, 9): what is none, what must not be written, a full disk, several at once; queries."""
+"""Opening a database (SPEC 2, 9): foreign and read-only files, a full disk, several processes at once; queries."""
 
 import ast
 import importlib
@@ -35,7 +35,7 @@ _DATABASES = (sqlite.__name__, postgres.__name__)
 
 
 def fails(path: Path | str, **how: Any) -> str:
-    """The one line that opening ends with."""
+    """Open the database, which must fail with a one-line error, and return that line."""
     with pytest.raises(StoreError) as caught:
         foldmark.open(str(path), **how)
     assert "\n" not in str(caught.value)
@@ -56,11 +56,11 @@ def texts(path: Path) -> list[str]:
 
 
 def files(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Bytes and time of change of every file."""
+    """Return the bytes and the modification time of every file."""
     return {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in folder.iterdir() if each.is_file()}
 
 
-# What is not a database of ours
+# Files that are not a Foldmark database
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b"x" * 5000, PNG, b"SQLite format 3\0" + b"x" * 5000])
@@ -142,12 +142,12 @@ def test_a_database_may_have_any_file_name(tmp_path: Path, name: str, monkeypatc
     assert texts(Path(name)) == ["hello"]
 
 
-# What must not be written
+# Read-only files
 
 
 @pytest.mark.parametrize("in_use", [False, True])
 def test_a_read_only_file_is_read_and_not_written(tmp_path: Path, in_use: bool) -> None:
-    """With and without a WAL that another connection has left beside it."""
+    """This holds with and without a WAL that another connection uses."""
     path = tmp_path / "log.db"
     conversation(path, "one")
     other = foldmark.open(str(path))
@@ -178,7 +178,7 @@ def test_a_read_only_file_that_is_not_a_database_is_refused(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("in_use", [False, True])
 def test_opening_and_reading_write_nothing(tmp_path: Path, in_use: bool) -> None:
-    """SPEC 2: opening, reading and `context show`; while somebody else has the database open, or nobody."""
+    """SPEC 2: opening, reading and `context show`, with and without another connection to the database."""
     path = tmp_path / "log.db"
     conversation(path, "one")
     writer = foldmark.open(str(path))
@@ -315,7 +315,7 @@ def test_a_fork_on_a_full_disk_leaves_no_child(tmp_path: Path) -> None:
 
 
 def test_a_rolled_back_agent_is_forgotten(tmp_path: Path) -> None:
-    """A full disk makes SQLite roll back by itself; the next agent must not be mistaken for the lost one."""
+    """A full disk makes SQLite roll back automatically. The next agent must not be mistaken for the lost one."""
     path = str(tmp_path / "log.db")
     with foldmark.open(path) as log, foldmark.open(path) as other:
         agent, store, db = log.agent("default"), log.store, connection(log)
@@ -373,11 +373,11 @@ def test_a_file_that_cannot_grow_is_treated_as_a_full_disk(tmp_path: Path) -> No
     assert [found[0], found[-1], len(found)] == ["before", "after", told + 1]
 
 
-# Several at once
+# Several processes at once
 
 
 def together(path: Path, names: list[str]) -> list[list[str]]:
-    """Start a writer for each name at the same time; what each says."""
+    """Start a writer for each name at the same time. Return the lines that each prints."""
     processes = [
         forked.Popen(
             [sys.executable, str(WRITER), str(path), name, "5"],
@@ -403,7 +403,7 @@ def test_eight_processes_create_one_database(tmp_path: Path) -> None:
 
 @pytest.fixture
 def hooks() -> Iterator[list[Any]]:
-    """apsw's hooks for new connections, as they were before in the end."""
+    """apsw's hooks for new connections, restored after the test."""
     before = list(apsw.connection_hooks)
     yield apsw.connection_hooks
     apsw.connection_hooks[:] = before
@@ -411,7 +411,7 @@ def hooks() -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("pragma", ["user_version", "application_id", "schema_version", "journal_mode"])
 def test_another_process_creates_the_database_at_the_same_moment(tmp_path: Path, hooks: list[Any], pragma: str) -> None:
-    """The other process creates it just before `pragma` is asked for; this one began without a file."""
+    """The other process creates it just before this one reads `pragma`; this one started without a file."""
     path, asked = tmp_path / "log.db", list[str]()
 
     def trace(_: object, sql: str, __: object) -> bool:
@@ -472,7 +472,7 @@ def strings(module: Any) -> set[str]:
 
 
 def named(module: Any) -> set[str]:
-    """The names in `_run("name", ...)` and its like, `run("name")`, `_sql["name"]` and `STATEMENTS["name"]`."""
+    """Return the names in `_run("name", ...)` and the like, `run("name")`, `_sql["name"]` and `STATEMENTS["name"]`."""
     found = set()
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         match node:
@@ -490,7 +490,7 @@ def named(module: Any) -> set[str]:
 
 
 def below(package: Any) -> list[Any]:
-    """The modules of a package, those of its packages included."""
+    """Return all modules of a package, including those of its subpackages."""
     found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     return [importlib.import_module(each.name) for each in found]
 
@@ -512,7 +512,7 @@ def test_every_query_is_described() -> None:
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[apsw.Connection]:
-    """A database to plan queries for."""
+    """An empty database, used to plan queries."""
     with foldmark.open(":memory:") as log:
         yield connection(log)
 
@@ -523,7 +523,7 @@ def empty() -> Iterator[apsw.Connection]:
 def test_no_query_reads_all_events(empty: apsw.Connection, name: str) -> None:
     """L3: every query finds its rows by an index; a scan of `events` would cost the whole history.
 
-    What `foldmark doctor` asks (wrong_...) and `foldmark index` (coverage) reads everything on purpose.
+    The queries of `foldmark doctor` (wrong_...) and `foldmark index` (coverage) read everything on purpose.
     """
     sql = queries("sqlite")[name]
     unnamed = {number or str(place) for place, number in enumerate(re.findall(r"\?(\d*)", sql))}
@@ -539,12 +539,12 @@ def test_no_file_is_left_next_to_a_closed_database(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["log.db"]
 
 
-# Who else may read it
+# Access by other users
 
 
 @pytest.fixture
 def umask() -> Iterator[None]:
-    """Nothing is taken away from what others may do with a new file."""
+    """A umask that removes no permissions from new files."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -594,7 +594,7 @@ def test_only_created_folders_are_made_private(tmp_path: Path, umask: None) -> N
 
 
 def test_a_commit_on_macos_flushes_the_disks_own_cache(tmp_path: Path) -> None:
-    """SQLite uses F_FULLFSYNC there, if it is set to."""
+    """SQLite uses F_FULLFSYNC there if these pragmas are set."""
     with foldmark.open(tmp_path / "log.db", settings={}) as log:
         assert isinstance(log.store, SqliteStore)
         assert [connection(log).pragma(each) for each in ("synchronous", "fullfsync", "checkpoint_fullfsync")] == [

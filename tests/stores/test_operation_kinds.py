@@ -1,4 +1,4 @@
-"""A kind of operation is stated once, as a class in `foldmark.core.events`; the database names none of them."""
+"""Kinds of operations are defined once, as classes in `foldmark.core.events`; the database names none of them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_doctor_finds_events_wrongly_marked_as_operations(tmp_path: Path, da
 def test_a_program_of_the_previous_version_can_append_no_unmarked_operation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It had the database open during the upgrade, and appends with its own statements."""
+    """It has had the database open since before the upgrade, and appends with its own statements."""
     path = tmp_path / "log.db"
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("work")

@@ -1,4 +1,4 @@
-"""The contract of stores, passed by PostgreSQL."""
+"""PostgreSQL passes the store contract."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from postgres_server import Databases
 
 
 class TestPostgres(StoreContract):
-    """A database on a server of the tests' own."""
+    """Databases on the tests' own server."""
 
     @pytest.fixture
     def harness(self, postgres: Databases) -> Iterator[Harness]:

@@ -1,5 +1,5 @@
-"""A model's SQL over PostgreSQL (SPEC 4.1): what it sees, and hostile statements; each of these also straight over the
-login, which protects the log even where nobody looks at the statement."""
+"""A model's SQL over PostgreSQL (SPEC 4.1): visible rows and hostile statements. Each of these also runs directly over
+the login, which protects the log even without the check of statements."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def turn(agent: Agent, *texts: str) -> list[int]:
 
 
 class Place:
-    """A trimmed child beside all that it must not see, each text of which holds `FOREIGN`."""
+    """A child with a trimmed context, and much that it must not see: each such text contains `FOREIGN`."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -64,7 +64,7 @@ class Place:
         self.known = self.dump()
 
     def connected(self) -> psycopg.Connection[Any]:
-        """A connection of the login, with nobody in between."""
+        """Open a direct connection as the login."""
         own, password = self.login.role, self.login.password
         return psycopg.connect(self.address, user=own, password=password, autocommit=True, prepare_threshold=None)
 
@@ -73,7 +73,7 @@ class Place:
         return sql.format(**names, role=self.login.role) if "{" in sql else sql
 
     def dump(self) -> Any:
-        """Everything in the tables, and who may do what."""
+        """Return digests of all tables, roles and permissions."""
         tables = self.over.execute(
             "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables"
             " WHERE schemaname IN ('foldmark', %s) ORDER BY 1",
@@ -86,7 +86,7 @@ class Place:
         return self.over.execute(f"{each} UNION ALL {roles} UNION ALL {views}", [self.login.role]).fetchall()
 
     def check(self) -> None:
-        """Nothing has changed."""
+        """Assert that nothing has changed."""
         assert self.dump() == self.known
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ def log(postgres: Databases) -> Iterator[Log]:
 
 
 def attempt(place: Place, sql: str) -> tuple[str, bool]:
-    """What a model is told, and whether it was refused; nothing foreign, nothing changed, and not for long."""
+    """Run a model's statement. Return its answer and whether it was refused. It must end soon and leak nothing."""
     said, was_refused = tried(place.agent, sql, place.statement(sql))
     assert place.login.secret not in said
     assert place.login.password not in said
@@ -147,7 +147,7 @@ def test_a_hostile_statement_is_refused(place: Place, statements: dict[str, str]
 
 @pytest.mark.parametrize("statements", [READING, DOING], ids=["reading", "doing"])
 def test_the_login_alone_protects_the_log(place: Place, statements: dict[str, str]) -> None:
-    """The statements run directly over its connection, except for some that only use too much memory or time."""
+    """The statements run directly over its connection, except for those that only use too much memory or time."""
     for name, sql in statements.items():
         if "100000000" in sql:
             continue
@@ -156,7 +156,7 @@ def test_the_login_alone_protects_the_log(place: Place, statements: dict[str, st
         try:
             cursor = place.straight.execute(place.statement(sql).encode(errors="replace"))
             said = repr(cursor.fetchmany(1000) if cursor.description else None)
-            place.check()  # what fails is undone as a whole
+            place.check()  # a failed statement is undone as a whole
         except psycopg.Error as error:
             said = str(error)
         assert FOREIGN not in said.replace(sql, ""), name
@@ -236,12 +236,12 @@ def test_quoted_texts_and_names_are_sent_unchanged(place: Place, texts: list[str
     assert place.store.sandbox.query(scope, sql, limits).columns == tuple(names)
 
 
-# Where there is no login
+# Without a login
 
 
 @pytest.fixture
 def owner(postgres: Databases) -> Iterator[tuple[psycopg.Connection[Any], str]]:
-    """A database of a user who may make no roles: a connection of the administrator, and the user's address."""
+    """The database of a user who may not create roles: the administrator's connection, and the user's address."""
     address = postgres.take()
     with psycopg.connect(address, autocommit=True) as db:
         name = db.info.dbname
@@ -416,7 +416,7 @@ def test_texts_are_read_whole_and_in_parts(log: Log) -> None:
     for at in range(first, len(text), size):
         read += column(agent, call.replace(str(first), str(at), 1))[0]
     assert read == text
-    # PostgreSQL has no NUL; it is shown as the symbol for it.
+    # PostgreSQL has no NUL, so it is shown as the symbol U+2400.
     assert column(agent, "SELECT content FROM messages ORDER BY id DESC LIMIT 1") == ["a\u2400b"]
 
 
@@ -432,7 +432,7 @@ def test_limits_and_an_interruption_end_a_query(log: Log, monkeypatch: pytest.Mo
     first = (
         "SELECT a.id FROM messages a WHERE a.id < 4 OR (SELECT count(*) FROM messages b, messages c, messages d) < 0"
     )
-    for seconds in (0.25, 1, 4, LIMIT):  # how soon the first rows are there depends on the machine
+    for seconds in (0.25, 1, 4, LIMIT):  # the time until the first rows come depends on the machine
         monkeypatch.setattr(query_db, "SECONDS", seconds)
         with suppress(CommandError):
             found = ask(agent, first)

@@ -1,4 +1,4 @@
-"""PostgreSQL's tables can be distributed by conversation (docs/scale.md): what that needs of their keys."""
+"""PostgreSQL's tables can be distributed by conversation (docs/scale.md): the requirements on their keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARED = {
     *("home", "numbers", "directory", "names", "blocks", "texts", "embedders", "sessions", "migrations"),
     *("memos", "memo_tags", "memo_words"),
 }
-"""Tables of which every node would hold a copy."""
+"""Tables that every node would hold a copy of."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Search over PostgreSQL beside SQLite: the same messages in the same order, whatever is asked."""
+"""Search over PostgreSQL and SQLite finds the same messages in the same order, for any query."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ MORE = ("parseHttpResponse", "数据库连接 und größe")
 
 
 class Both:
-    """The same log in both stores, of several conversations."""
+    """The same log, with several conversations, in both stores."""
 
     def __init__(self, folder: Path, databases: Databases) -> None:
         self.harness = PostgresHarness(databases)
@@ -57,7 +57,7 @@ class Both:
         self.number = 0
 
     def say(self, *texts: str) -> None:
-        """One more conversation."""
+        """Add a conversation with these texts."""
         self.number += 1
         for log, said in zip(self.logs, self.said, strict=True):
             agent = log.agent(f"c{self.number}")
@@ -73,7 +73,7 @@ class Both:
                     agent.end_turn()
 
     def best(self, query: str, how: How, limit: int, filters: Filters) -> list[list[int]]:
-        """What each finds, as the places of messages."""
+        """Return the hits of each store, as positions of messages."""
         found = []
         for log, said in zip(self.logs, self.said, strict=True):
             with log.store.read() as moment:
@@ -147,7 +147,7 @@ def log(postgres: Databases) -> Iterator[Log]:
 
 
 def test_a_text_with_more_words_than_an_index_entry_holds_is_found(log: Log) -> None:
-    """Its words are split into several pieces, and the words of a query may be in different ones."""
+    """Its words are split into several pieces, and a query finds words from different ones."""
     agent = log.agent("a")
     many = " ".join(f"w{number:x}" for number in range(150_000))
     long = agent.append("user", f"zebra {many} aardvark")
@@ -170,7 +170,7 @@ def test_a_text_with_more_words_than_an_index_entry_holds_is_found(log: Log) -> 
     assert found("zebra nowhere", "any") == {long, short}
     assert list(log.store.damage()) == []
     agent.do(f"/message remove {long} --yes")
-    assert found("zebra aardvark", "any") == set()  # both stood in that turn
+    assert found("zebra aardvark", "any") == set()  # both words were in that turn
     with log.store.read() as moment:
         assert moment._search(statement("SELECT count(*) FROM long_words"), {}) == [(0,)]
 

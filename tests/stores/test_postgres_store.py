@@ -1,4 +1,4 @@
-"""What PostgreSQL's store does beyond the contract: where its transactions meet, what it says, what it may read."""
+"""PostgreSQL's store beyond the contract: concurrent transactions, lost connections, messages, query plans."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_stored_form_that_was_cut_is_read_up_to_the_cut() -> None:
 
 
 def changes(store: PostgresStore, after: str | None = None) -> tuple[list[str], str]:
-    """What was committed behind a cursor, in words, and the cursor behind it."""
+    """Return the texts of the changes after a cursor, and the next cursor."""
     with store.read() as moment:
         page = moment.changes(after, 100)
         ids = [each.event_id for each in page.changes if each.event_id is not None]
@@ -68,16 +68,16 @@ def changes(store: PostgresStore, after: str | None = None) -> tuple[list[str], 
 
 
 def test_late_commits_are_reported_in_order(store: PostgresStore, harness: PostgresHarness) -> None:
-    """What was committed after it waits for it; of one conversation, ids are told in order."""
+    """Later commits wait for an earlier open transaction. Within a conversation, ids are reported in order."""
     slow, quick = root(store), root(store)
     other = harness.open(store.address)
     _, cursor = changes(store)
     with store.write() as writing:
         writing.append(slow, None, [draft(content="slow")])
-        writing.lease(slow)  # sent to the server
+        writing.lease(slow)  # this read sends the append to the server
         append(other, quick, draft(content="quick"))
         assert changes(other, cursor) == ([], cursor)
-        # It began first, and appends last to this one.
+        # This transaction began first, but is the last one to append to `quick`.
         writing.append(quick, None, [draft(content="last")])
     told, cursor = changes(other, cursor)
     assert sorted(told) == ["last", "quick", "slow"]
@@ -137,7 +137,7 @@ def test_a_conversation_and_its_forks_are_written_one_after_the_other(
 
     thread = Thread(target=second)
     with store.write() as writing:
-        assert writing.head(parent).record.messages == 0  # it has only read
+        assert writing.head(parent).record.messages == 0  # the transaction has only read so far
         thread.start()
         begun.wait()
         thread.join(0.2)
@@ -271,7 +271,7 @@ def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, m
 def test_the_outcome_of_a_commit_on_a_lost_connection_is_looked_up(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    """The server is asked what became of the transaction."""
+    """The store asks the server whether the transaction was committed."""
     agent, sent = root(store), PostgresSession._sent
 
     def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
@@ -319,7 +319,7 @@ def test_an_append_with_an_unknown_outcome_is_repeated_with_its_key(
         assert (moment.head(agent).record.head, moment.head(agent).record.messages) == (id, 1)
 
 
-# What is said
+# Messages
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_tables_are_only_created_on_request(store: PostgresStore) -> None:
 
 
 def test_changes_continue_after_a_move_to_another_server(store: PostgresStore) -> None:
-    """Another server counts its transactions from another number."""
+    """Another server numbers its transactions from a different start."""
     agent = root(store)
     append(store, agent, draft(content="old"))
     _, cursor = changes(store)
@@ -415,8 +415,8 @@ def test_changes_continue_after_a_move_to_another_server(store: PostgresStore) -
 
 
 def test_no_query_reads_all_events(store: PostgresStore) -> None:
-    """Every query finds its rows by an index; a scan of `events` would cost the whole history. What doctor asks reads
-    everything on purpose."""
+    """Every query finds its rows by an index; a scan of `events` would cost the whole history. The queries of doctor
+    read everything on purpose."""
     on_purpose = re.compile("wrong_|all_|coverage|counted")
     scanning = []
     with psycopg.connect(store.address, autocommit=True) as db:
@@ -444,7 +444,7 @@ def test_a_head_takes_two_round_trips_and_an_append_two(store: PostgresStore, mo
     with store.read() as moment:
         moment.head(agent)
     assert len(trips) == 2
-    # A call belongs to a run of calls or begins one: which of the two is known from the agent's row.
+    # The agent's row says whether a call begins a run of calls or continues one.
     for each in (draft(), call("c1"), call("c2")):
         trips.clear()
         append(store, agent, each)

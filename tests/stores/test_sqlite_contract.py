@@ -1,4 +1,4 @@
-"""The contract of stores, passed by SQLite through its public face alone."""
+"""SQLite passes the store contract through its public interface alone."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +17,13 @@ from foldmark.testing.parts.round_trips import RoundTrips
 from foldmark.testing.parts.searching import Searching
 from foldmark.testing.parts.transactions import Transactions
 
-# Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
+# Durability is tested elsewhere, so a file system in memory, if there is one, avoids waiting for the disk.
 SHARED_MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """An empty folder."""
+    """An empty folder, in memory if possible."""
     with TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
         yield Path(folder)
 
@@ -37,7 +37,7 @@ class TestSqliteFile(StoreContract):
 
 
 class TestSqliteMemory(RoundTrips, Transactions, Blocks, ListeningTests, BruteForce, Searching, CopyingTests):
-    """A database in memory, as far as one connection can show; its ids have gaps, as those of other stores."""
+    """A database in memory: the parts that need only one connection. Ids have gaps, as in other stores."""
 
     @pytest.fixture
     def harness(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:

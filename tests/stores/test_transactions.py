@@ -1,4 +1,4 @@
-"""`Store.read` and `Store.write` of the SQLite store, beside the contract: rollbacks, statements, clock, address."""
+"""`Store.read` and `Store.write` of the SQLite store, beyond the contract: rollbacks, statements, clock, address."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_a_rollback_by_sqlite_itself_fails_the_whole_transaction(tmp_path: Path)
     store.close()
 
 
-# What it costs
+# Costs
 
 
 @pytest.mark.parametrize("number", [1, 100])
 def test_appends_take_a_fixed_number_of_statements(store: SqliteStore, number: int) -> None:
-    """Two for each message, and two for the transaction; one more for each agent whose position is not known."""
+    """Two per message, two per transaction besides BEGIN and COMMIT, one more if an agent's position is not cached."""
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])
     ran: list[str] = []

@@ -1,7 +1,7 @@
-"""Random histories over SQLite and over PostgreSQL: equal in every step, to the byte (SPEC 3, L7).
+"""Random histories over SQLite and over PostgreSQL are equal in every step, to the byte (SPEC 3, L7).
 
-Both logs have the same clock and draw the same uuids, and the first conversation of a database has the same ids in
-both, since SQLite is made to leave the same gaps: so nothing has to be renamed, and what is sent is the same to the
+Both logs have the same clock and the same uuids. SQLite is made to leave the same gaps as PostgreSQL, so the first
+conversation of a database has the same ids in both. Nothing has to be renamed, and the requests are the same to the
 byte.
 """
 
@@ -46,7 +46,7 @@ BESIDE = (
 
 
 class WithGaps(SqliteTransaction):
-    """Takes an id of its conversation for each recorded request and each mail, as PostgreSQL does."""
+    """A transaction that uses one id of its conversation per recorded request and mail, as PostgreSQL does."""
 
     def _appender(self, agent_id: str) -> Appender:
         appender = super()._appender(agent_id)
@@ -88,23 +88,23 @@ def with_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def alike(store: Store) -> Log:
-    """A log whose times and uuids depend on nothing but what was done before."""
+    """Return a log whose times and uuids depend only on earlier actions."""
     log = open_over(store)
     seconds, numbers = itertools.count(), itertools.count(1)
     log.clock = lambda: f"2026-03-01T12:{next(seconds) // 60 % 60:02}:00.000000Z"
-    log._tools = list  # query_db says whose SQL it takes
+    log._tools = list  # the description of query_db names the SQL dialect
     log.new_id = lambda: str(UUID(int=next(numbers) << 64))
     return log
 
 
 def asked(agent: Agent, number: int) -> tuple[bytes, bytes]:
-    """What would be sent to one of the models, and what it was made of."""
+    """Return the bytes and the manifest of the request to one of the models."""
     request = agent.request(*MODELS[number % len(MODELS)])
     return request.bytes, msgspec.json.encode(request.manifest, enc_hook=repr)
 
 
 def everything(log: Log) -> Any:
-    """What a database shows of its conversation and its forks."""
+    """Return all that a database shows of its conversation and its forks."""
     agents = family(log.agent("root"))
     moment = stored(log)
     return [
@@ -120,7 +120,7 @@ def everything(log: Log) -> Any:
 
 
 def done(log: Log, deed: str, number: int, who: int) -> Any:
-    """Do something in a log: the answer with its receipt, and the agent's context and request behind it."""
+    """Do something in a log. Return the answer with its receipt, and the agent's context and request after it."""
     agents = family(log.agent("root"))
     agent = agents[who % len(agents)]
     try:

@@ -1,4 +1,4 @@
-"""What `foldmark.core.search.Vectors` promises, of the database and of the archive's index (SPEC 7, 8)."""
+"""The promises of `foldmark.core.search.Vectors`, for the database and for the archive's index (SPEC 7, 8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = ("one", "two", "three", "four", "five")
 
 
 class Place(NamedTuple):
-    """A store with `TEXTS` in it, one after the other; what adds a text, what opens it a second time, and the ids."""
+    """A store that contains `TEXTS` in order, with their ids and functions to add a text and to open it again."""
 
     store: Vectors
     add: Callable[[str], object]
@@ -145,7 +145,7 @@ def test_only_messages_get_vectors(place: Place) -> None:
 
 
 def test_erased_messages_have_no_vectors_and_no_message_is_read_twice(postgres: Databases, tmp_path: Path) -> None:
-    """This also holds if a reader continues after a message that was erased meanwhile, in several conversations."""
+    """This also holds in several conversations, and if a reader continues after a message erased meanwhile."""
     for harness in (SqliteHarness(tmp_path), PostgresHarness(postgres)):
         with open_over(harness.fresh()) as log:
             agents, store = [log.agent(name) for name in "ab"], log.store.vectors

@@ -1,4 +1,4 @@
-"""Databases of every earlier schema version: each upgrades to the newest and means what it meant (SPEC 2, L7)."""
+"""Databases of every earlier schema version upgrade to the newest and keep their meaning (SPEC 2, L7)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def schema(path: Path) -> tuple[Any, ...]:
 
 
 def upgraded(version: int, path: Path) -> dict[str, Any]:
-    """What an upgrade computed for the messages of a database of that version."""
+    """Upgrade a database of this version. Return the values that the upgrade computed for its messages."""
     of_version(version, path)
     foldmark.open(path, settings={}).close()
     db = apsw.Connection(str(path))
@@ -78,7 +78,7 @@ def test_a_database_of_an_earlier_version_shows_the_same_contexts(tmp_path: Path
 
 @pytest.mark.parametrize("version", EARLIER)
 def test_a_database_of_an_earlier_version_can_be_continued(tmp_path: Path, version: int) -> None:
-    """The call that waited is answered, every operation is taken back, and everything is searched and queried."""
+    """The open call is answered, every operation is undone, and everything is searched and queried."""
     path = tmp_path / "log.db"
     of_version(version, path)
     with foldmark.open(path, settings={}) as log:
@@ -101,7 +101,7 @@ def test_a_database_of_an_earlier_version_can_be_continued(tmp_path: Path, versi
 
 @pytest.mark.parametrize("version", range(NEWEST))
 def test_a_migrated_database_equals_a_fresh_one(tmp_path: Path, version: int) -> None:
-    """This holds for every earlier version; 0 is an empty file."""
+    """This holds for every earlier version. Version 0 is an empty file."""
     fresh, old = tmp_path / "fresh.db", tmp_path / "old.db"
     foldmark.open(fresh, settings={}).close()
     if version:

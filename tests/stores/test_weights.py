@@ -1,4 +1,4 @@
-"""The stored weights (SPEC 5.3): what every message takes, as a running sum, whatever happens to the log."""
+"""The stored weights (SPEC 5.3): the running sum of message weights stays right, whatever happens to the log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TEXTS = [
 
 
 def filled(log: foldmark.Log) -> foldmark.Agent:
-    """A conversation with every kind of message, a fork, something erased and something deleted."""
+    """Fill a log with every kind of message, an interrupted turn, a summary, a fork and an erased turn."""
     agent = log.agent("default")
     agent.append("system", "Imported rule.")
     for number, text in enumerate(TEXTS):
@@ -63,7 +63,7 @@ def stored(path: Path) -> list[tuple[Any, ...]]:
 
 
 def summed_anew(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows of `weights` with running sums of what is there."""
+    """Return these rows of `weights` with newly computed running sums."""
     sums: Counter[int] = Counter()
     found = []
     for agent, event, each, _ in rows:
@@ -94,7 +94,7 @@ def test_a_database_of_the_previous_version_is_weighed_when_opened(tmp_path: Pat
     fresh = summed_anew(stored(path))
     assert len(fresh) > 30
     db = apsw.Connection(str(path))
-    # That version counted anew what stood behind an erased message.
+    # That version recounted the messages after an erased one.
     db.execute(COUNTED_ANEW)
     db.execute("DROP TABLE redacted_sums; ALTER TABLE agents DROP COLUMN run")
     db.execute("DROP TABLE weights; DROP TABLE sent; DROP TABLE texts; DROP TABLE leases; DROP TABLE sessions")
@@ -113,7 +113,7 @@ def test_a_database_of_the_previous_version_is_weighed_when_opened(tmp_path: Pat
         assert stored(path) == fresh
         log.agent("default").append("user", "goes on")
         assert list(examine(log)) == []
-    assert stored(path)[: len(fresh)] != fresh  # one more, of the first agent
+    assert stored(path)[: len(fresh)] != fresh  # the first agent has one more row
     assert len(stored(path)) == len(fresh) + 1
 
 

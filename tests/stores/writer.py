@@ -1,7 +1,7 @@
-"""A process that appends, for tests that kill it or run several: writer.py DATABASE CONVERSATION COUNT.
+"""Append messages, for tests that kill this process or run several: writer.py DATABASE CONVERSATION COUNT.
 
-It says "ready" once the conversation is open, waits for a line on its standard input, and prints "ID CONTENT" of every
-append after the append has returned. A Foldmark error ends it with "error CLASS MESSAGE".
+It prints "ready" once the conversation is open, waits for a line on its standard input, and prints "ID CONTENT" after
+each append has returned. A Foldmark error ends it with "error CLASS MESSAGE".
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Logs whose ids and times are the same in every run, and style sheets that are parsed once."""
+"""A log with the same ids and times in every run, and style sheets that are parsed once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 @pytest.fixture(scope="package", autouse=True)
 def _style_sheets_parsed_once() -> Iterator[None]:
-    """Each application parses the styles of all widgets anew, which takes a sixth of its start."""
+    """Parsed style sheets, shared by all applications. Parsing takes a sixth of the start of an application."""
     from textual.css.stylesheet import Stylesheet
 
     parse, parsed = Stylesheet._parse_rules, dict[object, Any]()

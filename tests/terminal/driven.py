@@ -1,4 +1,4 @@
-"""The application over a log, driven by a pilot: typing, waiting for what is shown, and a conversation to look at."""
+"""The application on a log, driven by a pilot: type, wait for the screen, and use a sample conversation."""
 
 from asyncio import sleep
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
 def open_log(path: Path) -> Log:
-    """Open a log whose times and ids are the same in every run: a second passes between two events."""
+    """Open a log whose times and ids are the same in every run, with one second between two events."""
     log = foldmark.open(str(path), settings={})
     seconds, ids = count(), count(1)
     log.clock = lambda: (BEGIN + timedelta(seconds=next(seconds))).isoformat(timespec="microseconds")
@@ -32,29 +32,29 @@ def open_log(path: Path) -> Log:
 
 
 class Driven:
-    """An application that runs. `screen` is what it shows, as text."""
+    """A running application. `screen` is its screen as text."""
 
     def __init__(self, app: ChatApplication, pilot: Pilot[None]) -> None:
         self.app, self.pilot = app, pilot
 
     @property
     def screen(self) -> str:
-        """The screen as lines of text. A picture of it would take seven times as long."""
+        """The screen as lines of text. A picture would take seven times as long."""
         drawn = self.app.screen._compositor.render_update(full=True, screen_stack=self.app._background_screens)
         assert isinstance(drawn, LayoutUpdate)
         return "\n".join("".join(strip.text for strip in row).rstrip() for row in drawn.strips)
 
     async def until(self, what: str | Callable[[], object]) -> None:
-        """Wait until a text is shown, or something holds."""
+        """Wait until a text is shown or a condition holds."""
         end = monotonic() + LIMIT
         while not (what in self.screen if isinstance(what, str) else what()):
             assert monotonic() < end, f"{what!r} did not come; the screen:\n{self.screen}"
             await sleep(0.02)
 
     async def still(self) -> None:
-        """Wait until nothing is read any more and the screen has stopped changing. Cursors stop blinking."""
+        """Wait until no worker runs and the screen has stopped changing. Cursors stop blinking."""
         for field in (*self.app.screen.query(TextArea), *self.app.screen.query(Input)):
-            field.cursor_blink = False  # a picture shows the cursor, however long the machine has taken to get here
+            field.cursor_blink = False  # a picture shows the cursor, on a slow machine too
         before = ""
         while (now := self.screen) != before or any(each.is_running for each in self.app.workers):
             before = now
@@ -68,7 +68,6 @@ class Driven:
         await self.pilot.press("enter")
 
     async def press(self, *keys: str) -> None:
-        """Press keys."""
         await self.pilot.press(*keys)
 
 
@@ -76,14 +75,14 @@ class Driven:
 async def driven(
     agent: Agent, models: Callable[[str], Provider] = lambda _: OfflineModel(), size: tuple[int, int] = (100, 30)
 ) -> AsyncIterator[Driven]:
-    """Run the application on an agent, up to its greeting; at the end of the block it is left and its thread ends."""
+    """Run the application on an agent, up to its greeting; at the end of the block, leave it and end its thread."""
     app = ChatApplication(agent, models)
     try:
         async with app.run_test(size=size) as pilot:
             found = Driven(app, pilot)
             await found.until(lambda: app.chat.attended)
-            await found.until("F1 keys")  # the line of keys comes last
-            # Lines that come before the log is read stand behind what is typed meanwhile.
+            await found.until("F1 keys")  # the line of keys appears last
+            # Lines that arrive before the log is read would appear after lines that are typed meanwhile.
             await found.until(lambda: not any(each.is_running for each in app.workers))
             yield found
             app.action_leave()

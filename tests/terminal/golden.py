@@ -1,6 +1,6 @@
-"""Screens against golden files, which the documentation shows: `docs/screens/NAME.svg`.
+"""Compare screens with golden files, which the documentation shows: `docs/screens/NAME.svg`.
 
-`FOLDMARK_GOLDEN=write pytest tests/terminal` writes them anew; look at what changed before it is committed.
+`FOLDMARK_GOLDEN=write pytest tests/terminal` writes them again; review the changes before you commit them.
 """
 
 import difflib
@@ -21,10 +21,10 @@ _COLUMN = 12.2
 
 
 def check(app: App[None], name: str) -> None:
-    """Compare what the application shows with the golden file, as a picture: text, place and colour."""
-    for screen in app.screen_stack:  # a dialog lies over a prompt whose cursor goes on blinking
+    """Compare the application's screen with the golden file, as a picture: text, position and colour."""
+    for screen in app.screen_stack:  # under a dialog, the prompt's cursor keeps blinking
         if isinstance(screen.focused, Input | TextArea):
-            screen.focused.cursor_blink = False  # or the picture depends on the moment
+            screen.focused.cursor_blink = False  # or the picture would depend on the moment
     shown = _FONT.sub("", app.export_screenshot(title="Foldmark"))
     shown = "".join(f"{line.rstrip()}\n" for line in shown.strip().splitlines())
     path = FOLDER / f"{name}.svg"

@@ -1,4 +1,4 @@
-"""The application as a whole: a line goes to the controller and comes back, and what it shows is what the log has."""
+"""The whole application: a line goes to the controller and comes back, and the screen shows the content of the log."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ def test_the_screen_of_the_chat(log: Log) -> None:
 def test_a_start_styles_with_the_theme_of_the_terminal_from_the_beginning(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A theme that is set after the start has all styles parsed and applied once more."""
+    """A theme that is set after the start would make Textual parse and apply all styles again."""
     reparsed: list[Stylesheet] = []
     monkeypatch.setattr(Stylesheet, "reparse", reparsed.append)
     monkeypatch.setenv("COLORFGBG", "0;15")

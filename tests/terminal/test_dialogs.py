@@ -1,4 +1,4 @@
-"""Questions and approvals: what is typed never answers them by accident, and everything that is asked can be read."""
+"""Questions and approvals: typed text never answers them by accident, and the whole question can be read."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -21,7 +21,7 @@ COMMAND = "\n".join(["echo ran >> ran.txt", *(f"echo line {n}" for n in range(1,
 
 
 class Caller(ScriptedProvider):
-    """A model that runs a command for every text, and says that it is done."""
+    """A model that runs a command for every text, then says `Done.`"""
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         if request.body["messages"][-1]["role"] == "user":
@@ -35,7 +35,7 @@ def test_an_approval_is_opened_by_a_key_and_scrolls(log: Log, tmp_path: Path) ->
         async with driven(log.agent("notes"), lambda _: Caller(), size=(80, 24)) as chat:
             await chat.type("go")
             await chat.until("F8 answer")
-            await chat.press("y", "a")  # it is typed, and no answer
+            await chat.press("y", "a")  # typed into the prompt, so no answer
             assert chat.app.chat.prompt.text == "ya"
             assert not (tmp_path / "ran.txt").exists()
             await chat.press("f8")

@@ -1,4 +1,4 @@
-"""The search while it is typed: its hits, its filters, and the way to the place of a hit."""
+"""The search while a person types: its hits, its filters, and the way to the place of a hit."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from stored import stored
 
 
 def two_conversations(log: Log) -> Agent:
-    """The sample, and another conversation that speaks of exporters as well."""
+    """Return the sample conversation, in a log with another one that mentions exporters too."""
     agent = sample(log)
     other = log.agent("side project")
     other.append("user", "Where do [bold]exporters[/] get their names? \x1b[31m")
@@ -33,7 +33,7 @@ def two_conversations(log: Log) -> Agent:
 
 
 async def search(chat: Driven, line: str) -> OptionList:
-    """Open the search and type a line; return the hits when they are there."""
+    """Open the search and type a line; return the hits once they are shown."""
     await chat.press("f6")
     await chat.until(lambda: isinstance(chat.app.screen, FindScreen) and chat.app.screen.query(Input))
     chat.app.screen.query_one(Input).value = line
@@ -159,7 +159,7 @@ def test_another_conversations_hit_is_shown_and_opened(log: Log) -> None:
             await chat.until(lambda: chat.app.chat.agent.name == "side project")
             await chat.until("Where do [bold]exporters[/] get their names?")
             await chat.press("f6")
-            await chat.until("in the context")  # of the agent that the person is with now, for the same line
+            await chat.until("in the context")  # the same line, now in the context of the current agent
 
     asyncio.run(go())
 
@@ -287,7 +287,7 @@ def test_a_hit_in_an_archived_session_is_imported_and_shown(tmp_path: Path, monk
 
 
 def _record(number: int, text: str, session: str) -> str:
-    """A line of a session of Claude Code's in which a person says something."""
+    """Return a line of a Claude Code session that holds a person's message."""
     record = {
         "type": "user",
         "uuid": f"u{number}",

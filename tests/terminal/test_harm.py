@@ -1,4 +1,4 @@
-"""Text that would do harm, in every field of every screen: it is shown, never obeyed."""
+"""Harmful text in every field of every screen: it is shown, never obeyed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ FORBIDDEN = {*"\x1b\x07\x08\x9b\u202e\u2066\u2069\u2028\n\t"}
 
 
 def hostile(log: Log, harm: str) -> Agent:
-    """Return a conversation with the text in every field that takes it."""
+    """Return a conversation with the text in every field that accepts it."""
     agent = log.agent("notes")
     named(agent, f"/session rename notes {harm}")
     agent.append("user", harm)
@@ -60,13 +60,13 @@ def hostile(log: Log, harm: str) -> Agent:
 
 
 def named(agent: Agent, line: str) -> None:
-    """Carry out a command with a text that it may refuse, as a command does."""
+    """Run a command with a text that it may refuse."""
     with suppress(CommandError):
         agent.do(line)
 
 
 def harmless(chat: Driven) -> str:
-    """Look at every cell of the screen, and return its text."""
+    """Check every cell of the screen, and return its text."""
     strips = chat.app.screen._compositor.render_strips()
     for strip in strips:
         assert not FORBIDDEN & {*strip.text}
@@ -78,7 +78,7 @@ def harmless(chat: Driven) -> str:
 
 
 async def each_screen(chat: Driven) -> None:
-    """Open one screen after the other."""
+    """Open and check one screen after the other."""
 
     async def at(*keys: str, shows: str = "zulu", leave: bool = True) -> None:
         await chat.press(*keys)
@@ -135,7 +135,7 @@ def test_harmful_text_stays_text_on_every_screen(log: Log, harm: str) -> None:
 
 
 async def opened(chat: Driven, dialog: Screen[Any]) -> None:
-    """Open a dialog, look at it and close it."""
+    """Open a dialog, check it and close it."""
     chat.app.push_screen(dialog)
     await chat.until(lambda: chat.app.screen is dialog and "zulu" in harmless(chat))
     await chat.press("escape")

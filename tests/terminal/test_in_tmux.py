@@ -1,4 +1,4 @@
-"""A conversation in a real terminal: a model on the loopback interface is asked over its real SDK, with tools,
+"""A conversation in a real terminal, with a model on the loopback interface behind its real SDK, and with tools,
 marks, a review, the list of turns, a child that asks, and a restart."""
 
 import json
@@ -25,11 +25,11 @@ WIRE = AnthropicWire()
 MODEL = "anthropic/claude-sonnet-4-5"
 TASK = "Look for the cause. Report when you have it."
 QUOTED = re.compile(r"^\[(\d+)\] (?:user|assistant): .*(?:plugin|system|lunch)", re.MULTILINE)
-"""Messages as a matching request quotes them: what is to be forgotten."""
+"""The messages to forget, as a matching request quotes them."""
 
 
 def played(body: Any) -> Reply:
-    """What the model says, by what it reads last."""
+    """Return the model's reply to the newest text or result in the request."""
     heard = asked(WIRE, body)
     kind, text = heard.newest
     if kind == "result":
@@ -114,7 +114,7 @@ def _forget_one_of_two(screen: Tmux) -> None:
     screen.until("About system: yes.")
     screen.line("/forget the plugin system, and talk of lunch")
     screen.until("[x] 1", "[x] 2", "Anything else you type")
-    screen.press("Space")  # the first is lunch
+    screen.press("Space")  # the first range is about lunch
     screen.until("[ ] 1", "[x] 2")
     screen.press("y")
     screen.until("left the context")

@@ -1,4 +1,4 @@
-"""The panels of agents and of the state: what they show, the commands that they submit, and what their reads cost."""
+"""The panels of agents and of the state: their content, the commands that they submit, and the cost of their reads."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ STATE = "Goal: import tags\n  from CSV\nContext: none\n"
 
 
 def family_of(log: Log) -> tuple[Agent, Agent, Agent]:
-    """Return the conversation of the sample with mail from a child, and a dead one."""
+    """Return the sample conversation with mail from a child, that child, and a dead one."""
     agent = sample(log)
     agent.record("state", STATE, actor="model")
     agent.record("scratchpad", "try csv first", actor="model")
@@ -42,7 +42,7 @@ async def choose(chat: Driven, row: str) -> None:
 
 
 def shows(chat: Driven, panel: type[Panel]) -> bool:
-    """Return True if the panel is on a screen of its own, and that is the one shown."""
+    """Return True if the current screen is the panel's own screen."""
     return isinstance(chat.app.screen, PanelScreen) and chat.app.screen.panel is panel
 
 
@@ -131,7 +131,7 @@ def test_a_panel_stands_beside_the_chat_and_gives_the_keys_back(log: Log) -> Non
             await chat.until(lambda: chat.app.chat.agent == child)
             await choose(chat, agent.id)
             await chat.press("m")
-            await chat.press("f3")  # it has the keys, and closes
+            await chat.press("f3")  # the panel has the focus, so it closes
             await chat.until(lambda: not chat.app.chat.query(Panel))
             await chat.until("half of it is done")
             assert chat.app.chat.agent == agent

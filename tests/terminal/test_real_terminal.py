@@ -19,7 +19,7 @@ PROGRAM = Path(sys.executable).with_name("foldmark")
 
 
 class Tmux:
-    """A terminal of 100 by 30 in which the chat runs."""
+    """A terminal of 100 by 30 characters that runs the chat."""
 
     def __init__(self, place: Path) -> None:
         self._place = place

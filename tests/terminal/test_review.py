@@ -1,4 +1,4 @@
-"""The review of an offer: its figures follow the ticks, and neither a message nor an offer is lost by accident."""
+"""The review of an offer: its figures follow the ticks, and no message or offer is lost by accident."""
 
 import asyncio
 import re
@@ -30,11 +30,11 @@ from scripted import ScriptedProvider
 Talk = Callable[[Driven], Awaitable[None]]
 
 WANTED = "messages 3, 14, 20"
-"""Criteria for three ranges; of the first one a result is meant, and its call goes along."""
+"""Criteria for three ranges. The first one names a result, and its call goes along."""
 
 
 def conversation(log: Log) -> Agent:
-    """A conversation of seven turns; in the first and the third a tool is called."""
+    """Return a conversation of seven turns, with a tool call in the first and the third."""
     agent = log.agent("notes")
     for text in ("Which tables [bold]do[/] we need? 漢字", "Where \x1b[31mshall we eat?", "Is there an index?"):
         turn = agent.append("user", text)
@@ -63,7 +63,7 @@ def talked(agent: Agent, talk: Talk, models: Callable[[str], Provider] = lambda 
 
 
 async def reviewed(chat: Driven, line: str = f"/forget {WANTED}") -> OptionList:
-    """Type a line and wait for the review that it leads to."""
+    """Type a line, wait for its review, and return the list of ranges."""
     if line:
         await chat.type(line)
     await chat.until("Anything else you type")
@@ -73,7 +73,7 @@ async def reviewed(chat: Driven, line: str = f"/forget {WANTED}") -> OptionList:
 
 
 def there(agent: Agent) -> list[int]:
-    """The messages in the context, as another program reads them."""
+    """Return the ids of the messages in the context, as another program reads them."""
     agent.context()
     assert agent.open_turn is None
     return [message.id for message in agent.context().messages]
@@ -85,7 +85,7 @@ def closed(chat: Driven) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("mode", ["forget", "remember"])
 def test_the_shown_effects_are_what_happens(tmp_path: Path, mode: str) -> None:
-    """For every choice of the ranges."""
+    """This holds for every choice of ranges."""
     for unticked in [each for size in range(3) for each in combinations((1, 2, 3), size)]:
         with foldmark.open(":memory:") as log:
             agent = conversation(log)
@@ -114,7 +114,7 @@ def test_all_ranges_unticked(agent: Agent) -> None:
 
 
 def test_a_choice_of_many_ranges_is_carried_out(log: Log) -> None:
-    """However long the command is."""
+    """The command may be of any length."""
     agent = log.agent("notes")
     for number in range(180):
         agent.append("user", f"{'Tables' if number % 3 == 0 else 'Lunch'} {number}")
@@ -192,7 +192,7 @@ def test_a_key_cancels_the_review_and_keeps_everything(agent: Agent, key: str) -
 
 
 def test_enter_opens_the_whole_range(agent: Agent) -> None:
-    """With what goes along; a text of the log steers neither the terminal nor the markup."""
+    """The range includes the messages that go along. Text from the log controls neither the terminal nor the markup."""
 
     async def talk(chat: Driven) -> None:
         await reviewed(chat, "/forget messages 3, 6")
@@ -289,14 +289,14 @@ def test_a_message_begun_before_the_offer_is_sent_only_after_a_question(agent: A
     assert there(agent) == before
 
 
-# While it is matched
+# During the matching
 
 
 class Matching(ScriptedProvider):
-    """A model that previews, and says a word when that is done."""
+    """A model that makes a preview, then answers with a text."""
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
-        if request.bytes.count(b'"filter_context"') < 2:  # it is among the tools
+        if request.bytes.count(b'"filter_context"') < 2:  # the list of tools names it once
             yield ToolCall("p", "filter_context", {"action": "preview"})
         else:
             yield "That is it."

@@ -1,4 +1,4 @@
-"""All screens: their keys are listed and bound once, and in both themes and without colours nothing is cut off."""
+"""All screens: their keys are listed and bound once, and nothing is cut off in either theme or without colours."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +25,7 @@ KEYS = {"turns": "f2", "agents": "f3", "state": "f4", "time": "f5", "find": "f6"
 
 
 def owners() -> list[type[DOMNode]]:
-    """Return every class of the terminal with keys of its own."""
+    """Return every class of the terminal that has its own keys."""
     modules = [import_module(each.name) for each in walk_packages(terminal.__path__, f"{terminal.__name__}.")]
     return [
         each
@@ -44,8 +44,7 @@ def test_all_keys_are_listed_with_what_they_do() -> None:
 
 @pytest.mark.parametrize("owner", owners(), ids=lambda owner: owner.__name__)
 def test_no_key_is_bound_twice(owner: type[DOMNode]) -> None:
-    """A place has the keys of its own class and of its bases here; those of the whole application work in it as well,
-    unless it has the key itself on purpose."""
+    """In each place, the keys of its class, of its bases and of the whole application work together."""
     bases = [each for each in owner.__mro__ if each in owners()]
     keys = [binding.key for each in bases for binding in Binding.make_bindings(vars(each)["BINDINGS"])]
     assert [key for key, number in Counter(keys).items() if number > 1] == []
@@ -94,7 +93,7 @@ def test_the_theme_fits_the_terminal(says: str, theme: object) -> None:
 
 
 async def each_screen(chat: Driven) -> None:
-    """Open every screen and a question, and look at it."""
+    """Open and check every screen and a question."""
     shown: list[str] = []
     for name, key in KEYS.items():
         await chat.press(key)
@@ -110,7 +109,7 @@ async def each_screen(chat: Driven) -> None:
 
 
 async def opened(chat: Driven, name: str) -> None:
-    """Wait until the screen or the panel of this name is the one shown."""
+    """Wait until the screen or the panel of this name is shown."""
 
     def is_shown() -> bool:
         screen = chat.app.screen
@@ -146,7 +145,7 @@ def test_every_screen_fits_80_columns_in_both_themes_and_without_colours(
 
 
 def looked_at(log: Log, name: str, *keys: str, size: tuple[int, int] = (100, 30)) -> None:
-    """Press keys one after the other in the sample, and compare the last screen with its golden file."""
+    """Press keys one after the other in the sample conversation, and compare the last screen with its golden file."""
 
     async def look() -> None:
         async with driven(sample(log), size=size) as chat:

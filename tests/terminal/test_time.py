@@ -1,4 +1,4 @@
-"""The slider over the timeline: steps, the context and the request of a moment, what changed, and the way back."""
+"""The slider over the timeline: steps, the context and the request at a moment, their changes, and the way back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ MARK, DROP, NEWEST = 6, 17, 21
 
 
 def looked_at(agent: Agent, look: Callable[[Driven], Awaitable[None]], *, line: str = "") -> None:
-    """Open the screen, by its key or by a line."""
+    """Open the screen, by its key or by a line, and run `look`."""
 
     async def run() -> None:
         async with driven(agent) as chat:

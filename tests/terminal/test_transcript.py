@@ -1,4 +1,4 @@
-"""The transcript: what it shows of the log, the keys over its entries, and texts that would do harm."""
+"""The transcript: its view of the log, the keys for its entries, and harmful texts."""
 
 import asyncio
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def drive(agent: Agent, steps: Callable[[Driven, Transcript], object], size: tup
     asyncio.run(run())
 
 
-# What it shows
+# Content
 
 
 def test_a_page_has_turns_calls_marks_operations_and_what_left(log: Log) -> None:
@@ -145,7 +145,7 @@ def test_sizes_are_short() -> None:
     ]
 
 
-# What a text can do
+# Harmful texts
 
 
 @pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
@@ -236,7 +236,7 @@ def test_u_restores_the_newest_operation(log: Log) -> None:
         await chat.press("tab", "u")
         await chat.until("came back into the context")
         await chat.until("led nowhere")
-        await chat.press("u")  # the mark takes nothing, and is an operation as well
+        await chat.press("u")  # the mark removes nothing, but is an operation too
         await chat.until(lambda: not log.agent("notes").context().marks)
 
     drive(agent, look)
@@ -254,7 +254,7 @@ def test_a_jump_opens_what_the_event_lies_in(log: Log) -> None:
         assert transcript.current is not None
         assert transcript.current.key == (ids[40], 0)
         transcript.jump(10_000)
-        notices = chat.app._notifications  # a pilot's application does not show them
+        notices = chat.app._notifications  # under a pilot, the application does not show them
         await chat.until(lambda: "event 10000 is not in this conversation" in [each.message for each in notices])
 
     drive(agent, look)

@@ -1,4 +1,4 @@
-"""The turns of the context: their list, what an edit would cost, and the edits; and the bar that leads there."""
+"""The list of the turns in the context, the cost of an edit, the edits, and the bar that leads to the list."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from stored import connection
 
 
 def statements(log: Log, step: Callable[[], object]) -> int:
-    """Return how many statements a step runs."""
+    """Return the number of SQL statements that a step runs."""
     ran: list[str] = []
 
     def trace(_: object, sql: str, __: object) -> bool:
@@ -102,7 +102,7 @@ def test_the_cost_of_the_list_follows_the_window(log: Log) -> None:
 
     agents = (filled("small", 400), filled("large", 4000))
     for agent in agents:
-        found = context_turns(agent, 100)  # what is read once is read now
+        found = context_turns(agent, 100)  # everything that is read only once is read now
         assert len([row for row in found.rows if not row.sent]) == 50
         assert found.older == agent.request().manifest.edge.before - 100
     for read in (lambda agent: context_turns(agent, 100), meter):
@@ -127,7 +127,7 @@ def test_a_bar_has_its_width() -> None:
 
 
 async def opened(chat: Driven) -> RowList:
-    """Open the list, and return its rows when they are there."""
+    """Open the list, and return its rows once they are shown."""
     await chat.press("f2")
     await chat.until(lambda: isinstance(chat.app.screen, TurnsScreen) and chat.app.screen.query(RowList))
     rows = chat.app.screen.query_one(RowList)
@@ -203,7 +203,7 @@ def test_a_refused_edit_says_why(log: Log) -> None:
     async def edit() -> None:
         async with driven(agent) as chat:
             await opened(chat)
-            agent.do("/context drop 12")  # as another program does meanwhile
+            agent.do("/context drop 12")  # as another program might meanwhile
             await chat.press("d", "enter")
             await chat.until(lambda: [each.severity for each in chat.app._notifications] == ["error"])
             await chat.press("escape")

@@ -1,4 +1,4 @@
-"""The prompt: sending, new lines, history and its search, completion, pastes, and lines that wait."""
+"""The prompt: sending, new lines, history and its search, completion, pastes, and waiting lines."""
 
 import asyncio
 import json
@@ -16,12 +16,12 @@ from foldmark.providers.offline import OfflineModel
 from foldmark.terminal.pasting import PasteParser
 
 SLOW = OfflineModel(delay=3600)
-"""Says a word, and another one when the test is long over."""
+"""A model that says one word, and the next one long after the end of the test."""
 
 
 @pytest.fixture
 def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that keeps what is typed."""
+    """The file that keeps typed lines."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     path = tmp_path / "data" / "foldmark" / "history.jsonl"
     path.parent.mkdir(parents=True)
@@ -175,7 +175,7 @@ def test_a_paste_is_one_paste_whatever_is_in_it() -> None:
     for size in (1, 7, 1000):
         parser = PasteParser()
         events = [each for at in range(0, len(stream), size) for each in parser.feed(stream[at : at + size])]
-        if size == 1000:  # Textual's own parser has taken the beginning of a paste that came in pieces
+        if size == 1000:  # if a paste comes in pieces, Textual's own parser takes its beginning
             assert [each.text for each in events if isinstance(each, Paste)] == [hostile, ""]
             assert [each.key for each in events if isinstance(each, Key)] == ["b", "c"]
 
@@ -260,7 +260,7 @@ def test_ctrl_c_ends_the_matching_of_a_filter(log: Log) -> None:
 
 
 class Failing(OfflineModel):
-    """Answers nothing but an error."""
+    """A model that answers only with an error."""
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         if request.purpose == "answer":

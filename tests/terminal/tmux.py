@@ -1,4 +1,4 @@
-"""A program in a real tmux, with a server of its own: keys go in, and what the terminal shows comes out as text."""
+"""A program in a real tmux with its own server: send keys, and read the terminal as text."""
 
 import shlex
 import subprocess
@@ -15,18 +15,18 @@ _NUMBERS = count(1)
 
 
 class Tmux:
-    """Runs a command line in a window of `columns` × `rows`; use it as a context manager. When the program has ended,
-    the window shows `ended with CODE`."""
+    """A command line in a window of `columns` × `rows`, as a context manager. When the program has ended, the window
+    shows `ended with CODE`."""
 
     def __init__(self, folder: Path, *command: str, env: Mapping[str, str], columns: int = 100, rows: int = 30) -> None:
-        self._socket = str(folder / f"tmux-{next(_NUMBERS)}")  # a server that ends still holds its socket
+        self._socket = str(folder / f"tmux-{next(_NUMBERS)}")  # a server that is ending still holds its socket
         self._command, self._env, self._folder = command, env, folder
         self._size = ("-x", str(columns), "-y", str(rows))
 
     def __enter__(self) -> Self:
         line = f"{shlex.join(self._command)}; echo ended with $?; exec sleep {LIMIT:.0f}"
         given = [f"{name}={value}" for name, value in self._env.items()]
-        # What tmux is given as its environment, its windows get; -f keeps the person's own settings out.
+        # Windows inherit tmux's environment, hence `env -i`; -f keeps the user's own settings out.
         shell = ("env", "-i", *given, "sh", "-c", line)
         self._tmux("-f", "/dev/null", "new-session", "-d", *self._size, "-c", str(self._folder), *shell)
         return self
@@ -38,11 +38,11 @@ class Tmux:
 
     @property
     def screen(self) -> str:
-        """What the terminal shows."""
+        """The text on the terminal."""
         return self._tmux("capture-pane", "-p")
 
     def type(self, text: str) -> None:
-        """Type text as it stands."""
+        """Type the text literally."""
         self._tmux("send-keys", "-l", "--", text)
 
     def press(self, *keys: str) -> None:
@@ -55,7 +55,7 @@ class Tmux:
         self.press("Enter")
 
     def until(self, *texts: str) -> str:
-        """Wait until all of this is shown, and return the screen."""
+        """Wait until all the texts are shown, and return the screen."""
         end = time.monotonic() + LIMIT
         while not all(text in (screen := self.screen) for text in texts):
             assert time.monotonic() < end, f"{texts!r} did not come; the screen:\n{screen}"
@@ -63,14 +63,14 @@ class Tmux:
         return screen
 
     def gone(self, text: str) -> None:
-        """Wait until this is not shown any more."""
+        """Wait until the text is no longer shown."""
         end = time.monotonic() + LIMIT
         while text in (screen := self.screen):
             assert time.monotonic() < end, f"{text!r} did not go; the screen:\n{screen}"
             time.sleep(0.05)
 
     def _tmux(self, *arguments: str) -> str:
-        # A program that runs in it has a controlling terminal of its own; this one needs none.
+        # A program inside tmux has its own controlling terminal; this client needs none.
         done = subprocess.run(["tmux", "-S", self._socket, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"tmux {arguments[0]}: {done.stderr}"
         return done.stdout

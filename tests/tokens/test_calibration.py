@@ -1,4 +1,4 @@
-"""What is learned from the tokens that a provider reports [SPEC 5.4]."""
+"""Calibration by the tokens that a provider reports [SPEC 5.4]."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How the tokens of a request are counted, by bytes and with the tokenizer [SPEC 5.4]."""
+"""The token count of a request, by bytes and with the tokenizer [SPEC 5.4]."""
 
 from math import ceil
 from typing import Any
@@ -175,7 +175,7 @@ def test_the_window_follows_the_tokenizers_count() -> None:
         agent.append("user", f"Question {number}: " + "why is this so, and since when? " * 5)
         agent.append("assistant", "Because it always was. " * 5)
         agent.end_turn()
-    agent.append("user", "And now?")  # the window is measured as of what opened the newest turn
+    agent.append("user", "And now?")  # the window is measured at the event that opened the newest turn
     request = agent.request(provider="openai", model="gpt-5")
     assert request.manifest.edge.why == "budget"
     assert 2850 <= request.tokens <= 3000

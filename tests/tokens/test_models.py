@@ -1,4 +1,4 @@
-"""The table of models, and what the settings make of it."""
+"""The table of models, and the settings that override it."""
 
 import subprocess
 import sys

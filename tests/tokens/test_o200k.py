@@ -1,4 +1,4 @@
-"""OpenAI's tokenizer as it is shipped: complete, exact, and quick on whatever text comes."""
+"""OpenAI's tokenizer as shipped: complete, exact, and fast on any text."""
 
 import base64
 import random
@@ -18,7 +18,7 @@ PUBLISHED = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
 
 def whole(text: Any) -> Any:
-    """What the tokenizer counts when it gets the text in one piece."""
+    """Return the tokenizer's count for the text in one piece."""
     return len(openai.encoding().encode_ordinary(text))
 
 

@@ -1,8 +1,8 @@
-"""SQL that a hostile model might send: what must be refused, and what may run because it shows nothing and ends.
+"""SQL that a hostile model might send: some must be refused, and some may run because it shows nothing and ends.
 
-In the texts `{other}` is the id of a message of another conversation, `{older}` of a parent's message from before the
-fork, `{newer}` of one from after it, `{child}` of a child's, `{erased}` of one that was erased; `{file}` is the path of
-the database, `{folder}` its folder.
+The placeholders stand for ids of messages: `{other}` of another conversation, `{older}` of the parent before the fork,
+`{newer}` of the parent after it, `{child}` of a child, `{erased}` of an erased message; or for paths: `{file}` of the
+database, `{folder}` of its folder.
 """
 
 from querying import ANYWHERE
@@ -49,7 +49,7 @@ _TABLES = (
 
 
 def _balanced(parts: list[str]) -> str:
-    """The sum of many terms as a tree that is not deep."""
+    """Return the sum of many terms as a shallow tree."""
     if len(parts) == 1:
         return parts[0]
     return f"({_balanced(parts[: len(parts) // 2])}+{_balanced(parts[len(parts) // 2 :])})"
@@ -60,7 +60,7 @@ _COUNTING = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 _MANY = "json_each('[" + "1," * 900 + "1]')"
 
 _SLOWEST = 80 if DEEP else 16
-"""How often a text is compared with a pattern that takes long; nothing can end one comparison."""
+"""Number of comparisons of a text with a slow pattern; nothing can interrupt a single comparison."""
 
 READING = {
     **{f"all of {table}": f"SELECT * FROM {table}" for table in _TABLES},
@@ -101,7 +101,7 @@ READING = {
     "columns that are not in the view": "SELECT data, actor, nth FROM messages",
     "keys": "SELECT agent FROM messages",
 }
-"""What would read something else."""
+"""Statements that would read data of others."""
 
 DOING = {
     **ANYWHERE,
@@ -222,7 +222,7 @@ DOING = {
     "a long pattern": "SELECT 'a' LIKE '" + "%a" * 200 + "'",
     "a cross join": f"SELECT count(*) FROM {_MANY} a, {_MANY} b, {_MANY} c, messages d, messages e",
 }
-"""What would change something, reach a file, or take too much."""
+"""Statements that would change something, reach a file, or take too much."""
 
 HARMLESS = {
     "a row of another conversation": "SELECT * FROM messages WHERE id = {other}",
@@ -269,4 +269,4 @@ HARMLESS = {
     "columns of one name": "SELECT 1 AS a, 2 AS a, 3 AS a",
     "a column of no name": "SELECT 1 AS ''",
 }
-"""What may run: it shows this agent's own rows or nothing, and ends."""
+"""Statements that may run: they show this agent's own rows or nothing, and end."""

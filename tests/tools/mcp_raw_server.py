@@ -1,7 +1,8 @@
-"""An MCP server by hand, of the older protocol, or the `modern` one, which can do what the SDK's servers do not: it
-answers what the JSON file that is its argument says, `tools` and `calls` (tool -> result; none: silence), `ignores` the
-end of its input, or is `silent` from the start. In its working folder it notes its process and the notifications that
-it gets."""
+"""A hand-written MCP server of the older protocol, or the `modern` one, for behaviour that the SDK's servers lack.
+
+The JSON file in its argument gives its `tools` and `calls` (tool -> result; none: silence). With `ignores` it ignores
+the end of its input, with `silent` it answers nothing from the start. It records its process and the notifications
+that it gets in its working folder."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""A real MCP server, written with the SDK, over standard input and output, or `http FILE` or `sse FILE`: on a port of
-its own on loopback, which it writes into FILE. In its working folder it notes what happens."""
+"""A real MCP server, written with the SDK, over standard input and output or, with `http FILE` or `sse FILE`, on a
+separate loopback port, which it writes to FILE. It leaves files about its calls in its working folder."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A working folder with something in it and something beside it, and a model that calls tools there."""
+"""A working folder, a folder next to it, and a model that calls tools there."""
 
 import os
 import threading
@@ -16,9 +16,9 @@ from foldmark.sending.interruption import CURRENT, Interruption
 
 
 class Place:
-    """`folder` is the working folder, `outside` its neighbour; `asked` are the questions so far.
+    """`folder` is the working folder, `outside` the folder next to it; `asked` holds the questions so far.
 
-    Whoever is asked answers with `answer`, after doing `meanwhile`.
+    Each question calls `meanwhile` and is then answered with `answer`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,11 +38,11 @@ class Place:
         return path
 
     def call(self, name: str, **args: Any) -> str:
-        """What a tool answers."""
+        """Return a tool's answer."""
         return self.agent.call_tool(name, args, asking=Asking(approve=self._approve if self.answer else None))
 
     def refused(self, name: str, **args: Any) -> str:
-        """What a tool says is wrong: one line, not too long, that can be encoded."""
+        """Return a tool's error: one line, not too long, that can be encoded."""
         with pytest.raises(CommandError) as caught:
             self.call(name, **args)
         told = str(caught.value)
@@ -59,7 +59,7 @@ class Place:
 
 @contextmanager
 def place_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """A place whose folder is this process's working folder."""
+    """Open a place whose folder is this process's working folder."""
     place = Place(Path(os.path.realpath(path)))
     monkeypatch.chdir(place.folder)
     with place.log:
@@ -67,7 +67,7 @@ def place_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 
 def in_turn(does: Callable[[], object], interruption: Interruption) -> tuple[threading.Thread, list[object]]:
-    """Does it in a thread that works for a turn, and what came of it, a CommandError as its words."""
+    """Run a function in a thread that works for a turn. Return the thread and a list for the result or error text."""
     came: list[object] = []
 
     def run() -> None:

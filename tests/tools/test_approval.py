@@ -1,4 +1,4 @@
-"""What a person has to agree to (SPEC 4.1): who is asked, how often, and what is remembered for whom."""
+"""A person's approval of tool calls (SPEC 4.1): who is asked, how often, and what is remembered for whom."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ class What(Struct):
 
 
 def tool(name: str = "paint") -> Tool:
-    """A tool that does nothing but with a person's leave."""
+    """Return a tool that needs a person's approval, except to paint air."""
     parameters = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
     return Tool(
         ToolSpec(name, "Paint something.", parameters),
@@ -52,7 +52,7 @@ def agent(log: Log) -> Agent:
 
 
 class Person:
-    """Answers each question with the next of some answers, and knows what was asked."""
+    """A person who answers each question with the next of some answers; `asked` holds the questions."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers, self.asked = list(answers), list[tuple[str, str]]()
@@ -72,7 +72,7 @@ def paint(agent: Agent, person: Person | None = None, what: str = "a wall", name
 
 
 def refused(does: Callable[[], object]) -> str:
-    """One line that says no."""
+    """Return the one-line error of a refused call."""
     with pytest.raises(CommandError) as caught:
         does()
     assert "\n" not in str(caught.value)
@@ -214,11 +214,11 @@ def test_the_environment_allows_and_forbids(tmp_path: Path, agent: Agent, monkey
         assert told.endswith("environment FOLDMARK_TOOL_APPROVAL would have to say ask, burn=never, paint=always")
 
 
-# Several at once, and ends
+# Concurrent questions, and ended agents
 
 
 def in_thread(does: Callable[[], object], interruption: Interruption | None = None) -> tuple[Thread, list[object]]:
-    """Does it in a thread that works for a turn; what came of it, a CommandError as its words."""
+    """Run a function in a thread that works for a turn. Return the thread and a list for the result or error text."""
     came: list[object] = []
 
     def run() -> None:
@@ -326,7 +326,7 @@ def test_a_failed_question_leaves_the_way_free(agent: Agent) -> None:
 def test_an_agreement_on_another_machine_does_not_count(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A log may be somebody else's, who allowed everything."""
+    """A log may come from someone else, who allowed everything."""
     agent.do("/config set tool_approval=always")
     assert paint(agent) == "painted a wall"
     monkeypatch.setattr(standing, "machine", lambda: "elsewhere")

@@ -1,4 +1,4 @@
-"""`bash` (SPEC 4.1): asked for, bounded while it runs, and gone with all it started when it ends."""
+"""`bash` (SPEC 4.1): it needs approval, is limited while it runs, and ends with everything that it started."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def run(place: Place, command: str, timeout: int = 20) -> str:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process is there and no zombie of somebody else's."""
+    """Return True if a process exists and is not a zombie of another process."""
     try:
         state, parent = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
@@ -39,7 +39,7 @@ def runs(pid: int) -> bool:
 
 
 def zombies() -> list[str]:
-    """This process's children that nobody has collected."""
+    """Return this process's children that were not collected."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -52,7 +52,7 @@ def zombies() -> list[str]:
 
 
 def gone(*pids: int) -> bool:
-    """Whether these processes have ended, or do so soon: what was killed takes a moment."""
+    """Return True if these processes have ended or end soon: a killed process takes a moment."""
     until = monotonic() + LIMIT
     while any(map(runs, pids)) and monotonic() < until:
         threading.Event().wait(0.005)
@@ -60,7 +60,7 @@ def gone(*pids: int) -> bool:
 
 
 def pids(place: Place, count: int) -> list[int]:
-    """The numbers in the file `pids`, once there are so many."""
+    """Return the numbers in the file `pids` once it holds `count` of them."""
     file = place.folder / "pids"
     while not file.exists() or len(file.read_text().split()) < count:
         threading.Event().wait(0.005)
@@ -245,7 +245,7 @@ def test_nothing_is_run_in_a_turn_that_was_interrupted(place: Place) -> None:
 
 @pytest.mark.parametrize("command", ["sleep 1000 & echo $!", "sleep 1000 > /dev/null 2>&1 & echo $!"])
 def test_background_processes_end_with_the_command(place: Place, command: str) -> None:
-    told = run(place, command)  # and not after 1000 seconds
+    told = run(place, command)  # returns long before the 1000 seconds are over
     pid, end = told.split("\n")
     assert end == "[exit code 0; what it left running was ended. To keep it running: setsid COMMAND > FILE 2>&1 &]"
     assert gone(int(pid))
@@ -291,7 +291,7 @@ def test_on_windows_it_is_not_there(place: Place, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_turn_records_it_without_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a command finds out in another way is hidden where it is recorded."""
+    """A key that a command obtains in another way is hidden where its output is recorded."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
     with foldmark.open(tmp_path / "log.db") as log:
         agent = log.agent("home")
@@ -303,5 +303,5 @@ def test_a_turn_records_it_without_keys(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_constants_keep_the_promise() -> None:
-    """An interruption is noticed, asked for, forced and collected within a second."""
+    """Within a second, an interruption is noticed, and the command asked to end, killed and collected."""
     assert bash.TICK + 2 * bash.GRACE < 0.8

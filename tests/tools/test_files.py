@@ -1,4 +1,4 @@
-"""`read_file` and `list_files` (SPEC 4.1): what a model reads without asking, what it asks for, and what it cannot."""
+"""`read_file` and `list_files` (SPEC 4.1): files that a model reads freely, only with approval, or never."""
 
 import os
 import socket
@@ -361,11 +361,11 @@ def test_a_program_chooses_the_folder(place: Place) -> None:
         paths.work_in(place.log, place.outside / "nowhere")
 
 
-# Exchanged between the check and the opening
+# Replaced between the check and the opening
 
 
 def exchange(folder: Path, target: Path) -> None:
-    """Puts a link in the place of a folder."""
+    """Replace a folder with a link."""
     folder.rename(folder.with_name("moved"))
     folder.symlink_to(target)
 
@@ -392,7 +392,7 @@ def test_a_file_that_becomes_a_link_while_a_person_is_asked(place: Place) -> Non
 
 @pytest.mark.parametrize("stepwise", [True, False])
 def test_what_is_opened_is_what_was_resolved(place: Place, stepwise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the system does not open below a folder."""
+    """This holds even if the system cannot open below an open folder."""
     monkeypatch.setattr(paths, "STEPWISE", stepwise)
     place.write("sub/file.txt", "MINE")
     place.write("file.txt", "SECRET", place.outside)
@@ -408,7 +408,7 @@ def test_what_is_opened_is_what_was_resolved(place: Place, stepwise: bool, monke
 
 
 def test_no_race_leads_outside(place: Place) -> None:
-    """A folder that is a link half of the time."""
+    """The folder links outside half of the time."""
     place.write("real/file.txt", "inside")
     place.write("file.txt", "SECRET", place.outside)
     way, over = place.folder / "way", threading.Event()
@@ -548,7 +548,7 @@ def test_a_list_of_what_is_outside_has_whole_paths(place: Place) -> None:
 
 
 def test_a_deep_tree(place: Place) -> None:
-    """Deeper than anybody means."""
+    """The tree is deeper than any intended one."""
     at = os.open(place.folder, os.O_RDONLY)
     for _ in range(150):
         os.mkdir("d", dir_fd=at)

@@ -22,7 +22,7 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
 
 @pytest.fixture(scope="module")
 def two_turns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, dict[str, int]]:
-    """A closed talk of a system message, a turn with a tool call and a turn without; name -> id of each message."""
+    """A closed talk (a system message, a turn with two tool calls and a turn without); name -> id of each message."""
     with Talk(tmp_path_factory.mktemp("two turns") / "log.db") as talk:
         found = _two_turns(talk)
     return talk, found
@@ -30,7 +30,7 @@ def two_turns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, dict[str,
 
 @pytest.fixture
 def ids(talk: Talk, two_turns: tuple[Talk, dict[str, int]]) -> dict[str, int]:
-    """The messages with which the talk begins: name -> id."""
+    """The first messages of the talk: name -> id."""
     talk.go_on_from(two_turns[0])
     return dict(two_turns[1])
 
@@ -53,13 +53,13 @@ def _two_turns(talk: Talk) -> dict[str, int]:
 
 
 def run(talk: Talk, **args: Any) -> dict[str, Any]:
-    """What the tool answers; neither call nor result is recorded."""
+    """Return the tool's answer; neither call nor result is recorded."""
     found: dict[str, Any] = json.loads(talk.agent.call_tool("filter_context", args))
     return found
 
 
 def refused(talk: Talk, args: Any, *words: str) -> None:
-    """It fails with one line that holds these words, and nothing is written."""
+    """Check that the call fails with one line that holds these words, and writes nothing."""
     before = talk.agent.standing().record.head
     with pytest.raises(CommandError) as caught:
         talk.agent.call_tool("filter_context", args)
@@ -73,7 +73,7 @@ def refused(talk: Talk, args: Any, *words: str) -> None:
 
 
 def state(talk: Talk) -> dict[str, Any]:
-    """All that a context is."""
+    """Return everything that makes up a context, and its request."""
     context = talk.agent.context()
     return {
         "messages": list(context.messages),
@@ -272,7 +272,7 @@ def test_a_preview_that_found_nothing_cannot_be_applied(talk: Talk, ids: dict[st
         refused(talk, {"action": "apply", **given}, f"the preview found nothing to {mode}")
 
 
-# Apply: a preview, and after it a person's yes
+# Apply: a preview, then a person's yes
 
 
 def test_apply_needs_a_planning_conversation(talk: Talk, ids: dict[str, int]) -> None:
@@ -295,7 +295,7 @@ def test_a_preview_that_failed_is_none(talk: Talk, ids: dict[str, int]) -> None:
 
 
 def asked(talk: Talk, ids: dict[str, int]) -> None:
-    """A planning conversation in which the person was asked whether to proceed."""
+    """Start a planning conversation in which the person is asked whether to proceed."""
     assert talk.forget(f"messages {ids['weather']}-{ids['dry']}")["message_count"] == 2
 
 

@@ -1,4 +1,4 @@
-"""`grep` (SPEC 4.1): what it finds, what bounds it, and how an expression that would never end is ended."""
+"""`grep` (SPEC 4.1): its matches, its limits, and the end of an expression that would never finish."""
 
 import gc
 import os
@@ -38,7 +38,7 @@ def lines(place: Place, **args: object) -> list[str]:
 
 
 def matchers() -> list[int]:
-    """The processes that search and are not at their end."""
+    """Return this process's search processes that have not ended."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -184,7 +184,7 @@ def test_a_never_ending_expression_is_ended(place: Place, monkeypatch: pytest.Mo
 
 
 def test_an_expression_that_takes_all_memory(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told apart from one that finds nothing."""
+    """It is distinguished from one that finds nothing."""
     place.write("f.txt", "x" * 15_000_000)
     monkeypatch.setattr(grep, "SECONDS", 20)
     told = place.refused("grep", pattern=r"((x)|(y)|(z))*!")
@@ -211,7 +211,7 @@ def test_nothing_is_left_open(tree: Place) -> None:
         gc.collect()
         return len(list(Path("/proc/self/fd").iterdir()))
 
-    gc.freeze()  # garbage of other tests stays, and is not looked through
+    gc.freeze()  # garbage of other tests stays, and is not scanned
     before = descriptors()
     tree.call("grep", pattern="o", limit=1)
     tree.refused("grep", pattern="(")

@@ -1,4 +1,4 @@
-"""`.mcp.json`: what is read of it, what a person is shown, and what is said of what is wrong (SPEC 4.1)."""
+"""`.mcp.json`: reading it, showing it to a person, and the messages about its faults (SPEC 4.1)."""
 
 import json
 import os
@@ -76,9 +76,9 @@ def test_a_byte_order_mark(tmp_path: Path) -> None:
         ("${NOTHING:-a:-b}", "a:-b"),
         ("${EMPTY}", ""),
         ("${EMPTY:-full}", "full"),
-        ("${NOTHING:-${HOME}", "${HOME"),  # a default ends at the first brace, and is not searched
+        ("${NOTHING:-${HOME}", "${HOME"),  # a default ends at the first brace, and is not expanded
         ("$HOME ${} ${1} ${HOME ${HO ME}", "$HOME ${} ${1} ${HOME ${HO ME}"),
-        ("${NOTHING:-$}{HOME}", "${HOME}"),  # what comes out is not expanded again
+        ("${NOTHING:-$}{HOME}", "${HOME}"),  # the result is not expanded again
     ],
 )
 def test_variables(tmp_path: Path, text: str, expanded: str) -> None:
@@ -141,7 +141,7 @@ def test_an_answer_holds_for_what_was_shown(tmp_path: Path) -> None:
     assert all(mark.startswith("mcp:it:") and len(mark) == 27 for mark in marks)
 
 
-# What is wrong
+# Faults
 
 WRONG = {
     "not an object": (5, " is an object such as"),

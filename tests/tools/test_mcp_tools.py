@@ -29,7 +29,7 @@ TRANSPORTS = ["stdio", "http", "sse"]
 
 
 class Person:
-    """Answers every question the same, and remembers what was asked."""
+    """A person who gives every question the same answer; `asked` holds the questions."""
 
     def __init__(self, answer: Decision) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -54,7 +54,7 @@ def write(folder: Path, servers: dict[str, Any]) -> None:
 
 
 def raw(folder: Path, name: str = "raw", **plan: Any) -> dict[str, Any]:
-    """A server by hand that follows a plan."""
+    """Return the settings of a hand-written server that follows a plan."""
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps({"tools": [], "calls": {}, **plan}))
     return {"command": sys.executable, "args": ["-S", "-E", str(RAW), f"{name}.json"]}
@@ -69,7 +69,7 @@ def text(said: str) -> dict[str, Any]:
 
 
 def running(folder: Path) -> list[int]:
-    """The servers of a folder that have not ended."""
+    """Return the process ids of a folder's servers that have not ended."""
     found = []
     for path in folder.glob("pid-*"):
         with suppress(ProcessLookupError):
@@ -80,7 +80,7 @@ def running(folder: Path) -> list[int]:
 
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """Transport -> the folder of a server that listens."""
+    """Transport -> the folder of a listening server."""
     folders = {transport: tmp_path_factory.mktemp(transport) for transport in ("http", "sse")}
     command = [sys.executable, str(SDK)]
     started = [subprocess.Popen([*command, name, "port"], cwd=folder) for name, folder in folders.items()]
@@ -96,7 +96,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pa
 def places(
     addresses: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[dict[str, Path], Log, Servers]]:
-    """Transport -> the folder that its server works in; all three connected."""
+    """Transport -> the working folder of its server; the log; the servers, with all three connected."""
     folder = tmp_path_factory.mktemp("stdio")
     port = {transport: (at / "port").read_text() for transport, at in addresses.items()}
     write(
@@ -283,7 +283,7 @@ def test_nobody_is_there(tmp_path: Path, lone: Agent) -> None:
         (told,) = servers.connect(lone, NOBODY)
         assert servers.tools == []
     assert not [*tmp_path.glob("pid-*")]
-    # What it says to do allows it.
+    # The suggested command allows it.
     lone.do(f"/config set {told.rpartition('/config set ')[2]}")
     with Servers(tmp_path) as servers:
         assert servers.connect(lone, NOBODY) == []
@@ -311,7 +311,7 @@ def test_without_the_package(tmp_path: Path, lone: Agent, monkeypatch: pytest.Mo
     assert person.asked == []
 
 
-# What goes wrong
+# Failures
 
 
 def test_one_that_hangs_holds_up_nobody(tmp_path: Path, lone: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +334,7 @@ def test_one_that_hangs_holds_up_nobody(tmp_path: Path, lone: Agent, monkeypatch
     begin = time.monotonic()
     with Servers(tmp_path, starting=5) as servers:
         told = servers.connect(lone, Person("yes").asking)
-        assert time.monotonic() - begin < 10  # two that hang are waited for once
+        assert time.monotonic() - begin < 10  # both hanging servers share one wait
         assert [each.partition(" is not there: ")[::2] for each in told] == [
             ("the MCP server one", "it did not answer within 5 seconds"),
             ("the MCP server two", "it did not answer within 5 seconds"),
@@ -353,7 +353,7 @@ def test_a_crash_in_a_call(
 ) -> None:
     before = running(places[0]["stdio"])
     with pytest.raises(CommandError, match="Field required"):
-        agent.call_tool("mcp__stdio__echo", {})  # which the server writes to its standard error, too
+        agent.call_tool("mcp__stdio__echo", {})  # the server also writes this to its standard error
     monkeypatch.setattr("foldmark.tools.mcp.connection.MOST_LOGGED", 0)
     with pytest.raises(CommandError) as caught:
         agent.call_tool("mcp__stdio__crash", {})
@@ -408,7 +408,7 @@ def test_a_long_call_ends_with_the_turn(
     interruption.happen()
     thread.join()
     assert told == [f"the call was interrupted; the MCP server {server} was notified, and may have done a part of it"]
-    until((folder / "cancelled").exists)  # the server's own tool was told
+    until((folder / "cancelled").exists)  # the server's tool was cancelled, too
     assert agent.call_tool(f"mcp__{server}__echo", {"text": "on"}) == "on"
 
 
@@ -435,7 +435,7 @@ def test_a_call_that_takes_too_long(tmp_path: Path, lone: Agent) -> None:
 
 
 def test_closing_during_a_call(tmp_path: Path, lone: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also a server that ignores everything but being killed is gone afterwards."""
+    """Even a server that ignores everything except being killed is gone afterwards."""
     monkeypatch.setattr(mcp.client.stdio, "PROCESS_TERMINATION_TIMEOUT", 0.05)
     monkeypatch.setattr(mcp.client.stdio, "FORCE_KILL_TIMEOUT", 0.05)
     tools = [tool("t", annotations={"readOnlyHint": True})]
@@ -489,7 +489,7 @@ def test_keys_are_hidden_in_what_is_said(tmp_path: Path, lone: Agent) -> None:
     assert told.endswith("(it said: [MY_KEY])")
 
 
-# What a server says of its tools
+# A server's descriptions of its tools
 
 NESTED: dict[str, Any] = {"type": "object"}
 for _ in range(40):

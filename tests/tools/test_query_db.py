@@ -167,7 +167,7 @@ def test_functions(expression: str, value: Any) -> None:
 
 
 def test_like_is_that_of_sqlite() -> None:
-    """Over all short patterns and texts."""
+    """Compare all short patterns and texts."""
     texts = ["", "a", "b", "ab", "ba", "aab", "aba", "abab", "é", "aéb", "éa"]
     patterns = [
         f"{a}{b}{c}{d}"
@@ -220,7 +220,7 @@ def test_a_truncated_result_is_read_whole_with_the_hint(log: Log) -> None:
     "sql", ["SELECT content FROM messages WHERE id={}", "SELECT id, upper(content) AS u FROM messages"]
 )
 def test_a_long_text_is_read_page_by_page(log: Log, sql: str) -> None:
-    """As a model does whose context holds the beginning of each answer only."""
+    """Read as a model does whose context holds only the beginning of each answer."""
     agent = log.agent("a")
     text = "".join(f'é{n}\\ "x"\n' for n in range(20_000))
     event = agent.append("user", text)
@@ -371,7 +371,7 @@ def test_a_fork_sees_its_start_and_its_own(log: Log) -> None:
     assert column(child, "SELECT content FROM messages ORDER BY id") == ["in the start", "the child's"]
     assert column(child, "SELECT agent_id FROM messages ORDER BY id") == [parent.id, child.id]
     assert column(parent, "SELECT content FROM messages ORDER BY id") == ["older", "in the start", "newer"]
-    # The first fork stands in the start; what it gave its child does not.
+    # The inherited start holds the first fork, but not the data that it gave its child.
     assert rows(child, "SELECT kind, data FROM operations") == [["fork", None]]
     child.do("/clear")
     assert column(child, "SELECT status FROM messages") == ["dropped", "dropped"]
@@ -518,7 +518,7 @@ def inner_sandbox(log: Log) -> sandbox.Sandbox:
 
 
 class Place:
-    """A trimmed child beside all that it must not see, each text of which holds `FOREIGN`."""
+    """A trimmed child, and texts that it must not see, each with `FOREIGN` in it."""
 
     def __init__(self, folder: Path, memory: bool) -> None:
         self.folder, self.path = folder, folder / "log.db"
@@ -553,7 +553,7 @@ class Place:
         return sql.format(**given, file=self.path, folder=self.folder) if "{" in sql else sql
 
     def dump(self) -> str:
-        """A hash of everything in the database."""
+        """Return a hash of everything in the database."""
         db = self._dumper or connection(self.log)
         digest = hashlib.sha256()
         schema = db.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
@@ -581,10 +581,11 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def attempt(place: Place, sql: str) -> tuple[str, bool]:
-    """What a model is told, and whether it was refused; nothing foreign, nothing changed, and not for long."""
+    """Run a statement as a model: it shows nothing foreign, changes nothing and ends soon. Return the answer or error,
+    and True if it was refused."""
     before, files, memory = place.dump(), place.files(), apsw.memory_used()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(query_db, "SECONDS", 0.02)  # what would take for ever ends soon
+        patch.setattr(query_db, "SECONDS", 0.02)  # ends endless statements soon
         said, was_refused = tried(place.agent, sql, place.statement(sql))
     assert len(said) < query_db.ANSWER + 20_000
     assert place.dump() == before
@@ -633,7 +634,7 @@ def test_rows_of_others_are_not_there(place: Place, name: str) -> None:
 
 
 def test_the_inner_views_names_do_not_come_out(place: Place) -> None:
-    """Not in errors, and they help nobody who has them."""
+    """No error shows them, and knowing them does not help."""
     assert column(place.agent, "SELECT 1") == [1]
     secret = inner_sandbox(place.log)._secret
     for sql in [
@@ -653,7 +654,7 @@ def test_the_inner_views_names_do_not_come_out(place: Place) -> None:
 
 
 def test_the_connection_itself_cannot_write(place: Place) -> None:
-    """Even with nothing but the way it is opened."""
+    """The way it is opened is enough, without the other protections."""
     assert column(place.agent, "SELECT 1") == [1]
     inner = inner_sandbox(place.log)
     db = inner._db
@@ -675,7 +676,7 @@ def test_the_connection_itself_cannot_write(place: Place) -> None:
 
 
 LONG = query_db.ANSWER * 6
-"""Characters above the usual limit of a text, which is 250,000 bytes."""
+"""A number of characters above the usual limit of a text, which is 250,000 bytes."""
 
 
 ON_LONG_TEXTS = {

@@ -1,4 +1,4 @@
-"""`recall` as the model's tool: what `/recall` finds, what stands around it, and no echo (SPEC 4.1, 7)."""
+"""`recall` as the model's tool: the hits of `/recall`, the messages around them, and no echo (SPEC 4.1, 7)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_memos_are_found(agent: Agent) -> None:
     assert "memo 1 [zoo]\n    A zebra has stripes" in recall(agent, "stripes")
 
 
-# What stands around
+# Messages around a hit
 
 
 def test_around_a_message_of_any_conversation(log: Log, agent: Agent) -> None:
@@ -203,6 +203,6 @@ def test_what_was_read_is_not_found_again(agent: Agent) -> None:
 
 
 def test_it_is_told_in_few_words() -> None:
-    """The schema stands in every request."""
+    """The schema is part of every request."""
     assert len(json.dumps(RECALL.spec.parameters)) < 650
     assert [*RECALL.spec.parameters["properties"]] == [*RECALL.arguments.__struct_fields__]

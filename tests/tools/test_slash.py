@@ -1,8 +1,7 @@
-"""`slash` (S0, SPEC 3, 4, 4.1): a model's six commands, and what its own operations do to the turn it is in."""
+"""`slash` (S0, SPEC 3, 4, 4.1): a model's six commands, and the effect of its operations on its own turn."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -46,7 +45,7 @@ def kinds(agent: Agent) -> list[str]:
 
 
 def no_orphan(agent: Agent) -> None:
-    """Each result in the context and in the request has its call before it."""
+    """Check that each result in the context and in the request follows its call."""
     messages = list(agent.context().messages)
     ids = {message.id for message in messages}
     assert all(message.answers in ids for message in messages if message.kind == "tool_result")
@@ -87,7 +86,7 @@ def test_the_request_carries_it(agent: Agent) -> None:
 
 
 def test_the_seven_calls_of_the_seed(log: Log, agent: Agent) -> None:
-    """With the child's own uuid in the place of abc123."""
+    """The child's uuid replaces abc123."""
     agent.append("user", "A")
     slash(agent, "mark", "CHECKPOINT")
     agent.append("user", "B")
@@ -190,16 +189,14 @@ def test_what_is_wrong_writes_nothing(log: Log, agent: Agent, args: Any) -> None
 
 
 def test_a_mark_of_half_a_character(agent: Agent) -> None:
-    """What UTF-8 cannot hold becomes U+FFFD, which is no name to print."""
+    """Text that UTF-8 cannot encode becomes U+FFFD."""
     agent.append("user", "A")
-    with suppress(CommandError):
-        slash(agent, "mark", "A\ud800")
-    assert "A\ud800" not in agent.context().marks
+    slash(agent, "mark", "A\ud800")
     slash(agent, "fork")
-    assert [name.encode() for name in agent.context().marks] in ([], ["A\ufffd".encode()])
+    assert list(agent.context().marks) == ["A\ufffd"]
 
 
-# In the middle of the model's own turn
+# During the model's own turn
 
 
 class Scripted(ScriptedProvider):
@@ -237,7 +234,7 @@ def test_a_rewind_to_a_mark_of_the_same_turn(agent: Agent) -> None:
         ["Now an experiment."],
     )
     provider = run(agent, "Go on", ["That failed.", call("c2", "clear", "X")], ["I am back."])
-    # The mark stands inside an exchange that is closed: behind its result.
+    # The mark is in a closed exchange, after its result.
     assert kinds(agent) == ["user", "assistant", "tool_call", "tool_result", "user", "assistant"]
     notice, done = list(agent.context().messages)[-2:]
     assert (notice.kind, notice.actor, notice.turn_id) == ("user", "system", done.turn_id)
@@ -256,7 +253,7 @@ def test_a_rewind_to_a_mark_of_the_same_turn(agent: Agent) -> None:
 
 
 def test_a_mark_and_a_rewind_in_one_batch(agent: Agent) -> None:
-    """The mark is inside an exchange that is open: the rewind falls before its calls and the text of that response."""
+    """The mark is in an open exchange, so the rewind goes back to before its calls and the text of that response."""
     run(agent, "Try", ["I mark and go back.", call("c1", "mark", "X"), call("c2", "clear", "X")], ["Back."])
     assert kinds(agent) == ["user", "user", "assistant"]
     assert texts(agent)[0] == "Try"
@@ -370,14 +367,14 @@ def test_slash_calls_of_a_batch_run_last_and_in_order(agent: Agent) -> None:
     assert [text for _, text in results[2:]] == [
         *("Checkpoint 'A' created.", "Checkpoint 'B' created.", "Checkpoint 'A' moved.")
     ]
-    # On the wire the results stand in the order of the calls.
+    # On the wire the results are in the order of the calls.
     sent = [m["tool_call_id"] for m in provider.requests[-1].body["messages"] if m["role"] == "tool"]
     assert sent == ["s1", "t1", "s2", "t2", "s3"]
 
 
 def test_a_rewind_among_other_calls_leaves_no_orphan(agent: Agent) -> None:
     run(agent, "Mark", [call("m", "mark", "X")], ["Marked."])
-    before = texts(agent)[:-1]  # the mark stands behind the result, in front of the answer
+    before = texts(agent)[:-1]  # the mark is after the result and before the answer
     run(
         agent,
         "Much at once",
@@ -394,7 +391,7 @@ def test_a_rewind_among_other_calls_leaves_no_orphan(agent: Agent) -> None:
 
 
 def test_a_fork_in_the_middle_of_the_turn(log: Log, agent: Agent) -> None:
-    """The exchange that is still open stays behind, with its text."""
+    """The child does not inherit the open exchange or its text."""
     run(agent, "Delegate", ["I fork.", call("c1", "fork")], ["It is born."])
     (child,) = agent.children
     assert texts(child) == ["Delegate"]
@@ -420,7 +417,7 @@ def test_a_clear_in_the_batch_of_the_filter_leaves_no_orphan(agent: Agent) -> No
     agent.call_tool("filter_context", {"action": "preview"})
     agent.end_turn()
     apply = ToolCall("f1", "filter_context", {"action": "apply"})
-    agent.append("user", "yes")  # past the runtime, which would carry it out itself
+    agent.append("user", "yes")  # bypasses the runtime, which would apply the filter itself
     run(agent, None, [apply, call("s1", "clear")], ["Cleared."])
     assert kinds(agent) == ["user", "assistant"]
     assert "Context cleared at your request." in texts(agent)[0]

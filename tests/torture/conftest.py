@@ -1,4 +1,4 @@
-"""The stores that are tortured, each as what gives the address of a new database."""
+"""The stores under torture, each as a function that returns the address of a new database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Fresh = Callable[[], str]
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fresh]:
-    """Gives the address of a new database each time."""
+    """A function that returns the address of a new database on each call."""
     if request.param == "sqlite":
         numbers = count()
         yield lambda: str(tmp_path / f"{next(numbers)}.db")

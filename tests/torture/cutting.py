@@ -1,4 +1,4 @@
-"""A proxy in front of a PostgreSQL server that cuts connections in the middle of a commit."""
+"""A proxy for a PostgreSQL server that cuts connections in the middle of a commit."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from threading import Lock, Thread
 from types import TracebackType
 
 _ANSWERS = (b"COMMIT\0", b"ROLLBACK\0", b"Z\0\0\0\5")
-"""What a server says when it has carried out a commit, or could not, and when it waits for the next statement."""
+"""Server messages: a commit was carried out, a commit failed, the server is ready for the next statement."""
 
 
 class Proxy:
-    """Listens on a port of this machine and passes everything on, but for some of the commits.
+    """Listens on a local port and passes everything on, except for some of the commits.
 
-    One of `every` commits is cut: `before` the server has heard of it, so that it rolls back; or `after` the server has
-    carried it out, without its answer.
+    One in `every` commits is cut: either `before` the server receives it, so that the server rolls back; or `after` the
+    server has carried it out, so that the client gets no answer.
     """
 
     def __init__(self, target: str, every: int, seed: str) -> None:
-        """`target` is the file of the server's socket."""
+        """Listen on a free port. `target` is the path of the server's socket."""
         self._target, self._every, self._chance = target, every, random.Random(seed)
         self._lock, self._open = Lock(), list[socket.socket]()
         self.cut = Counter[str]()
@@ -29,7 +29,7 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port that the proxy listens on."""
         return int(self._listener.getsockname()[1])
 
     def __enter__(self) -> Proxy:
@@ -47,14 +47,14 @@ class Proxy:
                 server = socket.socket(socket.AF_UNIX)
                 try:
                     server.connect(self._target)
-                except OSError:  # it is down
+                except OSError:  # the server is down
                     client.close()
                     continue
                 self._open += [client, server]
                 _Passing(self, client, server).begin()
 
     def decide(self) -> str | None:
-        """Whether the next commit is cut, and when."""
+        """Return when to cut the next commit (`before` or `after`), or None to pass it on."""
         with self._lock:
             if self._chance.randrange(self._every):
                 return None
@@ -64,11 +64,11 @@ class Proxy:
 
 
 class _Passing:
-    """One connection: two threads, one for each direction."""
+    """One connection, with a thread for each direction."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self._proxy, self._client, self._server = proxy, client, server
-        self._mute = False  # what the server says is not passed on any more
+        self._mute = False  # if True, the server's answers are no longer passed on
         self._commits = set[bytes]()  # names of prepared statements that commit
 
     def begin(self) -> None:
@@ -76,7 +76,7 @@ class _Passing:
         Thread(target=self._down, daemon=True).start()
 
     def _up(self) -> None:
-        """From the client to the server, message by message."""
+        """Pass data from the client to the server, message by message."""
         waiting, started = b"", False
         with suppress(OSError):
             while data := self._client.recv(65536):
@@ -93,7 +93,7 @@ class _Passing:
         return self._close()
 
     def _down(self) -> None:
-        """From the server to the client. Once it is mute, it waits for the answer to the commit and hangs up."""
+        """Pass data from the server to the client. Once muted, wait for the answer to the commit, then hang up."""
         heard = b""
         with suppress(OSError):
             while data := self._server.recv(65536):
@@ -104,7 +104,7 @@ class _Passing:
         self._close()
 
     def _commits_with(self, message: bytes) -> bool:
-        """Whether a message has the server commit."""
+        """Return True if the message makes the server commit."""
         kind, body = message[:1], message[5:]
         if kind == b"Q":
             return body.rstrip(b"\0").strip().upper() == b"COMMIT"
@@ -120,8 +120,8 @@ class _Passing:
 
 
 def _message(data: bytes, started: bool) -> int | None:
-    """The length of the first message of these bytes; None if it is not there as a whole."""
-    begin = 1 if started else 0  # the first one has no type
+    """Return the length of the first message in `data`, or None if the message is incomplete."""
+    begin = 1 if started else 0  # the first message has no type byte
     if len(data) < begin + 4:
         return None
     length = begin + int.from_bytes(data[begin : begin + 4])
@@ -129,7 +129,7 @@ def _message(data: bytes, started: bool) -> int | None:
 
 
 def _asks_for_encryption(message: bytes) -> bool:
-    return int.from_bytes(message[4:8]) in (80877103, 80877104)  # SSL, GSSAPI: answered with "no", then begun anew
+    return int.from_bytes(message[4:8]) in (80877103, 80877104)  # SSL, GSSAPI: the server declines; the client restarts
 
 
 def _end(connection: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Compares what writers have said with what a database holds."""
+"""Compares the reports of writers with the contents of the database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAIL = re.compile(r"^mail (\d+\.\d+\.\d+)$", re.MULTILINE)
 
 
 class Evidence:
-    """What the writers tried and what came of it, beside the events that are there."""
+    """What the writers tried, the reported outcomes, and the events in the database."""
 
     def __init__(self, log: Log, said: Sequence[Said]) -> None:
         self.log, self.said = log, said
@@ -31,7 +31,7 @@ class Evidence:
         self.by_id = {event.id: event for each in self.events.values() for event in each}
 
     def faults(self) -> Iterator[str]:
-        """Everything that is wrong, one line each; nothing if all that was acknowledged is there, once and whole."""
+        """Yield one line for each fault; none if everything acknowledged is in the database, complete and only once."""
         yield from self._lost()
         yield from self._torn()
         yield from self._operations()
@@ -56,7 +56,7 @@ class Evidence:
                     yield f"{key}: acknowledged operation {said.facts[0]} is not there"
 
     def _torn(self) -> Iterator[str]:
-        """A turn that was appended in one transaction is there as a whole, once, or not at all."""
+        """Yield a fault for each turn, appended in one transaction, that is incomplete or was recorded twice."""
         conversations = Counter[str]()
         for events in self.events.values():
             parts: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -74,7 +74,7 @@ class Evidence:
         yield from (f"{key}: recorded in {times} conversations" for key, times in conversations.items() if times > 1)
 
     def _operations(self) -> Iterator[str]:
-        """An operation of a turn that was erased stays, and loses its reason."""
+        """Yield the faults of operations. An operation in an erased turn stays but loses its reason."""
         reasons = Counter(
             reason
             for event in self.by_id.values()
@@ -125,7 +125,7 @@ class Evidence:
 
 
 def go_on(log: Log) -> None:
-    """Deliver the mail that waits and append to every agent: whatever was killed holds nobody up."""
+    """Deliver all waiting mail and append to every agent, to show that killed writers block nobody."""
     for agent in log.agents():
         agent.do("/check-mail")
         agent.append("user", "and on")

@@ -1,7 +1,7 @@
-"""What may happen to the machine under a database: a full disk, files that nobody may write, a clock that goes back.
+"""Faults of the machine under a database: a full disk, read-only files, a clock that goes back.
 
-Each of these is done to a database that eight writers work on, or have worked on. Afterwards the fault is over, work
-goes on, and nothing that was acknowledged may be missing.
+Each fault hits a database that eight writers use or have used. Afterwards the fault is over, work continues, and
+nothing that was acknowledged may be missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from foldmark.core.codec import timestamp, utc
 from foldmark.runtime.lease import take
 
 FULL = 1_600_000
-"""Bytes that a full disk holds: the database with what it begins with, and some turns."""
+"""Size of the disk in bytes: enough for the initial database and some turns."""
 
 FULL_TEXT = r"the disk is full: nothing was recorded|Is the disk full or gone\? Nothing was recorded"
 LENT_TEXT = r"is being run by process \d+ on .*; wait until it is idle"
@@ -39,14 +39,14 @@ READ_ONLY_TEXT = r"is read-only: nothing was recorded\. Allow writing to it, or 
 
 @dataclass
 class Fault:
-    """What was done, which errors people saw (and how often), and what was missing afterwards."""
+    """The name of a fault, the errors that users saw (with counts), and what was missing afterwards."""
 
     name: str
     errors: Counter[str] = field(default_factory=Counter)
     toll: Toll = field(default_factory=Toll)
 
     def hear(self, said: list[Said], clear: str) -> None:
-        """Count the errors of a store; what does not say `clear`ly what happened is a fault."""
+        """Count the errors of a store. An error that does not match `clear` counts as a fault."""
         for each in said:
             if re.search(clear, each.text):
                 self.errors[plain(each.text)] += 1
@@ -54,7 +54,7 @@ class Fault:
                 self.toll.faults.append(f"unclear: {each.text}")
 
     def attempt(self, act: Callable[[], object], clear: str) -> bool:
-        """Do something; note its error and return False if it fails."""
+        """Call `act`. If it fails, note the error and return False."""
         try:
             act()
         except FoldmarkError as error:
@@ -63,13 +63,13 @@ class Fault:
         return True
 
     def expect(self, act: Callable[[], object], clear: str) -> None:
-        """Note the error of something that has to fail."""
+        """Call `act`, which must fail, and note the error."""
         if self.attempt(act, clear):
             self.toll.faults.append(f"{self.name}: nothing failed")
 
 
 def plain(text: str) -> str:
-    """An error without what differs from run to run."""
+    """Return the error text without the parts that differ between runs."""
     for pattern, instead in (
         (r"postgresql://\S*/\w+", "postgresql://server/chat"),
         (r'(file|socket) "[^"]*"', r'\1 "…"'),
@@ -84,7 +84,7 @@ def plain(text: str) -> str:
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[bool]:
-    """Mount a disk of `size` bytes at `folder` for the block. Yield False where this user may not mount any."""
+    """Mount a disk of `size` bytes at `folder` for the block. Yield False if this user may not mount disks."""
     folder.mkdir()
     mounted = _run("mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder))
     try:
@@ -95,7 +95,7 @@ def small_disk(folder: Path, size: int) -> Iterator[bool]:
 
 
 def grow(folder: Path) -> None:
-    """Make room on a small disk."""
+    """Enlarge a small disk."""
     _run("mount", "-o", "remount,size=1g", str(folder))
 
 
@@ -107,14 +107,14 @@ def _run(*command: str) -> bool:
 
 
 def small_files(size: int) -> None:
-    """Let no file of this process grow over `size` bytes."""
-    sys.dont_write_bytecode = True  # Python would cut the files short that it compiles modules into
+    """Limit the files that this process writes to `size` bytes."""
+    sys.dont_write_bytecode = True  # the limit would truncate compiled modules
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 def full_disk(folder: Path, times: int, seed: str) -> Fault | None:
-    """Work on a disk until it is full and `times` things have failed; kill two; make room. None where none is to be
-    had."""
+    """Work until the disk is full and `times` attempts have failed, kill two writers, then make room. Return None if
+    this user may not mount disks."""
     with small_disk(folder / "disk", FULL) as mounted:
         if not mounted:
             return None
@@ -128,7 +128,7 @@ def full_disk(folder: Path, times: int, seed: str) -> Fault | None:
 
 
 def full_files(folder: Path, times: int, seed: str) -> Fault:
-    """The same where a limit of each process (RLIMIT_FSIZE) stands for the disk."""
+    """Do the same with a file size limit for each process (RLIMIT_FSIZE) instead of a disk."""
     fault, address = Fault("full disk (RLIMIT_FSIZE)"), str(folder / "limited.db")
     with Swarm(address, seed, limits=partial(small_files, FULL // 2)) as swarm:
         _fail(fault, swarm, times, seed)
@@ -145,7 +145,7 @@ def _fail(fault: Fault, swarm: Swarm, times: int, seed: str) -> None:
 
 
 def done_again(swarm: Swarm) -> None:
-    """Wait until every writer has done something more: after a fault they go on by themselves."""
+    """Wait until every writer has done something more, to show that writers continue after a fault without help."""
     before = {life: life.count(DONE) for life in swarm.lives.values()}
     swarm.listen(lambda: all(life.count(DONE) > done for life, done in before.items()))
 
@@ -154,7 +154,7 @@ def done_again(swarm: Swarm) -> None:
 
 
 def read_only(folder: Path, seed: str) -> Fault:
-    """Kill all writers, let nobody write the file and, where a disk can be mounted, its folder; then allow it again."""
+    """Kill all writers, make the file (and its folder, if a disk can be mounted) read-only, then writable again."""
     with small_disk(folder / "protected", 100_000_000) as mounted:
         place = folder / "protected"
         fault, address = Fault("read-only folder" if mounted else "read-only file"), str(place / "log.db")
@@ -187,7 +187,7 @@ def read_only(folder: Path, seed: str) -> Fault:
 
 
 def clock_back(address: str, deeds: int, seed: str) -> Fault:
-    """Work with a clock that goes back an hour, and forward again, between one deed and the next."""
+    """Work with a clock that goes back an hour and then forward again."""
     fault, said, chance = Fault("clock of a program back an hour"), Heard(), random.Random(seed)
     prepare(address, WRITERS)
     with open_log(address) as log:
@@ -212,7 +212,7 @@ def clock_back(address: str, deeds: int, seed: str) -> Fault:
 
 
 def _lend(fault: Fault, address: str) -> None:
-    """A program whose clock is wrong takes no agent over from one that runs it."""
+    """Check that a program with a wrong clock cannot take over an agent that another program runs."""
     with open_log(address) as one, open_log(address) as two:
         for hours in (-1, 1):
             two.clock = partial(moved, one.clock, hours)
@@ -224,18 +224,18 @@ def _lend(fault: Fault, address: str) -> None:
 
 
 def moved(clock: Callable[[], str], hours: int) -> str:
-    """The time of a clock that is so many hours wrong."""
+    """Return the time of `clock`, shifted by `hours`."""
     return timestamp(utc(clock()) + timedelta(hours=hours))
 
 
 class Heard(list[Said]):
-    """Stands for the connection of a writer that is no process."""
+    """Replaces the connection for a writer that runs in this process."""
 
     send = list.append
 
 
 def work(log: Log, run: int, deeds: int, heard: Heard, chance: random.Random) -> None:
-    """Do what the writers do in this process, one writer after the other."""
+    """Run the writers in this process, one after the other."""
     for number in range(WRITERS):
         writer = Writer(log.store.address, heard, number, run, chance)
         writer.begin(log)

@@ -1,5 +1,5 @@
-"""Clients that work on the same agents at the same time and note when each call began, when it ended and what it
-answered; what they noted is checked for linearizability, agent by agent."""
+"""Clients that use the same agents concurrently and note the begin, end and answer of each call. Their notes are
+checked for linearizability, agent by agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGENTS = ("one", "two", "three")
 
 
 class Noted(NamedTuple):
-    """One record of a client: that call `key` on `agent` begins, or with `ended` how it went."""
+    """One record of a client: call `key` on `agent` begins or, with `ended`, its outcome."""
 
     key: str
     agent: str
@@ -32,7 +32,7 @@ class Noted(NamedTuple):
 
 
 def record(address: str, there: Connection, client: int, run: int, calls: int, seed: str) -> None:
-    """Work as a client for so many calls."""
+    """Run a client that makes `calls` calls."""
     with open_log(address) as log:
         there.send("ready")
         clients = Client(log, there.send, client, run, random.Random(f"{seed}/{client}/{run}"))
@@ -41,11 +41,11 @@ def record(address: str, there: Connection, client: int, run: int, calls: int, s
 
 
 class Client:
-    """Calls random methods of shared agents and notes what they answer."""
+    """Calls random methods of shared agents and notes their answers."""
 
     def __init__(self, log: Log, note: Callable[[Noted], Any], number: int, run: int, chance: random.Random) -> None:
         self._log, self._note, self._number, self._run, self._chance = log, note, number, run, chance
-        self._agents = {name: log.agent(name) for name in AGENTS}  # a client knows a head until it learns a newer one
+        self._agents = {name: log.agent(name) for name in AGENTS}  # each agent keeps the head that it last read
         self._done = 0
 
     def call(self) -> None:
@@ -68,7 +68,7 @@ class Client:
             self._note(Noted(key, name, answer._replace(end=monotonic()), True))
 
     def _answer(self, agent: Agent, call: Call, key: str) -> Call | None:
-        """Make a call; None if it is not known what came of it."""
+        """Make a call and return it with its answer, or None if its outcome is unknown."""
         try:
             if call.what == "read":
                 events, visible = seen(agent)
@@ -83,7 +83,7 @@ class Client:
             assert event_id is not None
             return call._replace(answer="done", ids=(event_id,))
         except ConflictError as error:
-            if self._chance.random() < 0.8:  # otherwise it stays behind
+            if self._chance.random() < 0.8:  # otherwise the client keeps its old head
                 agent.context()
             return call._replace(answer="conflict", expected=error.expected, found=error.found)
         except CommandError:
@@ -93,7 +93,7 @@ class Client:
 
 
 def seen(agent: Agent) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ids of all events of an agent and of the messages of its context, of one moment."""
+    """Return the ids of all events of an agent and of the messages in its context, from one snapshot."""
     with agent.log.store.read() as moment:
         visible = tuple(message.id for message in agent.context().messages)
         return tuple(event.id for event in events_of(moment, agent.id)), visible
@@ -101,7 +101,7 @@ def seen(agent: Agent) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @dataclass
 class Recorded:
-    """A history, and what the checker said of it."""
+    """A history and the checker's verdict on it."""
 
     calls: int = 0
     answers: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -111,7 +111,7 @@ class Recorded:
     faults: list[str] = field(default_factory=list)
 
     def judge(self, log: Log, noted: list[Noted]) -> None:
-        """Check what was noted of each agent, with a last look at it."""
+        """Check the notes about each agent, with a final read of the agent as the last call."""
         for name in AGENTS:
             agent = log.agent(name)
             begun = {each.key: each.call for each in noted if each.agent == name and not each.ended}
@@ -132,7 +132,7 @@ class Recorded:
 
     @property
     def told(self) -> str:
-        """Everything in one line."""
+        """A summary in one line."""
         answers = ", ".join(f"{number} {answer}" for answer, number in sorted(self.answers.items()))
         return (
             f"{self.calls} calls ({answers}), up to {self.together} at the same time, {self.kills} clients killed; "
@@ -141,7 +141,7 @@ class Recorded:
 
 
 def _recorded(agent: Agent, keys: list[str]) -> dict[int, tuple[int, ...]]:
-    """The events that are there of each key, by its place among `keys`."""
+    """Return the ids of the recorded events of each key, by the key's position in `keys`."""
     places, found = {key: number for number, key in enumerate(keys)}, dict[int, tuple[int, ...]]()
     with agent.log.store.read() as moment:
         events = events_of(moment, agent.id)
@@ -154,7 +154,7 @@ def _recorded(agent: Agent, keys: list[str]) -> dict[int, tuple[int, ...]]:
 
 
 def _together(calls: list[Call]) -> int:
-    """The most calls that were under way at one moment."""
+    """Return the maximum number of simultaneous calls."""
     times = sorted([(call.begin, 1) for call in calls] + [(call.end, -1) for call in calls])
     most = now = 0
     for _, change in times:
@@ -164,8 +164,8 @@ def _together(calls: list[Call]) -> int:
 
 
 def histories(address: str, calls: int, kills: int, seed: str) -> Recorded:
-    """Let 8 clients make `calls` calls each in a new database, kill and replace `kills` of them meanwhile, and check
-    what they noted."""
+    """Let 8 clients make `calls` calls each in a new database, kill and replace `kills` of them on the way, and check
+    their notes."""
     found, noted = Recorded(), list[Noted]()
     with open_log(address, create=True) as log:
         for name in AGENTS:
@@ -207,7 +207,7 @@ def histories(address: str, calls: int, kills: int, seed: str) -> Recorded:
             if at and len(noted) > 2 * at[0]:
                 process.kill()
                 process.join()
-                if process.exitcode != 0:  # else it had come to its end before
+                if process.exitcode != 0:  # otherwise it had already finished
                     at.pop(0)
     with open_log(address) as log:
         found.judge(log, noted)

@@ -1,4 +1,4 @@
-"""Kills writers at random moments and looks for what is missing afterwards."""
+"""Kills writers at random moments and checks afterwards that nothing is missing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from swarm import WRITERS, Swarm, kill_some
 from writers import DONE, REFUSED, TRY, UNKNOWN, Said
 
 KILLS_PER_DATABASE = 50
-"""After so many the writers begin with a new database: what is looked through stays small."""
+"""Number of kills after which the writers get a new database, so that each check stays small."""
 
 
 BEGUN = 150
-"""Records of all writers of a database before the first is killed: there is something to lose."""
+"""Number of records from all writers before the first kill, so that there is something to lose."""
 
 
 @dataclass
 class Toll:
-    """What was done to databases, and what was found."""
+    """Counts of the kills, records and events of databases, and the faults found."""
 
     kills: int = 0
     struck: int = 0
@@ -32,13 +32,13 @@ class Toll:
     faults: list[str] = field(default_factory=list)
 
     def look(self, address: str, swarm: Swarm) -> None:
-        """Go on in a database whose writers have ended, look through it and add what was found."""
+        """Continue to work in a database whose writers have ended, check it and add the results."""
         with open_log(address) as log:
             go_on(log)
             self.add(Evidence(log, swarm.said), swarm.said)
 
     def add(self, evidence: Evidence, said: Sequence[Said]) -> None:
-        """Add what was done to a database and what was found in it."""
+        """Add the records of one database and the faults found in it."""
         self.faults += evidence.faults()
         self.events += len(evidence.by_id)
         self.said += Counter(each.state for each in said)
@@ -46,7 +46,7 @@ class Toll:
 
     @property
     def told(self) -> str:
-        """Everything in one line."""
+        """A summary in one line."""
         said = self.said
         return (
             f"{self.kills} kills, {self.struck} within a call; {said[DONE]} of {said[TRY]} things acknowledged, "
@@ -55,8 +55,8 @@ class Toll:
 
 
 def kills(fresh: Callable[[], str], count: int, seed: str) -> Toll:
-    """Kill `count` writers in all, among them at the end of each database all that are left. `fresh` gives the address
-    of a new database."""
+    """Kill `count` writers in all. The remaining writers of each database are killed last and count too. `fresh`
+    returns the address of a new database."""
     toll = Toll()
     while toll.kills < count:
         address, chance = fresh(), random.Random(f"{seed}/{toll.kills}")

@@ -1,9 +1,9 @@
-"""Decides whether what clients saw of one agent fits an agent that does one thing after the other.
+"""Decides whether the answers that clients got from one agent are possible if the agent does one thing at a time.
 
-Each call took effect at one moment between its beginning and its end, if there is an order of all calls that keeps to
-real time (a call that ended before another began comes first) and in which every answer is what the model of an agent
-gives. The search is Wing and Gong's with Lowe's memo: it tries the calls that may come next, one after the other, goes
-back where none fits, and never looks twice at the same calls done with the same state.
+Each call took effect at one moment between its begin and its end if some order of all calls respects real time (a call
+that ended before another began comes first) and the model of an agent gives every answer in that order. The search is
+the one by Wing and Gong with Lowe's memo: it tries each call that may come next, backtracks if none fits, and never
+visits the same set of finished calls with the same state twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Turn(NamedTuple):
-    """A turn in a context: its id and the ids of its messages."""
+    """A turn in a context, with its id and the ids of its messages."""
 
     id: int
     messages: tuple[int, ...]
@@ -31,17 +31,17 @@ class State(NamedTuple):
 
     @property
     def head(self) -> int:
-        """The id of its newest event; 0 if there is none."""
+        """The id of the newest event, or 0 if there is none."""
         return self.events[-1] if self.events else 0
 
 
 class Call(NamedTuple):
-    """What a client did with an agent and what it was answered; the times are of one clock.
+    """A client's call to an agent and its answer. All times come from one clock.
 
     `what` is `append` (a turn: its messages and its end), `read` or one of `OPERATIONS` with its `argument`; `expected`
-    is the head that the client took for the newest. `answer` is `done` with the `ids` of the new events, `conflict`
-    with the head that was `found`, or `refused`; of a read it is `done` with the ids of all events and of the `visible`
-    messages.
+    is the head that the client believed to be the newest. `answer` is `done` with the `ids` of the new events,
+    `conflict` with the head that was `found`, or `refused`. For a read, `answer` is `done` with the ids of all events
+    and of the `visible` messages.
     """
 
     client: int
@@ -60,7 +60,7 @@ OPERATIONS = ("mark", "rewind", "clear", "undo", "drop")
 
 
 def step(state: State, call: Call) -> State | None:
-    """Return the state after a call; None if in this state its answer would have been another one."""
+    """Return the state after a call, or None if the call could not get its answer in this state."""
     if call.what == "read":
         seen = tuple(message for turn in state.visible for message in turn.messages)
         return state if (call.ids, call.visible) == (state.events, seen) else None
@@ -73,14 +73,14 @@ def step(state: State, call: Call) -> State | None:
     if not call.ids or call.ids[0] <= state.head or list(call.ids) != sorted(set(call.ids)):
         return None
     if call.what == "append":
-        added = Turn(call.ids[0], call.ids[:-1])  # the last one is the turn's end
+        added = Turn(call.ids[0], call.ids[:-1])  # the last id is the turn's end
         return State(state.events + call.ids, (*state.visible, added), state.marks)
     changed = operated(state, call, call.ids[0])
     return None if changed is None else changed._replace(events=state.events + call.ids)
 
 
 def operated(state: State, call: Call, event: int) -> State | None:
-    """Return the state that an operation recorded as `event` leaves, but for the event; None if it is to be refused."""
+    """Return the state after an operation recorded as `event`, without that event, or None if it must be refused."""
     marks = dict(state.marks)
     match call.what:
         case "mark":
@@ -106,7 +106,7 @@ def operated(state: State, call: Call, event: int) -> State | None:
 
 
 class _Entry:
-    """The beginning of a call (with `end`, the entry of its end) or its end, in a list ordered by time."""
+    """The begin of a call (with `end`, the entry of its end) or its end, in a linked list ordered by time."""
 
     __slots__ = ("after", "before", "end", "number")
 
@@ -117,8 +117,8 @@ class _Entry:
 
 
 class Verdict(NamedTuple):
-    """Whether there is an order, and the longest one that was found, as numbers of calls; `looked` is how many pairs of
-    calls done and state were looked at."""
+    """Whether an order exists, and the longest order found, as call numbers. `looked` is the number of visited pairs of
+    finished calls and state."""
 
     linearizable: bool
     order: tuple[int, ...]
@@ -126,7 +126,7 @@ class Verdict(NamedTuple):
 
 
 def check(calls: Sequence[Call], start: State = State()) -> Verdict:  # noqa: B008 - it does not change
-    """Look for an order of the calls, all of one agent, that real time and the model allow."""
+    """Search for an order of the calls, all to one agent, that real time and the model allow."""
     first = _timeline(calls)
     state, done = start, 0
     taken: list[tuple[_Entry, State]] = []
@@ -136,7 +136,7 @@ def check(calls: Sequence[Call], start: State = State()) -> Verdict:  # noqa: B0
     while first.after is not None:
         assert entry is not None
         if entry.end is None:
-            # This call has ended and is not in the order: one of those before it has to be taken back.
+            # This call has ended but is not in the order: backtrack.
             if not taken:
                 return Verdict(False, longest, len(known))
             entry, state = taken.pop()
@@ -159,7 +159,7 @@ def check(calls: Sequence[Call], start: State = State()) -> Verdict:  # noqa: B0
 
 
 def _timeline(calls: Sequence[Call]) -> _Entry:
-    """All beginnings and ends in order of time behind an entry that is neither; at one moment beginnings come first."""
+    """Return a sentinel followed by all begins and ends in order of time. At equal times, begins come first."""
     timed: list[tuple[float, int, int, _Entry]] = []
     for number, call in enumerate(calls):
         end = _Entry(number, None)
@@ -172,7 +172,7 @@ def _timeline(calls: Sequence[Call]) -> _Entry:
 
 
 def _take_out(entry: _Entry) -> None:
-    """Take the two entries of a call out of the list; they remember where they stood."""
+    """Remove both entries of a call from the list. The entries keep their links to their neighbours."""
     for each in (entry, entry.end):
         assert each is not None
         assert each.before is not None
@@ -182,7 +182,7 @@ def _take_out(entry: _Entry) -> None:
 
 
 def _put_back(entry: _Entry) -> None:
-    """Put back what was taken out last."""
+    """Put back the entries of the call that was removed last."""
     for each in (entry.end, entry):
         assert each is not None
         assert each.before is not None
@@ -192,10 +192,10 @@ def _put_back(entry: _Entry) -> None:
 
 
 def settled(calls: Sequence[Call], recorded: dict[int, tuple[int, ...]]) -> list[Call]:
-    """Decide about calls whose clients never learned the answer (`unknown`).
+    """Return the calls with every `unknown` answer decided.
 
-    `recorded` gives for the number of such a call the ids of its events that were found at the end. If there are any,
-    it was carried out at some time after its beginning; otherwise it never was, and constrains nothing.
+    `recorded` maps the number of such a call to the ids of its events that were found at the end. If there are any, the
+    call was carried out at some time after its begin. Otherwise it was never carried out, and is left out.
     """
     found = []
     for number, call in enumerate(calls):
@@ -207,7 +207,7 @@ def settled(calls: Sequence[Call], recorded: dict[int, tuple[int, ...]]) -> list
 
 
 def explain(calls: Sequence[Call], verdict: Verdict) -> str:
-    """The calls of a history that has no order: the last ones that could be ordered, and those that were left."""
+    """Describe a history that has no order: the last calls that could be ordered, and the remaining ones."""
     ordered = set(verdict.order)
     left = sorted((call for number, call in enumerate(calls) if number not in ordered), key=lambda call: call.end)
     lines = [f"ordered: {len(ordered)} of {len(calls)} calls, the last ones:"]

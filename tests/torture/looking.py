@@ -1,4 +1,4 @@
-"""Opening a database, and reading it whole."""
+"""Opens a database and reads all of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_log(address: str, *, create: bool = False) -> Log:
 
 
 def events_of(moment: Snapshot, agent_id: str) -> list[Event]:
-    """All events of an agent, in order."""
+    """Return all events of an agent, in order."""
     found: list[Event] = []
     while page := moment.events_after(agent_id, found[-1].id if found else 0, _PAGE):
         found += page

@@ -1,4 +1,4 @@
-"""All tortures of all stores, at the size that is asked for, and the page that says what was done and found."""
+"""Run all tortures of all stores at the requested size, and write the page with the results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NAMES = {
 
 
 class Store:
-    """A kind of store: what gives the address of a new database, and what is done to it beside killing writers."""
+    """A kind of store, with the addresses of new databases and the faults to inject besides killed writers."""
 
     name = "SQLite"
 
@@ -55,26 +55,26 @@ class Store:
 
     @property
     def version(self) -> str:
-        """What it runs on."""
+        """Name and version of the database software."""
         return f"SQLite {apsw.sqlite_lib_version()}"
 
     def fresh(self) -> str:
-        """The address of a new database."""
+        """Return the address of a new database."""
         return str(self.folder / f"{next(self._numbers)}.db")
 
     def faults(self, seed: str) -> Iterator[Fault | None]:
-        """What else is done to it."""
+        """Inject the other faults, one after the other."""
         yield full_disk(self.folder, 40, seed)
         yield full_files(self.folder, 40, seed)
         yield read_only(self.folder, seed)
         yield clock_back(self.fresh(), 40, seed)
 
     def close(self) -> None:
-        """Release what it runs on."""
+        """Release the resources of the store."""
 
 
 class OnServer(Store):
-    """PostgreSQL on a server of this run."""
+    """PostgreSQL on a server started for this run."""
 
     name = "PostgreSQL"
 
@@ -105,7 +105,7 @@ class OnServer(Store):
 
 
 class Found:
-    """What was found of one store."""
+    """The results for one store."""
 
     def __init__(self, store: Store, options: argparse.Namespace) -> None:
         self.store, seed = store, options.seed
@@ -123,7 +123,7 @@ class Found:
 
     @property
     def wrong(self) -> list[str]:
-        """Everything that should not have been found."""
+        """All faults and errors that were found."""
         tolls = (self.toll, *(fault.toll for fault in self.faults))
         found = [text for toll in tolls for text in toll.faults]
         found += [text for recorded in self.recorded for text in recorded.faults]
@@ -133,7 +133,7 @@ class Found:
 
 
 def timed(what: str, act: Callable[[], T]) -> T:
-    """Do something and say how long it took."""
+    """Call `act`, print how long it took and return its result."""
     began = perf_counter()
     print(f"{what} ...", file=sys.stderr, end=" ", flush=True)
     found = act()
@@ -142,7 +142,7 @@ def timed(what: str, act: Callable[[], T]) -> T:
 
 
 def load(address: str, seconds: float) -> dict[str, Any]:
-    """The figures of the load benchmark."""
+    """Run the load benchmark and return its figures."""
     command = [sys.executable, str(LOAD), address, "--seconds", str(seconds), "--json"]
     figures: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     return figures
@@ -152,7 +152,7 @@ def load(address: str, seconds: float) -> dict[str, Any]:
 
 
 def page(all_found: Sequence[Found], options: argparse.Namespace, seconds: float) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     run = (
         f"- Run: {now}, {seconds / 60:.0f} minutes, seed `{options.seed}`, commit {_commit()}",
@@ -166,7 +166,7 @@ def page(all_found: Sequence[Found], options: argparse.Namespace, seconds: float
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """The lines of a table; numbers are aligned to the right."""
+    """Yield the lines of a table. Columns of numbers are aligned to the right."""
     lines = [[f"{each:,}" if isinstance(each, int) else str(each) for each in row] for row in rows]
     right = [all(cell.replace(",", "").isdigit() for cell in column) for column in zip(*lines, strict=True)]
     yield f"| {' | '.join(heads)} |"
@@ -253,7 +253,7 @@ def _commit() -> str:
 
 
 def main() -> int:
-    """Torture, write the page and say what was wrong."""
+    """Run all tortures, write the page and print the faults."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=500, help="killed writers, for each store")
     parser.add_argument("--histories", type=int, default=20)

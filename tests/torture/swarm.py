@@ -1,4 +1,4 @@
-"""Eight writers, each a process, that can be killed and replaced; and all that they have said."""
+"""Eight writer processes that can be killed and replaced, and all their records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from writers import TRY, Said, prepare, write
 WRITERS = 8
 
 SILENCE = 60.0
-"""Seconds after which writers that say nothing are taken for stuck."""
+"""Seconds of silence after which the writers are considered stuck."""
 
 LONGEST = 600.0
-"""Seconds after which writers that did not do what is waited for never will."""
+"""Maximum number of seconds to wait for the writers."""
 
-# A process starts from one that has imported everything already: in 10 ms instead of 400. It has no database open.
+# Fork from a process that has already imported everything and has no database open: 10 ms for a start instead of 400.
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
@@ -30,7 +30,7 @@ CONTEXT.set_forkserver_preload(
 
 
 class Life:
-    """A writer from its start to its end, and what it said meanwhile."""
+    """One writer process, from its start to its end, with its records."""
 
     def __init__(self, address: str, number: int, run: int, seed: str, limits: Callable[[], None] | None) -> None:
         self.number, self.run, self.said = number, run, list[Said]()
@@ -41,15 +41,15 @@ class Life:
 
     @property
     def answers(self) -> int:
-        """How many things it has come to an end with."""
+        """The number of calls that have returned."""
         return len(self.said) - self.count(TRY)
 
     def count(self, state: str) -> int:
-        """How many things it has said of a state."""
+        """Return the number of records with a state."""
         return sum(said.state == state for said in self.said)
 
     def kill(self) -> None:
-        """End it as `kill -9` does, and hear what it had said until then."""
+        """Kill the process as `kill -9` does, and read its remaining records."""
         self.process.kill()
         self.process.join()
         while self._hear():
@@ -64,14 +64,14 @@ class Life:
         return True
 
     def hear(self) -> None:
-        """Hear one record. Raises AssertionError if it has ended by itself."""
+        """Read one record. Raises AssertionError if the process has ended without a kill."""
         assert self._hear(), f"writer {self.number} ended by itself: {self.said[-3:]}"
 
 
 class Swarm:
     """All writers of a database. Leaving the block kills them.
 
-    They open it at the address `through`, if there is one; `limits` is called in each process first.
+    They open it at the address `through`, if given. Each process first calls `limits`.
     """
 
     def __init__(
@@ -96,20 +96,20 @@ class Swarm:
         self.lives[number] = Life(address, number, run, seed, limits)
 
     def kill(self, number: int) -> bool:
-        """Kill a writer; return True if that struck within a call."""
+        """Kill a writer. Return True if the kill came in the middle of a call."""
         life = self.lives.pop(number)
         life.kill()
         self.ended.append(life)
         return bool(life.said) and life.said[-1].state == TRY
 
     def replace(self, number: int) -> bool:
-        """Kill a writer and start the next one of its number; return True if that struck within a call."""
+        """Kill a writer and start its successor. Return True if the kill came in the middle of a call."""
         struck = self.kill(number)
         self._start(number, self.ended[-1].run + 1)
         return struck
 
     def listen(self, enough: Callable[[], bool]) -> None:
-        """Hear what all writers say until it is `enough`."""
+        """Read the records of all writers until `enough` returns True."""
         until = monotonic() + LONGEST
         by_connection = {life.here: life for life in self.lives.values()}
         while not enough():
@@ -122,13 +122,13 @@ class Swarm:
 
     @property
     def said(self) -> list[Said]:
-        """All that was said until now."""
+        """All records until now."""
         return [said for life in (*self.ended, *self.lives.values()) for said in life.said]
 
 
 def kill_some(swarm: Swarm, count: int, chance: random.Random) -> int:
-    """Kill `count` writers one after the other, each at a random moment of its work; return how many of these struck
-    within a call."""
+    """Kill `count` writers one after the other, each at a random moment of its work. Return the number of kills in the
+    middle of a call."""
     struck = 0
     for _ in range(count):
         number = chance.randrange(WRITERS)

@@ -1,4 +1,4 @@
-"""A fault of the machine ends in a clear message, and nothing that was acknowledged is lost."""
+"""A fault of the machine ends in a clear message, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="mounts a disk or lim
 
 
 def found(fault: Fault) -> None:
-    """Something failed, always with a clear message, and nothing was missing."""
+    """Assert that something failed, always with a clear message, and that nothing was missing."""
     assert fault.toll.faults == []
     assert fault.errors.total() > 0
 
 
 @linux
 def test_a_full_disk(tmp_path: Path) -> None:
-    """Where this user may not mount a disk, a limit of files stands for it."""
+    """If this user may not mount disks, a file size limit is used instead."""
     found(full_disk(tmp_path, 4, "sample") or full_files(tmp_path, 4, "sample"))
 
 

@@ -1,4 +1,4 @@
-"""What concurrent clients see of an agent is what one thing after the other gives; `make torture` records more."""
+"""Concurrent clients of an agent see a linearizable history; `make torture` records more histories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_concurrent_clients(fresh: Callable[[], str]) -> None:
 
 
 def side_by_side(path: Path) -> Recorded:
-    """Two clients of one process in turn, each with a connection of its own."""
+    """Let two clients of one process call in turn, each with its own connection, and return the judged history."""
     recorded, noted = Recorded(), list[Noted]()
     with foldmark.open(path, settings={}) as one, foldmark.open(path, settings={}) as two:
         clients = [Client(log, noted.append, number, 0, random.Random(number)) for number, log in enumerate((one, two))]

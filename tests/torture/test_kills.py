@@ -1,4 +1,4 @@
-"""Processes that are killed lose nothing that was acknowledged [SPEC 2]; `make torture` kills more of them."""
+"""Killed processes lose nothing that was acknowledged [SPEC 2]; `make torture` kills more of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_killed_writers_lose_nothing(fresh: Callable[[], str]) -> None:
     assert {"turn", "operation", "mail", "erase", "shared"} <= toll.done.keys()
 
 
-# What is looked for is found where it is planted.
+# The check finds each planted fault.
 
 Plant = Callable[[Log, Heard], object]
 
@@ -119,7 +119,7 @@ PLANTED: dict[str, tuple[Plant, str]] = {
 
 @pytest.fixture(scope="module")
 def worked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Heard]:
-    """A database in which some things were done, none of them wrong."""
+    """A database with some correct work in it, and the records of that work."""
     path, heard = tmp_path_factory.mktemp("worked") / "log.db", Heard()
     prepare(str(path), 8)
     with foldmark.open(path, settings={}) as log:

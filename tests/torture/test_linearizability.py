@@ -1,4 +1,4 @@
-"""The checker of histories: it accepts what one agent could have answered and nothing else."""
+"""The checker of histories accepts exactly the answers that one agent could have given."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_rejects(name: str) -> None:
 
 
 def test_a_call_without_an_answer_was_carried_out_or_not() -> None:
-    """Its client was killed; the events that were found at the end decide, and its effect may come late."""
+    """The client was killed. The events found at the end decide, and the call may take effect late."""
     lost = call(0, 1, "append", "unknown")
     late, early = read(2, 3), read(4, 5, 1, 2)
     assert check(settled([lost, late, early], {0: (1, 2)})).linearizable
@@ -113,7 +113,7 @@ def test_a_call_without_an_answer_was_carried_out_or_not() -> None:
 
 
 def possible(calls: list[Call]) -> bool:
-    """The definition, by brute force: any permutation that keeps to real time and to the model."""
+    """Decide by brute force: return True if any permutation respects real time and the model."""
     for order in permutations(calls):
         if any(later.end < earlier.begin for at, earlier in enumerate(order) for later in order[at + 1 :]):
             continue
@@ -127,8 +127,7 @@ def possible(calls: list[Call]) -> bool:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Call]:
-    """Short histories that begin with a true one: calls done one after the other, then stretched in time, and some
-    answers changed."""
+    """Draw short histories: sequential calls to the model, stretched in time, with some answers changed."""
     state, calls, next_id = State(), [], 1
     for at in range(draw(st.integers(1, 6))):
         begin, end = at - draw(st.integers(0, 3)), at + draw(st.integers(0, 3))
@@ -157,7 +156,7 @@ def test_decides_as_brute_force(calls: list[Call]) -> None:
 
 
 def test_long_histories_are_decided_at_once() -> None:
-    """Eight clients that always overlap: the memo keeps the search from trying every order."""
+    """With eight clients that always overlap, the memo keeps the search from trying every order."""
     calls, head = list[Call](), 0
     for at in range(0, 160, 8):
         heads = [head]

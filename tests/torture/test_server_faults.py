@@ -1,4 +1,4 @@
-"""A fault of a PostgreSQL server ends in a clear message, and nothing that was acknowledged is lost."""
+"""A fault of a PostgreSQL server ends in a clear message, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from writers import DONE
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    # Not pytest's folder, which another run of pytest closes to the server's own user.
+    # Not pytest's folder: another pytest run locks the server's user out of it.
     with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "data", flush=False) as each:
         yield each
 
 
 def test_a_connection_that_is_cut_in_the_middle_of_a_commit(server: Server) -> None:
     fault = connection_cut(server, 5, "sample")
-    assert fault.toll.faults == []  # what was carried out is told as such: there need not be an error
+    assert fault.toll.faults == []  # commits that were carried out are reported as done, so there may be no error
     assert fault.toll.said[DONE] > 0
 
 

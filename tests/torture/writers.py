@@ -1,9 +1,9 @@
-"""What a writer process does to a database until somebody kills it, and what it says of each thing it does.
+"""A writer process: it works on a database until it is killed, and reports each thing that it does.
 
-A writer does one thing after the other, each under a key of its own. The key stands in the content of every message, in
-the reason of every operation and in the text of every mail, so that whoever reads the database knows what was recorded.
-It says `TRY` before it begins a thing and one of the others when the call has returned; who was killed in between does
-not know what came of it.
+A writer does one thing at a time, each under its own key. The key is in the content of every message, the reason of
+every operation and the text of every mail, so that a reader of the database can tell what was recorded. The writer
+reports `TRY` before each call and one of the other states when the call has returned. If it is killed in between, the
+outcome is unknown.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from foldmark.core.events import Event
 TRY, DONE, REFUSED, UNKNOWN = "try", "done", "refused", "unknown"
 
 _NOTHING = re.compile(r"nothing (of it )?was recorded", re.IGNORECASE)
-"""An error that says so is held to it."""
+"""If an error says this, the check requires that nothing was recorded."""
 
 SHARED = ("shared-1", "shared-2")
 """Conversations that all writers append to."""
 
 FORKS = 3
-"""The most children that a writer forks from its conversation."""
+"""Maximum number of children that a writer forks from its conversation."""
 
 
 class Said(NamedTuple):
     """One record of a writer.
 
-    `facts` is what was acknowledged: (event id, content) of every message for a turn and a message; the event's id, and
-    of a fork the child's uuid, for an operation; the turn for an erasure that is tried; the mail's id; the ids of the
-    mail that was delivered. `text` is the error.
+    `facts` is what was acknowledged. For a turn or a message: (event id, content) of every message; for an operation:
+    the event's id, with the child's uuid for a fork; for the try of an erasure: the turn; for mail: its id; for a
+    delivery: the ids of the delivered mail. `text` is the error.
     """
 
     state: str
@@ -50,33 +50,33 @@ class Said(NamedTuple):
 
 
 def name_of(number: int) -> str:
-    """The conversation that writer `number` alone appends to."""
+    """Return the name of the conversation that only writer `number` appends to."""
     return f"writer-{number}"
 
 
 def prepare(address: str, writers: int) -> None:
-    """Make the database and its conversations."""
+    """Create the database and its conversations."""
     with open_log(address, create=True) as log:
         for name in (*SHARED, *(name_of(number) for number in range(writers))):
             log.agent(name)
 
 
 def write(address: str, there: Connection, number: int, run: int, seed: str, limits: Callable[[], None] | None) -> None:
-    """Write until killed; `limits` is called first. `run` is how many writers of this number there were before."""
+    """Write until killed, after a call to `limits`. `run` is the count of earlier writers with this number."""
     if limits is not None:
         limits()
     Writer(address, there, number, run, random.Random(f"{seed}/{number}/{run}")).run()
 
 
 class Telling(Protocol):
-    """What a writer says goes there."""
+    """Receives the records of a writer."""
 
     def send(self, said: Said) -> None:
         """Take one record."""
 
 
 class Writer:
-    """One life of a writer."""
+    """A writer from its start until it is killed."""
 
     log: Log
     agent: Agent
@@ -87,7 +87,7 @@ class Writer:
         self.done = 0
 
     def run(self) -> None:
-        """Do one thing after the other; where the database fails, open it again."""
+        """Do one thing after the other. If the database fails, open it again."""
         while True:
             try:
                 with open_log(self.address) as log:
@@ -97,19 +97,19 @@ class Writer:
             except StoreError as error:
                 if error is not self.told:
                     self.there.send(Said(UNKNOWN, "", "open", (), str(error)))
-                sleep(0.1)  # do not let a database that is down keep a processor busy
+                sleep(0.1)  # no busy loop while the database is down
 
     def begin(self, log: Log) -> None:
-        """Work with an open database."""
+        """Use an open database."""
         self.log, self.agent = log, log.agent(name_of(self.number))
 
     def go_on(self) -> None:
-        """Do one thing."""
+        """Do one random thing."""
         self.chance.choices([deed for deed, _ in DEEDS], [weight for _, weight in DEEDS])[0](self)
 
     @contextmanager
     def trying(self, what: str, *facts: Any) -> Iterator[Trial]:
-        """Say that something is tried, and what came of it."""
+        """Report the try of something and its outcome."""
         self.done += 1
         trial = Trial(f"{self.number}.{self.run_number}.{self.done}")
         self.there.send(Said(TRY, trial.key, what, facts))
@@ -117,7 +117,7 @@ class Writer:
             yield trial
         except (CommandError, ConflictError) as error:
             self.there.send(Said(REFUSED, trial.key, what, (), str(error)))
-            self.agent.context()  # take note of what is there now
+            self.agent.context()  # learn the current head
         except StoreError as error:
             state = REFUSED if _NOTHING.search(str(error)) else UNKNOWN
             self.there.send(Said(state, trial.key, what, (), str(error)))
@@ -126,15 +126,15 @@ class Writer:
         else:
             self.there.send(Said(DONE, trial.key, what, tuple(trial.facts)))
 
-    # What it does
+    # The writer's deeds
 
     def whole_turn(self) -> None:
-        """Append a turn with everything in it, in one transaction."""
+        """Append a complete turn in one transaction."""
         with self.trying("turn") as trial:
             say_turn(self.agent, trial, self.chance.randint(1, 3))
 
     def message(self) -> None:
-        """Append one message by itself, and end its turn by itself."""
+        """Append one message and end its turn, each in its own transaction."""
         with self.trying("message") as trial:
             text = f"{trial.key}/1/1 a message of its own"
             trial.facts.append((self.agent.append("user", text), text))
@@ -142,7 +142,7 @@ class Writer:
             self.agent.end_turn()
 
     def shared(self) -> None:
-        """Append to a conversation that the others append to as well."""
+        """Append to a conversation that other writers append to as well."""
         agent = self.log.agent(self.chance.choice(SHARED))
         with self.trying("shared") as trial:
             try:
@@ -152,7 +152,7 @@ class Writer:
                 raise
 
     def operation(self) -> None:
-        """Do something that changes the context."""
+        """Do a random operation on the context."""
         turn = self.chance.choice(list(self.turns()) or [0])
         line = self.chance.choice(
             (f"/mark M{turn % 3}", f"/rewind M{turn % 3}", f"/context drop {turn}", "/undo", f"/pin {turn}", "/clear")
@@ -168,7 +168,7 @@ class Writer:
             trial.facts.append(self.agent.apply_filter("forget", ids, criteria="chance", reason=trial.key))
 
     def restore(self) -> None:
-        """Take back an operation."""
+        """Restore an operation."""
         with self.log.store.read() as moment:
             operations = [event.id for event in moment.operations(self.agent.id)]
         with self.trying("operation") as trial:
@@ -176,7 +176,7 @@ class Writer:
             trial.facts.append(self.agent.do(f"/restore {target} -- {trial.key}").event_id)
 
     def fork(self) -> None:
-        """Fork a child, and say something in it or in one that there is."""
+        """Fork a child or, if there are `FORKS` of them, append a turn to one."""
         children = self.agent.children
         if len(children) < FORKS:
             with self.trying("fork") as trial:
@@ -188,9 +188,9 @@ class Writer:
                 say_turn(child, trial, 1)
 
     def erase(self) -> None:
-        """Erase a turn for good; none that carries mail, because the mail would go with it."""
+        """Erase a turn for good. Turns that carry mail are spared, because the mail would be erased too."""
         with self.log.store.read() as moment:
-            # All of their messages: one that carries mail may be forgotten while its turn is still seen.
+            # Read invisible messages too: the one that carries mail may be forgotten while its turn is still visible.
             whole = moment.turns(list(self.turns()))
             own = [
                 turn
@@ -213,12 +213,12 @@ class Writer:
                 trial.facts.append(self.agent.do(f"/send {other.id} mail {trial.key}").data["mail"])
 
     def deliver(self) -> None:
-        """Take the mail that has come."""
+        """Deliver the waiting mail."""
         with self.trying("deliver") as trial:
             trial.facts += [mail["id"] for mail in self.agent.do("/check-mail").data["mail"]]
 
     def turns(self) -> dict[int, list[Event]]:
-        """The turns of the context, each with its visible messages."""
+        """Return the turns of the context, each with its visible messages."""
         found = defaultdict[int, list[Event]](list)
         for message in self.agent.context().messages:
             if message.turn_id is not None:
@@ -227,7 +227,7 @@ class Writer:
 
 
 class Trial:
-    """Something that is tried, and what is to be acknowledged of it."""
+    """Something that is tried, with its key and the facts to acknowledge."""
 
     def __init__(self, key: str) -> None:
         self.key, self.facts = key, list[Any]()

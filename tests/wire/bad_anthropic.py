@@ -1,4 +1,4 @@
-"""Bodies that the Messages API refuses, each one edit away from a good one, with all that must be said of it."""
+"""Bodies that the Messages API refuses, each one edit away from a good one, with all expected violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that Gemini refuses, each one edit away from a good one, with all that must be said of it."""
+"""Bodies that Gemini refuses, each one edit away from a good one, with all expected violations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _both(first: Edit, second: Edit) -> Edit:
 
 
 def _of(model: str, edit: Edit) -> Edit:
-    """The edit, and another model."""
+    """Combine the edit with another model."""
     return _both(put("model", value=model), edit)
 
 
@@ -375,7 +375,7 @@ GCA = [
         put("request", *_PARAMETERS, "additionalProperties", value=False),
         f"request.{_AT}.additionalProperties: unknown field",
     ),
-    # what a model of this version takes
+    # limits of the model's version
     _gca("plain", _thinks(thinkingLevel="LOW"), f"{_LEVEL}: not before Gemini 3"),
     _gca("plain", _thinks(thinkingBudget=0), f"{_BUDGET}: must be between 128 and 32768"),
     _gca("plain", _of("gemini-2.5-flash", _thinks(thinkingBudget=24577)), f"{_BUDGET}: must be between 0 and 24576"),

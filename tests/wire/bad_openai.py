@@ -1,4 +1,4 @@
-"""Bodies that OpenAI refuses, each one edit away from a good one, with all that must be said of it."""
+"""Bodies that OpenAI refuses, each one edit away from a good one, with all expected violations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _responses(good: str, edit: Edit, *violations: str) -> Bad:
 
 
 def _all(*edits: Edit) -> Edit:
-    """Several edits, one after the other."""
+    """Apply several edits, one after the other."""
 
     def edit(body: Any) -> Any:
         for each in edits:
@@ -27,7 +27,7 @@ def _all(*edits: Edit) -> Edit:
 
 
 def _newest(*edits: Edit) -> Edit:
-    """Edits of a body for a model that knows breakpoints."""
+    """Edit a body for a model that supports breakpoints."""
     return _all(put("model", value="gpt-5.6"), *edits)
 
 

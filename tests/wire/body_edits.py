@@ -1,4 +1,4 @@
-"""The edits that make a bad body from a good one. Each changes the body it is given and returns it."""
+"""Edits that make a bad body from a good one. Each changes the given body and returns it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _holder(body: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def put(*path: str | int, value: Any) -> Edit:
-    """Sets one member."""
+    """Set one member."""
 
     def edit(body: Any) -> Any:
         _holder(body, path)[path[-1]] = value
@@ -33,7 +33,7 @@ def put(*path: str | int, value: Any) -> Edit:
 
 
 def drop(*path: str | int) -> Edit:
-    """Removes one member."""
+    """Remove one member."""
 
     def edit(body: Any) -> Any:
         del _holder(body, path)[path[-1]]
@@ -43,7 +43,7 @@ def drop(*path: str | int) -> Edit:
 
 
 def insert(*path: str | int, value: Any) -> Edit:
-    """Inserts one item in front of the one that the path names."""
+    """Insert one item before the one at the path."""
 
     def edit(body: Any) -> Any:
         _holder(body, path).insert(path[-1], value)
@@ -53,7 +53,7 @@ def insert(*path: str | int, value: Any) -> Edit:
 
 
 def again(*path: str | int) -> Edit:
-    """Doubles one item."""
+    """Duplicate one item."""
 
     def edit(body: Any) -> Any:
         items = _holder(body, path)
@@ -64,7 +64,7 @@ def again(*path: str | int) -> Edit:
 
 
 def turned(*path: str | int) -> Edit:
-    """Turns the order of an array round."""
+    """Reverse an array."""
 
     def edit(body: Any) -> Any:
         _holder(body, path)[path[-1]].reverse()
@@ -74,7 +74,7 @@ def turned(*path: str | int) -> Edit:
 
 
 def renamed(old: str, new: str) -> Edit:
-    """Replaces a string wherever it stands as a value."""
+    """Replace a string wherever it occurs as a value."""
 
     def edit(body: Any) -> Any:
         if isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""Bodies that each provider accepts, by validator and name. The bad ones differ from one of these in one thing."""
+"""Bodies that each provider accepts, by validator and name. Each bad body is one of these after one edit."""
 
 from __future__ import annotations
 

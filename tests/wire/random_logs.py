@@ -1,4 +1,4 @@
-"""Random messages of one agent, as hostile as a log may hold them."""
+"""Random messages of one agent, as hostile as a log can contain."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PNG, JPEG, GIF, WEBP = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def image(media: str = PNG, data: str = "iVBORw0KGgo=") -> dict[str, Any]:
-    """An image block as a message holds it."""
+    """Return an image block as a message holds it."""
     return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
 
 
@@ -62,7 +62,7 @@ PDF = "JVBERi0xLjQKMSAwIG9iago8PC9UeXBlIC9QYWdlPj4KZW5kb2JqCg=="  # one page
 
 
 def document(data: str = PDF, **more: Any) -> dict[str, Any]:
-    """A document block as a message holds it."""
+    """Return a document block as a message holds it."""
     return {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}, **more}
 
 
@@ -93,7 +93,7 @@ NO_IMAGES: list[Any] = [
     {"type": "document", "source": {"type": "url", "url": "https://example.org/a.pdf"}},
     *(document(data) for data in ("", "JVBERi0", "JVBERi0=\n", "PGh0bWw+")),
 ]
-"""What looks like an image or a document, and none that can be sent."""
+"""Values that look like images or documents but cannot be sent."""
 
 THINKING: dict[str, Any] = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
 REDACTED: dict[str, Any] = {"type": "redacted_thinking", "data": "b3BhcXVl"}
@@ -128,7 +128,7 @@ KEPT: dict[str, list[dict[str, Any]]] = {
     ],
     "gemini": [SIGNED, {"text": "Let me see.", "thought": True, "thoughtSignature": "c2ln"}],
 }
-"""What providers want to see again, by dialect."""
+"""Blocks that providers want back, by dialect."""
 
 NO_KEPT: list[Any] = [
     *(None, 7, "thinking", [THINKING], {}, {"type": None}, {"type": ["thinking"]}, {"type": "server_tool_use"}),
@@ -165,7 +165,7 @@ NO_KEPT: list[Any] = [
     {"type": "reasoning_details", "details": [7]},
     {"type": "reasoning_details", "details": []},
 ]
-"""What looks like a kept block, and is none or cannot be sent."""
+"""Values that look like kept blocks, but are none or cannot be sent."""
 
 block = st.one_of(
     st.sampled_from([*IMAGES, *DOCUMENTS]),
@@ -175,11 +175,11 @@ block = st.one_of(
 )
 many_blocks = st.lists(block, min_size=1, max_size=4)
 blocks = st.one_of(st.none(), many_blocks, st.sampled_from(["x", {}, 7, [], [[]]]))
-"""What stands in `data["blocks"]`, if anything does: every kind in every kind of message, lists and other things."""
+"""The value of `data["blocks"]`, if there is one: every kind in every kind of message, lists and other values."""
 answered = st.sampled_from([*KEPT, "gemini_gca"]).flatmap(
     lambda dialect: st.tuples(st.just(dialect), st.lists(st.sampled_from(_kept(dialect)), min_size=1, max_size=3))
 )
-"""A dialect, and blocks such as its provider sends."""
+"""A dialect, and blocks that its provider could send."""
 signatures = st.sampled_from([None, None, "c2ln", "not base64!", 7, ""])
 
 
@@ -204,7 +204,7 @@ actions = st.one_of(
 
 @st.composite
 def logs(draw: st.DrawFn, most: int = 25) -> list[Event]:
-    """Messages with ids and turns as a store gives them; results answer one of the newest calls, or none."""
+    """Draw messages with ids and turns as a store assigns them; a result answers one of the newest calls, or none."""
     events: list[Event] = []
     calls: list[Event] = []
     turn: int | None = None
@@ -242,7 +242,7 @@ def logs(draw: st.DrawFn, most: int = 25) -> list[Event]:
     return events
 
 
-# Whom requests are for
+# Targets of requests
 
 MODELS = {
     "anthropic": (
@@ -274,7 +274,7 @@ tool_lists = st.sampled_from([(), (READ,), (READ, *ODD_TOOLS)])
 
 
 def violations(provider: str, model: str, body: dict[str, Any]) -> list[str]:
-    """What the provider would refuse in a request to this model."""
+    """Return the violations for which the provider would refuse a request to this model."""
     if provider == "gemini":
         return request_validators.gemini(body, model=model)
     name = provider if provider in request_validators.VALIDATORS else dialect_of(provider).recorded
@@ -282,7 +282,7 @@ def violations(provider: str, model: str, body: dict[str, Any]) -> list[str]:
 
 
 def texts_of(body: dict[str, Any]) -> list[str]:
-    """All strings of a body, texts that stand together in one message as one: a thought may stand inside a text."""
+    """Return all strings of a body. The texts of one message are joined, because a thought may interrupt a text."""
     return [text for each in body.values() for text in _texts(each)]
 
 
@@ -300,7 +300,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def message(id: int, kind: str, content: str = "text", turn: int | None = 1, **more: Any) -> Event:
-    """One message for an example; `call_id`, `name`, `failed`, `signature` and `blocks` go into its data."""
+    """Return a message for an example; `call_id`, `name`, `failed`, `signature` and `blocks` go into its data."""
     keys = {
         "call_id": "call_id",
         "name": "name",
@@ -322,7 +322,7 @@ def result(id: int, answers: int | None, text: str = "done", turn: int | None = 
 
 
 def strings(value: Any) -> list[str]:
-    """All strings of a JSON value, in order; keys are not among them."""
+    """Return all strings of a JSON value in order, without the keys."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

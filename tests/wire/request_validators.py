@@ -1,8 +1,8 @@
-"""Would the real provider accept this request? Strict validators, written from the providers' documented rules.
+"""Strict validators of requests, written from the providers' documented rules.
 
-Each takes the JSON body of a request and returns its violations, `path: what is wrong`, empty if there is none. They
-share no code with Foldmark, so that an encoder cannot be wrong in the same way. The rules with their sources stand in
-`rules_*.py`; where they demand more than the provider, the header of the file says so.
+Each takes the JSON body of a request and returns its violations as `path: what is wrong`, an empty list if the real
+provider would accept it. They share no code with Foldmark, so that an encoder cannot be wrong in the same way. The
+rules and their sources are in `rules_*.py`; the header of each file says where they are stricter than the provider.
 """
 
 from __future__ import annotations

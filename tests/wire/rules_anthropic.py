@@ -1,14 +1,14 @@
-"""What the Anthropic Messages API accepts, version 2026-10-21, and a little less where Foldmark demands more.
+"""Rules of the Anthropic Messages API, version 2026-10-21, slightly stricter where Foldmark demands more.
 
 Sources: platform.claude.com/docs (api/messages, agents-and-tools/tool-use/handle-tool-calls and define-tools, prompt
-caching), the request types of the `anthropic` 2.12 SDK, and the API's own error messages as users report them; the
-latter are quoted at their rules. Demanded beyond the API: strict alternation (it merges neighbours of one role), no
-`system` message, no block of only white space (it accepts one beside other text), a last message of the user (older
-models accept a prefill), `max_tokens` of at least 1 (0 only warms the cache). Of server tools it is demanded that each
-result has its call before it; what else such a block holds is the API's own. A `compaction` block stands first, alone
-of its kind (the SDK's `compaction_block_misplaced` and `compaction_block_ambiguous`). What a model
-takes for thinking is told from its name: build-with-claude/thinking-troubleshooting and /effort, and the migration
-guides of the models from 5 on; of a name without a version nothing is demanded.
+caching), the request types of the `anthropic` 2.12 SDK, and the API's own error messages as users report them, quoted
+at their rules. Stricter than the API: strict alternation (it merges neighbours of one role), no `system` message, no
+block of only white space (it accepts one beside other text), a user message at the end (older models accept a
+prefill), `max_tokens` of at least 1 (0 only warms the cache). A result of a server tool must follow its call; the rest
+of such a block is left to the API. A `compaction` block must come first, and there is only one (the SDK's
+`compaction_block_misplaced` and `compaction_block_ambiguous`). The model's name decides which kinds of thinking it
+supports (build-with-claude/thinking-troubleshooting and /effort, and the migration guides of the models from 5 on); a
+name without a version is not restricted.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ _BLOCKS = {
             "web_search_tool_result": _SERVER_RESULT,
             "code_execution_tool_result": _SERVER_RESULT,
             "compaction": _COMPACTION,
-            "oracle_block": mapping,  # stands for what is not known yet
+            "oracle_block": mapping,  # stands for block types that are not known yet
         }
     ),
 }
@@ -277,7 +277,7 @@ _BODY = record(
 
 
 def anthropic(body: dict[str, Any]) -> list[str]:
-    """Violations of a Messages API body; empty if the API would accept it."""
+    """Return the violations of a Messages API body, empty if the API would accept it."""
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
         messages = rows(body.get("messages"))
@@ -298,7 +298,7 @@ def _blocks(message: dict[str, Any] | None, type_: str | None = None) -> list[tu
 
 
 def _order(messages: list[tuple[int, dict[str, Any]]], *, compacts: bool) -> Iterator[str]:
-    """First the user, then strictly in turn, the user last unless only a summary is asked for."""
+    """Require strict alternation from user to user; a request for a summary may end with the assistant."""
     before = None
     for index, message in messages:
         role = message.get("role")
@@ -324,7 +324,7 @@ def _begins_with(message: dict[str, Any], type_: str) -> bool:
 
 
 def _of_the_server(messages: list[tuple[int, dict[str, Any]]], body: dict[str, Any]) -> Iterator[str]:
-    """Tools that the API ran itself, and its compactions."""
+    """Check the tools that the API ran itself, and its compactions."""
     asked: set[Any] = set()
     for place, (index, message) in enumerate(messages):
         for position, block in _blocks(message):
@@ -345,7 +345,7 @@ def _edits_of(body: dict[str, Any]) -> list[Any]:
 
 
 def _edits(body: dict[str, Any]) -> Iterator[str]:
-    """Context editing (build-with-claude/context-editing), and compaction on demand."""
+    """Check context editing (build-with-claude/context-editing), and compaction on demand."""
     edits = _edits_of(body)
     if edits and "compaction" in body:
         yield "compaction: cannot be combined with context_management"
@@ -357,12 +357,12 @@ def _edits(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _pairing(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """Each tool_use is answered first thing in the next message, and nothing else is.
+    """Require the result of each tool_use at the beginning of the next message, and no other result.
 
     "`tool_use` ids were found without `tool_result` blocks immediately after: … Each `tool_use` block must have a
     corresponding `tool_result` block in the next message." (anthropics/claude-code#3512); "unexpected `tool_use_id`
     found in `tool_result` blocks"; "`tool_use` ids must be unique" (trycua/cua#524); "each tool_use must have a single
-    result". The first of them is also the answer to text behind a tool_use in the assistant's message.
+    result". The API also gives the first of them for text after a tool_use in the assistant's message.
     """
     used: set[str] = set()
     for place, (index, message) in enumerate(messages):
@@ -436,7 +436,7 @@ def _tools(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) -> 
 
 
 def _version(body: dict[str, Any]) -> tuple[str, float]:
-    """The family and the version of the model, infinite for a name without one."""
+    """Return the family and the version of the model; the version is infinite for a name without one."""
     model = body.get("model")
     words = re.split(r"[-.@]", model) if isinstance(model, str) else []
     numbers = [int(word) for word in words if re.fullmatch(r"[0-9]{1,2}", word)][:2]
@@ -451,7 +451,7 @@ def _mode(body: dict[str, Any]) -> str | None:
 
 
 def manual_thinking(body: dict[str, Any]) -> list[str]:
-    """A budget where models take none any more: `"thinking.type.enabled" is not supported for this model. Use
+    """Reject a budget for models that no longer take one: `"thinking.type.enabled" is not supported for this model. Use
     "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.` (Kilo-Org/kilocode#11194)"""
     family, version = _version(body)
     refused = _mode(body) == "enabled" and family and 4.7 <= version < float("inf")
@@ -459,7 +459,7 @@ def manual_thinking(body: dict[str, Any]) -> list[str]:
 
 
 def _thinking(body: dict[str, Any]) -> Iterator[str]:
-    """The other kinds of thinking, for models that do not take them."""
+    """Check the budget, and reject the other kinds of thinking for models that do not support them."""
     thinking, limit, mode = body.get("thinking"), body.get("max_tokens"), _mode(body)
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     if isinstance(budget, int) and isinstance(limit, int) and budget >= limit:
@@ -478,7 +478,7 @@ def _thinking(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _effort(body: dict[str, Any]) -> Iterator[str]:
-    """Which models take which effort (build-with-claude/effort)."""
+    """Check that the model supports the effort (build-with-claude/effort)."""
     output = body.get("output_config")
     effort = output.get("effort") if isinstance(output, dict) else None
     family, version = _version(body)
@@ -493,7 +493,7 @@ def _effort(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _thoughts(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """Where thinking blocks must stand, and where they must not."""
+    """Check that thinking blocks are present where they must be, and absent where they must not be."""
     answers = [(index, _blocks(message)) for index, message in messages if message.get("role") == "assistant"]
     if not answers:
         return
@@ -522,7 +522,7 @@ def _thought(block: tuple[int, dict[str, Any]]) -> bool:
 
 
 def _cache(body: dict[str, Any]) -> Iterator[str]:
-    """At most four cache breakpoints, an hour's before five minutes' (prompt caching documentation)."""
+    """Allow at most four cache breakpoints, those of 1h before those of 5m (prompt caching documentation)."""
     marked = [(f"tools[{index}]", tool) for index, tool in rows(body.get("tools"))]
     marked += [(f"system[{index}]", block) for index, block in rows(body.get("system"))]
     for index, message in rows(body.get("messages")):

@@ -1,9 +1,8 @@
-"""What OpenAI's Responses API accepts of Codex 0.169: the whole body as it comes, nothing left out.
+"""Rules of OpenAI's Responses API for whole bodies of Codex 0.169.
 
-Sources as in `rules_openai_responses`, and the types of the `openai` 3.54 SDK. Other than a body of Foldmark's own, one
-of Codex's holds custom tools, namespaces and tools as an item; messages of the developer stand anywhere; a choice of
-tools stands without tools; an output stands anywhere behind its call. Demanded beyond the API: `content_item_kinds` has
-an entry for each part.
+Sources: those of `rules_openai_responses`, and the types of the `openai` 3.54 SDK. Unlike Foldmark's own bodies,
+Codex's hold custom tools, namespaces, and tools as an item; developer messages may be anywhere; a tool choice needs no
+tools; an output may be anywhere after its call. Stricter than the API: `content_item_kinds` has an entry for each part.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SHARED = items(_MORE)
 
 
 def _function_call(value: Any, path: str) -> Iterator[str]:
-    """A call of a function, which may be one of a namespace."""
+    """Check a function call; the function may belong to a namespace."""
     yield from _SHARED["function_call"]({name: each for name, each in value.items() if name != "namespace"}, path)
     if "namespace" in value:
         yield from FUNCTION_NAME(value["namespace"], f"{path}.namespace")
@@ -69,7 +68,7 @@ _OUTPUTS = {
 
 
 def codex(body: dict[str, Any]) -> list[str]:
-    """Violations of a body of Codex's; empty if the API would accept it."""
+    """Return the violations of a body of Codex, empty if the API would accept it."""
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
         given = rows(body.get("input"))
@@ -81,7 +80,7 @@ def codex(body: dict[str, Any]) -> list[str]:
 
 
 def _paired(given: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """Each call has one output of its own kind behind it. What the API searches itself has none."""
+    """Require one output of the same kind after each call. Searches that the API runs itself have none."""
     waiting: dict[tuple[str, object], int] = {}
     seen: set[tuple[str, object]] = set()
     for index, item in given:
@@ -100,7 +99,7 @@ def _paired(given: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
 
 
 def _placed(given: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """ "Compacts the current context. Must be the final input item." """
+    """Check the trigger's place: "Compacts the current context. Must be the final input item." """
     for index, item in given[:-1]:
         if type_of(item) == "compaction_trigger":
             yield f"input[{index}]: compaction_trigger must be the last item"

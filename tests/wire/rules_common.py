@@ -1,4 +1,4 @@
-"""Checks that every provider's rules are built from: types, fields, JSON, JSON Schema.
+"""The building blocks of every provider's rules: checks of types, fields, JSON and JSON Schema.
 
 A check is a function of a value and its path and yields violations, one string each: `path: what is wrong`.
 The empty path is the body itself. A check of the wrong type stops there, so that one mistake is one violation.
@@ -18,7 +18,7 @@ _SUBSCHEMAS = ("items", "additionalProperties", "not", "contains", "propertyName
 
 
 def at(path: str, step: str | int) -> str:
-    """The path of a member: `messages[3].content`. It can be printed whatever the name."""
+    """Return the path of a member, such as `messages[3].content`. It is printable for any name."""
     if isinstance(step, int):
         return f"{path}[{step}]"
     if not step.isprintable() or not re.fullmatch(r"[^\s.:'\[\]]+", step):
@@ -27,7 +27,7 @@ def at(path: str, step: str | int) -> str:
 
 
 def kind(value: object) -> str:
-    """What JSON calls the value."""
+    """Return JSON's name for the type of the value."""
     names: dict[type, str] = {
         dict: "an object",
         list: "an array",
@@ -39,13 +39,13 @@ def kind(value: object) -> str:
 
 
 def text(value: Any, path: str) -> Iterator[str]:
-    """Any string, the empty one too."""
+    """Accept any string, including the empty one."""
     if not isinstance(value, str):
         yield f"{path}: must be a string, not {kind(value)}"
 
 
 def filled(value: Any, path: str) -> Iterator[str]:
-    """A string with something other than white space in it."""
+    """Accept a string that does not consist of white space only."""
     if not isinstance(value, str):
         yield f"{path}: must be a string, not {kind(value)}"
     elif not value.strip():
@@ -53,7 +53,7 @@ def filled(value: Any, path: str) -> Iterator[str]:
 
 
 def matching(pattern: str) -> Check:
-    """A string that the whole pattern matches; `$` does not let a final newline pass."""
+    """Accept a string that matches the whole pattern; `$` does not let a final newline pass."""
 
     def check(value: Any, path: str) -> Iterator[str]:
         if not isinstance(value, str):
@@ -65,7 +65,7 @@ def matching(pattern: str) -> Check:
 
 
 def number(minimum: float = -math.inf, maximum: float = math.inf, *, whole: bool = False) -> Check:
-    """A number (`whole`: an integer) between the bounds, both included. A boolean is no number."""
+    """Accept a number (`whole`: an integer) between the bounds, both included. A boolean is no number."""
 
     def check(value: Any, path: str) -> Iterator[str]:
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
@@ -82,7 +82,7 @@ def boolean(value: Any, path: str) -> Iterator[str]:
 
 
 def mapping(value: Any, path: str) -> Iterator[str]:
-    """Any object."""
+    """Accept any object."""
     if not isinstance(value, dict):
         yield f"{path}: must be an object, not {kind(value)}"
 
@@ -108,7 +108,7 @@ def nullable(inner: Check) -> Check:
 
 
 def list_of(inner: Check, minimum: int = 0) -> Check:
-    """An array of at least `minimum` items that each pass the inner check."""
+    """Accept an array of at least `minimum` items that each pass the inner check."""
 
     def check(value: Any, path: str) -> Iterator[str]:
         if not isinstance(value, list):
@@ -123,7 +123,7 @@ def list_of(inner: Check, minimum: int = 0) -> Check:
 
 
 def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """An object with every required field, any of the optional ones and no other."""
+    """Accept an object with every required field, any of the optional ones and no others."""
     known = {**required, **(optional or {})}
 
     def check(value: Any, path: str) -> Iterator[str]:
@@ -143,7 +143,7 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
 
 
 def tagged(shapes: Mapping[str, Check]) -> Check:
-    """An object whose `type` says which of the shapes it must have."""
+    """Accept an object with the shape that its `type` names."""
 
     def check(value: Any, path: str) -> Iterator[str]:
         if not isinstance(value, dict):
@@ -157,14 +157,14 @@ def tagged(shapes: Mapping[str, Check]) -> Check:
 
 
 def rows(value: object) -> list[tuple[int, dict[str, Any]]]:
-    """The objects of an array with their positions; what is neither was reported by the shape checks."""
+    """Return the objects of an array with their positions. The shape checks report all other values."""
     if not isinstance(value, list):
         return []
     return [(position, item) for position, item in enumerate(value) if isinstance(item, dict)]
 
 
 def json_value(body: object) -> Iterator[str]:
-    """RFC 8259 and UTF-8: string keys, finite numbers, no lone surrogate, nothing that JSON does not know.
+    """Check RFC 8259 and UTF-8: string keys, finite numbers, no lone surrogates, only JSON types.
 
     Source: "The request body is not valid JSON: no low surrogate in string" (anthropics/claude-code#3277).
     """
@@ -197,7 +197,10 @@ def _lone_surrogate(value: str) -> bool:
 
 
 def unique_names(names: list[tuple[str, object]]) -> Iterator[str]:
-    """Anthropic: "Tool names must be unique"; Gemini: "Duplicate function declaration found". For OpenAI our demand."""
+    """Reject duplicate names.
+
+    Anthropic: "Tool names must be unique"; Gemini: "Duplicate function declaration found"; OpenAI: Foldmark's demand.
+    """
     seen: set[str] = set()
     for path, name in names:
         if isinstance(name, str):
@@ -207,7 +210,7 @@ def unique_names(names: list[tuple[str, object]]) -> Iterator[str]:
 
 
 def json_schema(value: Any, path: str) -> Iterator[str]:
-    """JSON Schema draft 2020-12, as far as tools use it: the keywords below have the types that the draft says."""
+    """Check a JSON Schema of draft 2020-12: the keywords that tools use have the types that the draft defines."""
     if isinstance(value, bool):
         return
     if not isinstance(value, dict):
@@ -237,7 +240,7 @@ def json_schema(value: Any, path: str) -> Iterator[str]:
 
 
 def object_schema(value: Any, path: str) -> Iterator[str]:
-    """The schema of a tool's arguments: an object at the top."""
+    """Check the schema of a tool's arguments: an object at the top level."""
     if not isinstance(value, dict):
         yield f"{path}: must be an object, not {kind(value)}"
     elif value.get("type") != "object":

@@ -1,11 +1,11 @@
-"""What Gemini's generateContent accepts, directly and through Code Assist; a little less where Foldmark demands more.
+"""Rules of Gemini's generateContent, directly and through Code Assist; slightly stricter where Foldmark demands more.
 
 Sources: ai.google.dev (api/generate-content, function-calling, thought-signatures), the types of the `google-genai` 3.4
 SDK, `code_assist/converter.ts` of google-gemini/gemini-cli for the envelope, and the API's own error messages as users
-report them, quoted at their rules. Demanded beyond the API: camel case only (it reads snake case too), a role in every
-content, strict alternation from a user's content to a user's, no text of only white space, function responses in front
-of their content, ids on both sides or on neither, names of at most 64 characters (the documentation says 128, servers
-have said 64), no inline data but images and PDFs, no wish for thoughts where thinking is off.
+report them, quoted at their rules. Stricter than the API: camel case only (it reads snake case too), a role in every
+content, strict alternation that begins and ends with the user, no text of only white space, function responses at the
+beginning of their content, ids on both sides or on neither, names of at most 64 characters (the documentation says 128,
+servers have said 64), no inline data except images and PDFs, no request for thoughts while thinking is off.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _BLOB = record({"mimeType": one_of(*_MEDIA, "application/pdf"), "data": _BASE64}
 _DATA = {
     "text": text,
     "inlineData": _BLOB,
-    # file-input-methods: an address of one's own comes with its type
+    # file-input-methods: a user's own URL needs its MIME type
     "fileData": record({"fileUri": matching(r"^https://[!-~]+$"), "mimeType": _IMAGE}, {"displayName": filled}),
     # "Unknown name "response" …: Proto field is not repeating, cannot start list." (vercel/ai#3589): both are a Struct
     "functionCall": record({"name": _NAME}, {"args": mapping, "id": filled}),
-    # api/caching#FunctionResponsePart: inline data is all that it holds
+    # api/caching#FunctionResponsePart: it holds only inline data
     "functionResponse": record(
         {"name": _NAME, "response": mapping}, {"id": filled, "parts": list_of(record({"inlineData": _BLOB}), 1)}
     ),
@@ -76,7 +76,7 @@ def _part(value: Any, path: str) -> Iterator[str]:
         # "parts[0].data: required oneof field 'data' must have one initialized field" (boldsoftware/sketch#68)
         yield f"{path}: must hold exactly one of {', '.join(_DATA)}"
     elif isinstance(value.get("text"), str) and "thoughtSignature" not in value:
-        # An empty text is no data either, unless it carries a signature; then it stays as it came.
+        # An empty text is no data either, unless it carries a signature; then it must stay unchanged.
         yield from filled(value["text"], f"{path}.text")
 
 
@@ -205,9 +205,9 @@ _ENVELOPE = record(
 
 
 def gemini(body: dict[str, Any], *, model: str | None = None) -> list[str]:
-    """Violations of a generateContent body; empty if the API would accept it.
+    """Return the violations of a generateContent body, empty if the API would accept it.
 
-    The model stands in the address, not in the body; with one of Gemini 3 or later thought signatures are checked too.
+    The model is in the URL; a body may name it, too. For Gemini 3 and later, thought signatures are checked too.
     """
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
@@ -216,7 +216,7 @@ def gemini(body: dict[str, Any], *, model: str | None = None) -> list[str]:
 
 
 def gemini_gca(body: dict[str, Any]) -> list[str]:
-    """Violations of a Code Assist body: `{model, project?, user_prompt_id?, request: {contents, …}}`."""
+    """Return the violations of a Code Assist body: `{model, project?, user_prompt_id?, request: {contents, …}}`."""
     found = [*json_value(body), *_ENVELOPE(body, "")]
     if isinstance(body, dict) and isinstance(body.get("request"), dict):
         found += _turns(body["request"], "request.", str(body.get("model", "")))
@@ -264,7 +264,9 @@ def _order(contents: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
 
 
 def _pairing(contents: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    """ "Please ensure that the number of function response parts is equal to the number of function call parts of the
+    """Match the function responses with the calls.
+
+    "Please ensure that the number of function response parts is equal to the number of function call parts of the
     function call turn." (google-gemini/gemini-cli#4217); "… function response turn comes immediately after a function
     call turn." (langchain-ai/langchain#27799); another name than the call's is a 400 (archestra-ai/archestra#7583).
     """
@@ -310,11 +312,11 @@ def _signs(model: str) -> bool:
 
 
 def _of_model(contents: list[tuple[str, dict[str, Any]]], model: str) -> Iterator[str]:
-    """What depends on the model's version, where its name tells it.
+    """Check what depends on the model's version, if its name contains one.
 
     "Gemini 3 now always returns a unique id with every functionCall. Include this exact id in your functionResponse"
     (function-calling), which 3.5 and later enforce (ShinChven/remix-studio#35). Multimodal function responses: Gemini 3
-    and later. Addresses: "Invalid or unsupported file uri" from Gemini 2.0 (BoundaryML/baml#1548, vercel/ai#16757).
+    and later. URLs: "Invalid or unsupported file uri" from Gemini 2.0 (BoundaryML/baml#1548, vercel/ai#16757).
     """
     version = _version(model)
     for path, content in contents:
@@ -332,10 +334,10 @@ def _of_model(contents: list[tuple[str, dict[str, Any]]], model: str) -> Iterato
 
 
 def _thinking_of_model(request: dict[str, Any], path: str, model: str) -> Iterator[str]:
-    """The tables of ai.google.dev/gemini-api/docs/thinking: budgets in 2.5, levels from Gemini 3 on.
+    """Check the tables of ai.google.dev/gemini-api/docs/thinking: budgets in 2.5, levels from Gemini 3 on.
 
     "Thinking level MINIMAL is not supported for this model." (vellum-ai/vellum-assistant#32687): for Pro, and for Flash
-    from 3.7 on. Gemini 3 Pro knew low and high (browser-use/browser-use#3925).
+    from 3.7 on. Gemini 3 Pro supported only low and high (browser-use/browser-use#3925).
     """
     generation, version = request.get("generationConfig"), _version(model)
     config = generation.get("thinkingConfig") if isinstance(generation, dict) else None
@@ -358,10 +360,11 @@ def _thinking_of_model(request: dict[str, Any], path: str, model: str) -> Iterat
 
 
 def _signatures(contents: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    """In the current turn, the first call of each step carries its signature (thought-signatures, Gemini 3).
+    """Require a signature on the first call of each step in the current turn (thought-signatures, Gemini 3).
 
-    "Function call is missing a thought_signature in functionCall parts." A call from elsewhere takes the documented
-    `skip_thought_signature_validator`. The turn begins with the newest user content that is not only responses.
+    "Function call is missing a thought_signature in functionCall parts." A call from another source carries the
+    documented `skip_thought_signature_validator`. The turn begins with the newest user content that holds more than
+    responses.
     """
     begin = 0
     for place, (_, content) in enumerate(contents):

@@ -1,7 +1,7 @@
-"""Gemini's `Schema`: the part of OpenAPI 3.0 that `parameters` and `responseSchema` take.
+"""Rules of Gemini's `Schema`, the part of OpenAPI 3.0 that `parameters` and `responseSchema` accept.
 
 Sources: ai.google.dev (api/caching#Schema), the types of the `google-genai` 3.4 SDK, and the API's error messages,
-quoted at their rules. `parametersJsonSchema` takes real JSON Schema instead and is checked as such.
+quoted at their rules. `parametersJsonSchema` takes JSON Schema instead and is checked as such.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SIZE = number(0, whole=True)
 
 
 def _type(value: Any, path: str) -> Iterator[str]:
-    # A list is "Proto field is not repeating, cannot start list".
+    # The error for a list: "Proto field is not repeating, cannot start list".
     if not isinstance(value, str) or value.upper() not in _TYPES:
         yield f"{path}: must be one of {', '.join(_TYPES)}"
 
@@ -76,7 +76,7 @@ _FIELDS = record(
 
 
 def schema(value: Any, path: str) -> Iterator[str]:
-    """One node of a schema and all below it."""
+    """Check a node of a schema and everything below it."""
     yield from _FIELDS(value, path)
     if not isinstance(value, dict):
         return
@@ -118,9 +118,9 @@ def _by_type(value: dict[str, Any], name: str, path: str) -> Iterator[str]:
 
 
 def parameters(value: Any, path: str) -> Iterator[str]:
-    """ "functionDeclaration parameters schema should be of type OBJECT" (diegosouzapw/OmniRoute#3360).
+    """Require: "functionDeclaration parameters schema should be of type OBJECT" (diegosouzapw/OmniRoute#3360).
 
-    A function without parameters leaves the field out.
+    A function without parameters omits the field.
     """
     if not isinstance(value, dict):
         yield f"{path}: must be an object, not {kind(value)}"

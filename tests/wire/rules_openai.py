@@ -1,11 +1,11 @@
-"""What OpenAI's Chat Completions API accepts, and a little less where Foldmark demands more.
+"""Rules of OpenAI's Chat Completions API, slightly stricter where Foldmark demands more.
 
 Sources: developers.openai.com/api (chat/create, guides/function-calling), the request types of the `openai` 3.54 SDK,
-and the API's own error messages as users report them, quoted at their rules. Demanded beyond the API: system and
-developer messages only in front, no empty content, unique tool names, a last message of the user or a tool, and no
-more breakpoints than a request writes. Outside,
-thus unknown: audio answers, custom tools, the deprecated `functions` and `function_call`. Of models that are not
-OpenAI's, what other servers take of their thinking is allowed, and what DeepSeek demands of it is demanded.
+and the API's own error messages as users report them, quoted at their rules. Stricter than the API: system and
+developer messages only at the beginning, no empty content, unique tool names, a user or tool message at the end, and
+no more breakpoints than a request writes. Out of scope, thus unknown: audio answers, custom tools, the deprecated
+`functions` and `function_call`. For models that are not OpenAI's, the thinking fields of other servers are allowed, and
+those that DeepSeek requires are required.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FUNCTION_NAME = matching(r"^[a-zA-Z0-9_-]{1,64}$")
 # "Invalid 'messages[2].tool_calls[0].id': string too long. Expected … maximum length 40" (vercel/ai#5171)
 _CALL_ID = matching(r"^(?s:.){1,40}$")
 _TYPE = {"type": anything}
-# "Marks the exact end of a reusable prompt prefix"; on what the model said there is none (the SDK's request types)
+# "Marks the exact end of a reusable prompt prefix"; the model's own text has none (the SDK's request types)
 MARK = {
     "prompt_cache_breakpoint": record({"mode": one_of("explicit")}, {"ttl": one_of("30m", "12h")}),
 }
@@ -82,7 +82,7 @@ def _content(role: str) -> Any:
         elif not isinstance(value, str):
             # "Invalid value for 'content': expected a string, got null." (docker/docker-agent#63)
             yield f"{path}: must be a string or an array, not {kind(value)}"
-        elif role != "tool":  # a tool may well have said nothing
+        elif role != "tool":  # the result of a tool may be empty
             yield from filled(value, path)
 
     return check
@@ -127,14 +127,14 @@ def _message(value: Any, path: str) -> Iterator[str]:
 
 
 def parameters(value: Any, path: str) -> Iterator[str]:
-    """An object "of 'type: \"object\"'"; "object schema missing properties" (tailcallhq/forgecode#1359)."""
+    """Require an object "of 'type: \"object\"'"; "object schema missing properties" (tailcallhq/forgecode#1359)."""
     yield from object_schema(value, path)
     if isinstance(value, dict) and value.get("type") == "object" and "properties" not in value:
         yield f"{path}.properties: missing"
 
 
 def strict_schema(value: Any, path: str) -> Iterator[str]:
-    """`strict: true`: every object lists all its properties as required and allows no other (structured outputs)."""
+    """Check `strict: true`: every object requires all its properties and allows no others (structured outputs)."""
     if isinstance(value, list):
         for position, item in enumerate(value):
             yield from strict_schema(item, at(path, position))
@@ -217,7 +217,7 @@ _BODY = record(
 
 
 def openai(body: dict[str, Any]) -> list[str]:
-    """Violations of a Chat Completions body; empty if the API would accept it."""
+    """Return the violations of a Chat Completions body, empty if the API would accept it."""
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
         messages = rows(body.get("messages"))
@@ -240,8 +240,8 @@ _READS_FILES = re.compile(
 
 
 def files(body: dict[str, Any], parts: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    """What holds of files, the same in both APIs: "On models with vision capabilities, such as gpt-4o and later models"
-    (guides/file-inputs); other servers know no such part ("Unknown part type: file", vllm-project/vllm#16040)."""
+    """Check files, the same in both APIs: "On models with vision capabilities, such as gpt-4o and later models"
+    (guides/file-inputs); other servers reject such a part ("Unknown part type: file", vllm-project/vllm#16040)."""
     for path, part in parts:
         file = {"file": part.get("file"), "input_file": part}.get(str(part.get("type")))
         if not isinstance(file, dict):
@@ -256,7 +256,7 @@ def files(body: dict[str, Any], parts: Iterable[tuple[str, dict[str, Any]]]) -> 
 
 
 def breakpoints(body: dict[str, Any], parts: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    """What holds of the breakpoints of a request's content parts, the same in both APIs.
+    """Check the breakpoints of a request's content parts, the same in both APIs.
 
     "Supported for `gpt-5.6` and later models. By default, OpenAI automatically chooses one implicit cache breakpoint.
     […] Each request can write up to four breakpoints." (the SDK's `prompt_cache_options`)
@@ -272,7 +272,7 @@ def breakpoints(body: dict[str, Any], parts: Iterable[tuple[str, dict[str, Any]]
 
 
 def effort(body: dict[str, Any], wanted: object, path: str) -> Iterator[str]:
-    """Which efforts the models take, the same in both APIs; of models that are not OpenAI's nothing is known.
+    """Check that an OpenAI model supports the effort, the same in both APIs; other models are not checked.
 
     "Unsupported value: 'minimal' is not supported with the 'gpt-5.1' model. Supported values are: 'none', 'low',
     'medium', and 'high'." (anomalyco/opencode#4451)
@@ -290,7 +290,7 @@ def effort(body: dict[str, Any], wanted: object, path: str) -> Iterator[str]:
 
 
 def thinks(model: str) -> bool:
-    """Whether one of OpenAI's models thinks."""
+    """Return True if an OpenAI model thinks."""
     return re.match(r"o\d|gpt-(?:[5-9]|\d\d)(?!.*-chat)", model) is not None
 
 
@@ -299,7 +299,7 @@ def _is_openais(model: str) -> bool:
 
 
 def _thinking(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """What holds of thinking and of the messages that it stands in."""
+    """Check the thinking options, and the thinking fields of messages."""
     model = str(body.get("model"))
     if body.get("tools") and re.match(r"gpt-(?:5\.[2-9]|[6-9])", model) and body.get("reasoning_effort") != "none":
         # "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function
@@ -322,7 +322,7 @@ def _named(value: object) -> object:
 
 
 def options(body: dict[str, Any], tools: list[tuple[str, object]], wanted: object) -> Iterator[str]:
-    """What holds between the top-level fields, the same in both APIs."""
+    """Check top-level fields against each other, the same in both APIs."""
     yield from unique_names(tools)
     for field in ("tool_choice", "parallel_tool_calls"):
         if body.get(field) is not None and not tools:
@@ -347,7 +347,7 @@ def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
 
 
 def _pairing(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """Directly behind an assistant message with calls stands one tool message for each of them, and nowhere else one.
+    """Require one tool message for each call directly after its assistant message, and none elsewhere.
 
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
     (agno-agi/agno#4345); "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'"

@@ -1,8 +1,8 @@
-"""What OpenAI's Responses API accepts as `input`, and a little less where Foldmark demands more.
+"""Rules of OpenAI's Responses API for bodies with `input`, slightly stricter where Foldmark demands more.
 
-Sources as in `rules_openai`. Demanded beyond the API: a call's output before the next message (the API wants it
-somewhere behind the call), system and developer items only in front, no empty text, a last item of the user or a
-tool. Outside, thus unknown: every built-in tool and its items, stored prompts.
+Sources: those of `rules_openai`. Stricter than the API: a call's output before the next message (the API wants it
+anywhere after the call), system and developer items only at the beginning, no empty text, a user item or a tool's
+output at the end. Out of scope, thus unknown: every built-in tool but web search, and their items, stored prompts.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _message(more: Mapping[str, Check]) -> Check:
 
 
 def _nothing(value: Any, path: str) -> Iterator[str]:
-    """ "Invalid 'input[N].content': array too long. Expected an array with maximum length 0" """
+    """Require an empty array: "Invalid 'input[N].content': array too long. Expected an array with maximum length 0" """
     yield from list_of(mapping)(value, path)
     if isinstance(value, list) and value:
         yield f"{path}: must be empty"
@@ -95,7 +95,7 @@ def output(value: Any, path: str) -> Iterator[str]:
 
 
 def items(more: Mapping[str, Check]) -> dict[str, Check]:
-    """The items of an input by their types; `more` are members that each of them may have besides."""
+    """Return the checks of input items by type; `more` are further members that any item may have."""
     return {
         "message": _message(more),
         # "Invalid 'input[1].id': … Expected an ID that begins with 'fc'."
@@ -106,7 +106,7 @@ def items(more: Mapping[str, Check]) -> dict[str, Check]:
         "function_call_output": record(
             {**TYPE, "call_id": CALL_ID, "output": output}, {"id": nullable(filled), "status": STATUS, **more}
         ),
-        # "Missing required parameter: 'input[N].summary'"; the id may be left out: the Agents SDK has a setting for it
+        # "Missing required parameter: 'input[N].summary'"; the id is optional: the Agents SDK has a setting for it
         # (`reasoning_item_id_policy`)
         "reasoning": record(
             {**TYPE, "summary": list_of(tagged({"summary_text": record({**TYPE, "text": text})}))},
@@ -118,14 +118,14 @@ def items(more: Mapping[str, Check]) -> dict[str, Check]:
                 **more,
             },
         ),
-        # What the API made itself is checked by nobody else.
+        # The API made these items itself, and only the API can check their content.
         "compaction": record({**TYPE, "encrypted_content": filled}, {"id": filled, "created_by": filled, **more}),
         "web_search_call": record({**TYPE, "id": matching(r"^ws.*$")}, {"status": STATUS, "action": mapping, **more}),
     }
 
 
 def item_of(known: Mapping[str, Check]) -> Check:
-    """One of these items."""
+    """Accept one of these items."""
 
     def item(value: Any, path: str) -> Iterator[str]:
         if not isinstance(value, dict):
@@ -141,7 +141,7 @@ def item_of(known: Mapping[str, Check]) -> Check:
 
 
 def type_of(item: dict[str, Any]) -> str:
-    """The type of an item; a message may come without one."""
+    """Return the type of an item; a message may omit it."""
     return str(item.get("type", "message" if "role" in item else None))
 
 
@@ -192,7 +192,7 @@ _SUMMARY = nullable(one_of("auto", "concise", "detailed"))
 
 
 def body_of(known: Mapping[str, Check]) -> Check:
-    """A body whose input is a text, or these items."""
+    """Accept a body whose input is a text or a list of these items."""
     listed = list_of(item_of(known), 1)
 
     def given(value: Any, path: str) -> Iterator[str]:
@@ -223,7 +223,7 @@ _BODY = body_of(items({}))
 
 
 def openai_responses(body: dict[str, Any]) -> list[str]:
-    """Violations of a Responses API body; empty if the API would accept it."""
+    """Return the violations of a Responses API body, empty if the API would accept it."""
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
         given = rows(body.get("input"))
@@ -237,7 +237,7 @@ def openai_responses(body: dict[str, Any]) -> list[str]:
 
 
 def parts_of(index: int, item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The content parts of an item, each with its path."""
+    """Return the content parts of an item, each with its path."""
     field = "output" if type_of(item).endswith("_output") else "content"
     return [(f"input[{index}].{field}[{position}]", part) for position, part in rows(item.get(field))]
 
@@ -278,16 +278,16 @@ def _order(items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
 
 
 def is_made(item: dict[str, Any]) -> bool:
-    """Whether a model makes such an item. A call of the API's own tools is one as well as a call of ours."""
+    """Return True if a model makes such an item, such as a call of one of our tools or of the API's own."""
     type_ = type_of(item)
     return type_ == "reasoning" or type_.endswith("_call") or item.get("role") == "assistant"
 
 
 def _pairing(items: list[tuple[int, dict[str, Any]]], continued: bool) -> Iterator[str]:
-    """Each call has one output behind it and before the next message.
+    """Require one output for each call, after it and before the next message.
 
     "No tool output found for function call call_…" (bytedance/trae-agent#245); "No tool call found for function call
-    output with call_id …" (vercel/ai#8216). With a `previous_response_id` the call may stand in what is stored.
+    output with call_id …" (vercel/ai#8216). With a `previous_response_id` the call may be stored.
     """
     open_calls: dict[str, int] = {}
     answered: set[str] = set()

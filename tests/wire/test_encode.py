@@ -1,4 +1,4 @@
-"""From a view to four wire formats: every log gives a body that the provider accepts [SPEC 5.2, L4]."""
+"""From a view to four wire formats: every log yields a body that the provider accepts [SPEC 5.2, L4]."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ configs = st.builds(
 
 
 class Wanted(NamedTuple):
-    """What a request is made of."""
+    """The inputs of a request."""
 
     model: str
     events: list[Event]
@@ -97,7 +97,7 @@ class Wanted(NamedTuple):
 
 @st.composite
 def wanted(draw: st.DrawFn, provider: str) -> Wanted:
-    """A log, the place where its window begins, and everything else that shapes a request."""
+    """Draw a log, the start of its window, and everything else that shapes a request."""
     events = draw(logs())
     return Wanted(
         draw(st.sampled_from(MODELS[provider])),
@@ -361,17 +361,17 @@ def test_a_pending_exchange_gets_its_results(provider: str) -> None:
     assert [text for text in strings(sent) if text in (NO_RESULT, "B", GO_ON)] == [NO_RESULT, "B"]
 
 
-# Blocks that are nearly what a provider takes
+# Blocks that a provider would almost accept
 
 
 def thinking_of(provider: str) -> Wanted:
-    """What asks a model of the provider to think, so that it is shown its thinking again."""
+    """Return a request that lets a model of the provider think, so that its thinking is sent back."""
     model = {"anthropic": "claude-sonnet-4-5", "openai": "qwen3"}.get(provider, USUAL[provider])
     return Wanted(model, [], tools=(READ,), options=Options(8192, "low"))
 
 
 def with_block(provider: str, text: str, block: dict[str, Any]) -> list[list[str]]:
-    """The violations of requests whose active turn holds an answer with `block`, alone and in front of calls."""
+    """Return the violations of requests whose active turn holds an answer with `block`, alone and before calls."""
     said = message(2, "assistant", text, dialect=dialect_of(provider).recorded, blocks=[block])
     found = []
     for events in ([message(1, "user"), said], [message(1, "user"), said, call(3), result(4, 3)]):

@@ -1,4 +1,4 @@
-"""The window that goes in steps (SPEC 5.3, `sliding_context_low_water`), by examples; tests/laws has its laws."""
+"""The window that moves in steps (SPEC 5.3, `sliding_context_low_water`): examples. Its laws are in tests/laws."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def agent() -> Iterator[Agent]:
 
 
 def talk(agent: Agent, turns: int, size: int = 1000) -> list[int]:
-    """Turns of a question and an answer of `size` characters each; returns their ids."""
+    """Append turns of a question and an answer of `size` characters each, and return their ids."""
     ids = []
     with agent.batch():
         for number in range(turns):
@@ -64,7 +64,7 @@ def in_window(request: Request) -> list[int]:
 
 
 def by_the_formula(agent: Agent, provider: str, **more: Any) -> int | None:
-    """The turn that the window starts at by SPEC 5.3, word by word, for a request that fits."""
+    """Return the first turn of the window by SPEC 5.3, word by word, for a request that fits."""
     ratio = uncalibrated(provider, "some-model")
     with foldmark.open(":memory:") as log:
         bare = made(log.agent("empty"), provider, **more)
@@ -179,14 +179,14 @@ def test_the_maximum_number_of_turns_still_applies(agent: Agent) -> None:
 
 
 def test_steps_leave_the_window_until_the_request_fits(agent: Agent) -> None:
-    """A calibration shows that the model counts more tokens than the weights."""
+    """The calibration shows that the model counts more tokens than the weights suggest."""
     turns = talk(agent, 200)
     plain = made(agent, budget=40_000)
     seen = [turns.index(in_window(plain)[0])]
     for steps, ratio in enumerate((3.0, 2.0, 1.3, 0.6), 60):
         calibration = {"openai/some-model": ratio}
         agent.record("config", data={"settings": {**agent.standing().settings, "calibration": calibration}})
-        # It waits for a boundary.
+        # The window waits for a boundary.
         assert in_window(made(agent, budget=40_000, calibration=calibration))[0] == turns[seen[-1]]
         agent.configure("turn_steps", steps)
         request = made(agent, budget=40_000, calibration=calibration)
@@ -280,7 +280,7 @@ def test_forks_and_forgotten_messages_have_no_weight(agent: Agent) -> None:
     st.integers(0, 60),
 )
 def test_steps_equal_brute_force(sizes: list[int], step: int, room: int, turns: int, fitting: int) -> None:
-    """`sizes` are the units', newest first; so many of the newest as `fitting` fit."""
+    """`sizes` are the sizes of the units, newest first; the newest `fitting` of them fit."""
     units = Units(message(1000 - index, "user", turn=1000 - index) for index in range(len(sizes)))
     total = sum(sizes)
     asked = []
@@ -313,7 +313,7 @@ def test_a_window_reads_one_more_unit_than_fits() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 900)), min_size=1, max_size=40), st.integers(300, 6000))
 def test_a_step_that_the_next_one_would_undo_is_skipped(sizes: list[tuple[bool, int]], most: int) -> None:
-    """The request is the same as if each had been made, with fewer passes over the whole turn."""
+    """The request is the same as if each step had been made, with fewer passes over the whole turn."""
     events: list[Event] = []
     for opens, size in sizes:
         turn = len(events) + 1 if opens or not events else events[-1].turn_id

@@ -100,7 +100,7 @@ def test_guidelines_come_with_tools(agent: Agent) -> None:
     agent.append("user", "Hello.")
     assert system_of(made(agent, tools=[READ, QUERY, SAVE])) == GUIDELINES
     assert system_of(made(agent)) is None
-    # What there is no tool for is not asked of a model.
+    # The guidelines ask for nothing that needs a missing tool.
     few = system_of(made(agent, tools=[READ])) or ""
     assert [word in few for word in ("query_db", "memos", "### STATE")] == [False, False, True]
     memos = ("look into the memos", "Save decisions and their reasons as memos, not what the code itself shows")
@@ -186,20 +186,20 @@ def test_an_instruction_is_the_last_message_and_nothing_else_is_added() -> None:
     assert [step.text for step in assemble([], view([], CHAT, Config()), "Sum up.").steps] == ["Sum up."]
 
 
-# Anchors in front of the active turn
+# Anchors before the active turn
 
 STATE, PAD = Part("state", None, None, "state", text="STATE"), Part("scratchpad", None, None, "scratchpad", text="PAD")
 NOTES = "STATE\n\nPAD"
 
 
 def framed(*events: Event, instruction: str | None = None, anchors: Sequence[Part] = (STATE, PAD)) -> Prompt:
-    """The prompt of messages whose anchors stand in the newest turn."""
+    """Return the prompt of messages, with its anchors in the newest turn."""
     found = [Part("system", None, None, "system", text="SYSTEM"), *anchors]
     return assemble(found, view(events, CHAT, Config()), instruction, anchors_last=True)
 
 
 def told(prompt: Prompt) -> list[str]:
-    """What is said, a word for each step; `calls` for calls."""
+    """Return the text of each step; `calls` for calls."""
     return ["calls" if isinstance(step, Calls) else step.text for step in prompt.steps]
 
 

@@ -1,4 +1,4 @@
-"""The validators themselves: good bodies pass, bad ones fail for exactly the reason that they were made bad in."""
+"""The validators themselves: good bodies pass, and bad ones fail for exactly the intended reasons."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_bad_body_has_exactly_the_violations_it_was_made_for(bad: Bad) -> None
 
 @pytest.mark.parametrize("model", ["gemini-3-pro-preview", "models/gemini-3.8-flash", "gemini-4-argon"])
 def test_gemini_3_requires_the_signature_of_the_first_call_of_each_step(model: str) -> None:
-    # The question alone is the newest user content, so the calls belong to the current turn.
+    # Now the question is the newest user content besides responses, so the calls belong to the current turn.
     body = copy.deepcopy(GOOD["gemini"]["calls"])
     del body["contents"][2]["parts"][2]
     assert gemini(body, model=model) == []

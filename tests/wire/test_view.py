@@ -248,7 +248,7 @@ def test_isolation_and_pairing_lose_nothing(events: list[Event]) -> None:
 
 
 def images_of(made: View) -> list[list[str]]:
-    """The media or the address of each image, step by step; of calls, those of their results."""
+    """Return the media type or URL of each image, step by step; for calls, the images of their results."""
     found = []
     for step in made.steps:
         held = [i for used in step.calls for i in used.media] if isinstance(step, Calls) else step.media
@@ -397,7 +397,7 @@ def test_kept_blocks_before_calls_are_sent_with_them(text: str) -> None:
 
 
 def test_a_response_recorded_in_pieces_is_sent_in_pieces() -> None:
-    """As an import records it: each block is a message of its own."""
+    """An import records each block as its own message."""
     events = [message(2, "assistant", "", blocks=[THINKING], dialect="openai"), message(3, "assistant", "I look.")]
     made = shown(message(1, "user"), *events, call(4), result(5, 4))
     assert [(type(step), step.text, len(step.kept)) for step in made.steps] == [
@@ -433,17 +433,17 @@ def test_call_signatures_are_sent_unchanged_or_not_at_all() -> None:
     assert [used.signature for used in step.calls] == ["c2ln", None, None]
 
 
-# What is settled
+# Settled steps
 
 
 def settled(*events: Event, window: int = 0) -> tuple[int, int, int]:
-    """How many steps there are, how many are settled, and how many were so a turn ago."""
+    """Return the number of steps, of settled steps, and of those that were settled a turn ago."""
     made = shown(*events, window=window)
     return len(made.steps), made.settled, made.earlier
 
 
 def turn(id: int, calls: int = 0) -> list[Event]:
-    """A user's question, so many calls one after the other, and an answer: 2 steps and one for each call."""
+    """Return a user's question, `calls` calls one after the other, and an answer: 2 steps and one for each call."""
     events = [message(id, "user", turn=id)]
     for number in range(id + 1, id + 1 + 2 * calls, 2):
         events += [call(number, f"c{number}", turn=id), result(number + 1, number, turn=id)]

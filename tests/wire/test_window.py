@@ -1,4 +1,4 @@
-"""The window: whole turns, newest first, within a budget; the cut stands still while a turn runs [SPEC 5.3]."""
+"""The window: whole turns, newest first, within a budget; the cut does not move while a turn runs [SPEC 5.3]."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def agent() -> Iterator[Agent]:
 
 
 def talk(agent: Agent, turns: int, size: int = 200) -> list[int]:
-    """Turns of a question and an answer of `size` characters each; returns their ids."""
+    """Append turns of a question and an answer of `size` characters each, and return their ids."""
     ids = []
     for number in range(turns):
         ids.append(agent.append("user", f"question {number} ".ljust(size, "q")))
@@ -96,8 +96,8 @@ def test_a_summary_before_the_rest_of_its_turn_is_a_separate_unit() -> None:
 
 
 def summarized_inside_a_turn(mark: str | None, length: int) -> tuple[Request, int, int]:
-    """A request at a budget of 4,000 after a summary of so many words in an open turn that goes on; the turn's id and
-    the summary's."""
+    """Return a request at a budget of 4,000, made after a summary of `length` words in an open turn that continues; and
+    the ids of the turn and the summary."""
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         for number in range(6):
@@ -123,7 +123,7 @@ def test_a_summary_inside_a_turn_leaves_the_window_like_any_older_turn() -> None
 
 
 def test_a_summary_in_the_middle_of_a_turn_counts_when_the_window_is_chosen() -> None:
-    """What is visible of the turn stands on both sides of it, so it stays; older turns make room."""
+    """The turn is visible on both sides of the summary, so it stays; older turns make room."""
     request, turn, summary = summarized_inside_a_turn("M", 100)
     assert in_window(request)[-2:] == [turn, summary]
     assert len(in_window(request)) > 2
@@ -136,7 +136,7 @@ def test_messages_outside_turns_are_separate_units() -> None:
 
 
 def counting(sizes: list[int], budget: int, turns: int = 0) -> tuple[int, str | None, list[int]]:
-    """Choose among units of these sizes, newest first; also which counts were measured."""
+    """Choose among units of these sizes, newest first; also return the counts that were measured."""
     asked: list[int] = []
 
     def size(count: int) -> int:
@@ -267,7 +267,7 @@ def test_system_messages_are_sent_whatever_the_window_is(agent: Agent) -> None:
     assert (in_window(request), request.manifest.edge.before) == (turns[-1:], 4)
 
 
-# The cut stands still
+# The cut does not move
 
 
 @pytest.mark.parametrize("provider", BUILT_IN)

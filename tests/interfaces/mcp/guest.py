@@ -1,4 +1,4 @@
-"""A guest: a client of the official SDK with a Foldmark server, in this process or as a program of its own."""
+"""A guest: a client of the official SDK with a Foldmark server, in this process or as a separate program."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from foldmark.mcp.server import server
 from patience import LIMIT
 
 ERAS = ("legacy", "auto")
-"""The handshake of 2025, and the protocol of 2026."""
+"""Client modes for the handshake of 2025 and the protocol of 2026."""
 
 
 class Guest:
-    """What a client sees, in a few words; `asked` are the questions that the person was put, answered by `answer`."""
+    """A client with short methods. `asked` holds the questions put to the person, who answers with `answer`."""
 
     def __init__(self, answer: ElicitResult | None) -> None:
         self.answer, self.asked = answer, list[str]()
@@ -46,7 +46,7 @@ class Guest:
         self.client: Client
 
     async def hear(self, message: Any) -> None:
-        """What the server tells on its own, of the connection as a whole."""
+        """Queue a notification about resources that the server sends for the whole connection."""
         if isinstance(message, ResourceUpdatedNotification):
             self._heard.put_nowait(message.params.uri)
         elif isinstance(message, ResourceListChangedNotification):
@@ -54,7 +54,7 @@ class Guest:
 
     @asynccontextmanager
     async def following(self, *uris: str, lists: bool = False) -> AsyncIterator[Callable[[], Awaitable[str]]]:
-        """Gives what returns the next resource that is said to have changed, "" for the list of them."""
+        """Yield a function that waits for the URI of the next changed resource, or "" for the list of resources."""
         if self.client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             async with self.client.listen(resource_subscriptions=uris, resources_list_changed=lists) as stream:
 
@@ -72,7 +72,7 @@ class Guest:
             await self.unsubscribe(uri)
 
     async def subscribe(self, uri: str) -> None:
-        """As clients of 2025 do."""
+        """Subscribe as clients of 2025 do."""
         params = SubscribeRequestParams(uri=uri)
         await self.client.session.send_request(SubscribeRequest(params=params), EmptyResult)
 
@@ -86,7 +86,7 @@ class Guest:
         return self.answer
 
     async def call(self, tool: str, /, **arguments: Any) -> str:
-        """What a tool answers; an error begins with `Error: `."""
+        """Call a tool and return its text. An error begins with `Error: `."""
         result = await self.client.call_tool(tool, arguments)
         (content,) = result.content
         assert isinstance(content, TextContent)
@@ -113,7 +113,7 @@ def yes() -> ElicitResult:
 async def inside(
     db: str, name: str | None = "default", *, era: str = "auto", answer: ElicitResult | None = None, here: bool = True
 ) -> AsyncIterator[Guest]:
-    """A guest of a server in this process."""
+    """Yield a guest of a server in this process."""
     guest = Guest(answer)
     serving = server(Conversations(Setup(db), name), here=here)
     asking = guest.ask if answer is not None else None
@@ -125,7 +125,7 @@ async def inside(
 
 @asynccontextmanager
 async def outside(*arguments: str, era: str = "auto", errors: Path | None = None) -> AsyncIterator[Guest]:
-    """A guest of `foldmark mcp` over standard input and output."""
+    """Yield a guest of `foldmark mcp` over standard input and output."""
     guest = Guest(None)
     program = StdioServerParameters(
         command=str(stand_in.folder() / "foldmark"), args=["mcp", *arguments], env=dict(os.environ)
@@ -138,7 +138,7 @@ async def outside(*arguments: str, era: str = "auto", errors: Path | None = None
 
 
 def visit(visiting: Callable[[], Awaitable[None]]) -> None:
-    """Run a visit to its end, within a minute."""
+    """Run a visit to its end, within `LIMIT` seconds."""
 
     async def within() -> None:
         with anyio.fail_after(LIMIT):

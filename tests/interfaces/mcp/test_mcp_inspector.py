@@ -1,7 +1,7 @@
-"""The MCP inspector's command line has a session with `foldmark mcp`.
+"""The MCP inspector's command line works with `foldmark mcp`.
 
-Where the package `@modelcontextprotocol/inspector` is installed: FOLDMARK_INSPECTOR is the path of its `mcp-inspector`,
-otherwise that on the PATH is taken.
+The test runs only if the package `@modelcontextprotocol/inspector` is installed. FOLDMARK_INSPECTOR is the path of its
+`mcp-inspector`; without it, the one on the PATH is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`foldmark mcp --http`: for whoever has the token, from this machine, and from no page in a browser (SPEC 9)."""
+"""`foldmark mcp --http` serves clients on this machine that have the token, and no page in a browser (SPEC 9)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INITIALIZE: dict[str, Any] = {
 
 
 class Served:
-    """A server on a port of its own; `url` is where, `said` what it has told."""
+    """A server on its own port, with its `url` and its first line of output, `said`."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = forked.Popen(
@@ -110,7 +110,7 @@ def test_a_session_of_the_official_client(serve: Callable[..., Served], log: fol
                     assert "foldmark://conversations/default" in await guest.call("search", query="bananas")
                     async with guest.following(CONTEXT) as told:
                         with anyio.move_on_after(LIMIT):
-                            while not heard.get(era):  # the older client opens the way for what it is told by and by
+                            while not heard.get(era):  # the older client opens its notification stream late
                                 with foldmark.open(log.store.address) as another:
                                     another.agent("default").do("/mark here")
                                 with anyio.move_on_after(1):

@@ -1,4 +1,4 @@
-"""Standard input as the MCP server reads it: every wrong line is answered, every other one passed on."""
+"""Standard input of the MCP server: every invalid line is answered, every other one is passed on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
 
 def read(raw: bytes) -> tuple[list[str], list[JSONRPCError]]:
-    """The lines that are passed on, and the answers to others."""
+    """Return the lines that are passed on and the errors for the others."""
     pending, refused = Pending(), list[JSONRPCError]()
     reading = MessageLines(io.BytesIO(raw), pending)
     reading.refuse = refused.append

@@ -1,4 +1,4 @@
-"""Clients are told when resources that they follow change, whoever changes them (SPEC 9)."""
+"""Clients are notified when resources that they follow change, regardless of who changes them (SPEC 9)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_another_process_and_a_tool_change_what_a_client_follows(db: str, log: f
                 new.do("/session rename new newer")
                 assert [await told(), await told()] == [LIST, uri("new", "request")]
             async with guest.following(uri("other")) as told:
-                agent.context()  # what the tool recorded
+                agent.context()  # learn the head after the tool's event
                 agent.append("user", "nobody follows this any more")
                 other.append("user", "now somebody does")
                 assert await told() == uri("other")
@@ -91,7 +91,7 @@ def test_the_database_is_watched_only_while_somebody_follows(
                     assert server._watching is watching
                 agent.append("user", "still told")
                 assert await told() == uri("one")
-            while is_watching(server):  # the server hears of it a moment later
+            while is_watching(server):  # the server notices a moment later
                 await anyio.sleep(0)
             assert watching.cancel_called
             assert server._followed == {}
@@ -122,7 +122,7 @@ def test_the_end_of_input_waits_for_no_one_who_listens() -> None:
 
 
 class TestNews:
-    """Which resources a change is about."""
+    """The resources that a change affects."""
 
     @pytest.fixture
     def agent(self, log: foldmark.Log) -> foldmark.Agent:

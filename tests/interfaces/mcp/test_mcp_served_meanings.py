@@ -1,4 +1,4 @@
-"""`search` over MCP by meaning: where there are vectors, and where there are none (SPEC 7)."""
+"""`search` over MCP by meaning, with and without vectors (SPEC 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`context_meter`: how full the caller's own session is, or a conversation (SPEC 5.5, 8)."""
+"""`context_meter` shows how full the caller's own session or a conversation is (SPEC 5.5, 8)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nobody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def session(id: str, tokens: int, written: int) -> Path:
-    """A session of this folder whose newest answer used so many tokens."""
+    """Write a session of this folder whose newest answer used `tokens` tokens; 0 for no answer."""
     file = Path(os.environ["HOME"], ".claude/projects", project_folder(Path.cwd()), f"{id}.jsonl")
     file.parent.mkdir(parents=True, exist_ok=True)
     message = {"role": "assistant", "model": "m", "content": [], "usage": {"input_tokens": tokens}}

@@ -21,7 +21,7 @@ ROOT = "foldmark://conversations"
 
 @pytest.fixture
 def agent(log: foldmark.Log, cli: Any) -> foldmark.Agent:
-    """A conversation with two turns that were sent, of which one has left the context."""
+    """A conversation with two sent turns, one of which has left the context."""
     assert cli("chat", "a/b ü", stdin="first of all\n/mark M\nsecond to that\n/clear M\n").code == 0
     return log.agent("a/b ü")
 
@@ -132,7 +132,7 @@ def test_many_are_one_page_of_the_newest(db: str, log: foldmark.Log, monkeypatch
 
 @pytest.fixture
 def statements() -> Iterator[list[str]]:
-    """Every SQL statement that connections opened from now on carry out."""
+    """All SQL statements that new connections run."""
     done: list[str] = []
 
     def note(_: apsw.Cursor, sql: str, __: object) -> bool:
@@ -148,7 +148,7 @@ def statements() -> Iterator[list[str]]:
 
 
 def test_listing_costs_a_page_however_many_there_are(db: str, log: foldmark.Log, statements: list[str]) -> None:
-    """The statements of listing, of a page, of completing, and of a tool that is about no conversation."""
+    """This counts the statements of a listing, a page, a completion and a tool that concerns no conversation."""
 
     def costs() -> list[int]:
         found = []

@@ -1,4 +1,4 @@
-"""`search` and `read` over MCP: what was said in sessions and conversations (SPEC 7)."""
+"""`search` and `read` over MCP find and show messages of sessions and conversations (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def record(session: str, number: int, role: str, text: str, day: str) -> dict[st
 
 
 def session(id: str, day: str, *said: str) -> Path:
-    """A session of Claude Code's, in which a person and a model speak in turn."""
+    """Write a Claude Code session in which a person and a model alternate."""
     file = Path(os.environ["HOME"], ".claude/projects/-work-garden", f"{id}.jsonl")
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = [

@@ -1,4 +1,4 @@
-"""How tools present themselves to a client: titles, hints, schemas of answers that are JSON (SPEC 4.1)."""
+"""The descriptions of tools for clients: titles, hints, and schemas for JSON answers (SPEC 4.1)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_tool_has_a_title_and_hints(db: str, log: foldmark.Log, era: str) 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_answers_that_are_json_are_structured(db: str, log: foldmark.Log, era: str) -> None:
-    """The client checks them against the schema as well."""
+    """The client also checks them against the schema."""
     agent = log.agent("default")
     for text in ("hello", "bananas are yellow"):
         agent.append("user", text)

@@ -1,4 +1,4 @@
-"""`foldmark mcp` over standard input and output, as a program: protocol and nothing else, whatever comes (SPEC 9)."""
+"""`foldmark mcp` as a program over standard input and output prints only the protocol, for any input (SPEC 9)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ PATIENT = (
     "-c",
     "from foldmark.mcp import stdio; stdio.LINGER = 600; from foldmark.cli.program import main; main()",
 )
-"""The program, but that it waits for its last answers longer than any test does."""
+"""The program, modified to wait for its last answers longer than any test does."""
 
 
 def raw(*messages: Any) -> bytes:
-    """Messages as lines; bytes are lines already."""
+    """Return messages as lines. A message given as bytes is already a line."""
     lines = [each if isinstance(each, bytes) else json.dumps({"jsonrpc": "2.0", **each}).encode() for each in messages]
     return b"".join(line + b"\n" for line in lines)
 
@@ -47,7 +47,7 @@ def call(id: int, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def answers(data: bytes) -> dict[Any, Any]:
-    """What is answered to input that ends, by id; every line of the output is a message."""
+    """Return the answers to `data` as the whole input, by id. Every line of the output must be a message."""
     done = forked.run([*PATIENT, "mcp", "default"], input=data, capture_output=True, timeout=LIMIT)
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
@@ -147,7 +147,7 @@ def test_large_and_strange_texts(agent: foldmark.Agent) -> None:
 
 
 class Raw:
-    """A server that is spoken to line by line."""
+    """A server that a test talks to line by line."""
 
     def __init__(self, *arguments: str, start: tuple[str, ...] = PATIENT) -> None:
         self.process = forked.Popen(

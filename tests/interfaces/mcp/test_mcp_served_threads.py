@@ -1,4 +1,4 @@
-"""What blocks runs beside the event loop, says how far it is, and ends when nobody waits for it any more."""
+"""Blocking work runs outside the event loop, reports its progress, and ends when nobody waits for it any more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patience import LIMIT
 
 
 async def nobody(done: float, total: float | None) -> None:
-    """Told, and forgotten."""
+    """Ignore a progress report."""
 
 
 def test_results_errors_and_progress(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The tools over MCP: Foldmark's own, derived, on the conversation that is meant (SPEC 4, 4.1, 4.2)."""
+"""The tools over MCP: derived from Foldmark's own, on the intended conversation (SPEC 4, 4.1, 4.2)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_which_conversation_is_meant(db: str, log: foldmark.Log) -> None:
             assert await guest.call("slash", command="mark", args="M", conversation="one") == "Checkpoint 'M' created."
             assert "created" in await guest.call("slash", command="mark", conversation=child[:8])
             assert "must be a conversation's name, not 5" in await guest.call("slash", command="mark", conversation=5)
-            # These are about all conversations.
+            # These tools concern all conversations.
             assert "hello there" in await guest.call("recall", query="hello")
             assert await guest.call("save_memo", content="known", tags=[]) == "Memo 1 saved."
         async with inside(db, "two") as guest:
@@ -219,7 +219,7 @@ def test_one_that_is_at_work_elsewhere_is_left_alone(db: str, log: foldmark.Log)
 
     visit(visiting)
     assert agent.standing().newest == head
-    agent.end_turn()  # whoever runs it goes on
+    agent.end_turn()  # the runtime that holds the lease continues
     held.give_back()
 
 
@@ -256,7 +256,7 @@ def test_a_question_shows_little_of_what_a_model_wrote(db: str, log: foldmark.Lo
 
 
 def forgetting(log: foldmark.Log) -> foldmark.Agent:
-    """A conversation in which the person has begun to forget bananas, and the model has shown what it found."""
+    """Create a conversation in which the person has asked to forget bananas and the model has shown a preview."""
     agent = talk(log)
     agent.do("/forget bananas")
     agent.call_tool("filter_context", {"action": "preview"})
@@ -356,7 +356,7 @@ def test_a_stale_offer_is_not_even_asked_about(db: str, log: foldmark.Log, cli: 
 
 
 def test_a_yes_is_for_what_was_asked(db: str, log: foldmark.Log) -> None:
-    """In the protocol of 2026 the client calls again with the answer: it counts for the very same ids alone."""
+    """In the protocol of 2026 the client repeats the call with the answer, which is valid only for the same ids."""
     forgetting(log)
 
     async def visiting() -> None:

@@ -1,4 +1,4 @@
-"""A home folder as people have them."""
+"""A realistic home folder for the tests of the installer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = b"""{
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Somebody's own hooks, status line, instructions and state."""
+    """A home folder with a person's own hooks, status line, instructions and state."""
     home = tmp_path / "home"
     (home / ".claude").mkdir(parents=True)
     (home / ".claude/settings.json").write_bytes(SETTINGS)

@@ -1,4 +1,4 @@
-"""What the tests of the installer share: a home folder to install into, and its content as a value."""
+"""Shared by the tests of the installer: the places in a home folder, and a folder's content as a value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WANTED = InstallOptions(PROGRAM, mcp=True)
 
 
 def tree(folder: Path) -> dict[str, tuple[int, object]]:
-    """Everything below a folder: path -> mode, and content, or where a link leads, or None of a folder."""
+    """Return everything below a folder by path: mode, and content, the target of a link, or None for a folder."""
     found: dict[str, tuple[int, object]] = {}
     for path in sorted(folder.rglob("*")):
         content = str(path.readlink()) if path.is_symlink() else None if path.is_dir() else path.read_bytes()

@@ -1,4 +1,4 @@
-"""`foldmark install` and `foldmark uninstall` as processes."""
+"""`foldmark install` and `foldmark uninstall`, run as processes."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_broken_settings_are_one_line(home: Path) -> None:
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexit 2\n", "#!/no/such/python\n", None])
 def test_a_missing_or_old_script_blocks_nothing(home: Path, tmp_path: Path, script: str | None) -> None:
-    """Exit code 2 would block the person's prompt: that is what an older Foldmark without `hook` ends with."""
+    """An older Foldmark without `hook` exits with 2, which would block the person's prompt."""
     other = tmp_path / "with space" / "foldmark"
     other.parent.mkdir()
     shutil.copy(SCRIPT, other)
@@ -153,7 +153,7 @@ def test_a_missing_or_old_script_blocks_nothing(home: Path, tmp_path: Path, scri
 
 @pytest.mark.parametrize("name", ["trim", "rollover"])
 def test_every_name_in_the_skills_exists(name: str, home: Path) -> None:
-    """What was typed behind a skill is passed on to the model, with the options that take it."""
+    """The text after the name of a skill reaches the model, with the options that accept it."""
     text = template(name)
     named = set(re.findall(r"--[a-z-]+", text.partition("---\n\n")[2])) - {"--resume"}
     _, options, _ = foldmark(home, name, "--help")
@@ -163,7 +163,7 @@ def test_every_name_in_the_skills_exists(name: str, home: Path) -> None:
 
 
 def test_the_commands_in_the_skills_run_in_a_shell(home: Path, tmp_path: Path) -> None:
-    """The rollover skill's command hands the summary over in a private file, and leaves none behind."""
+    """The rollover skill's command passes the summary in a private file and removes this file."""
     said = tmp_path / "said"
     program = tmp_path / "foldmark"
     program.write_text(f'#!/bin/sh\nstat -c %a "$4" > {said}; echo "$1 $2 $3" >> {said}; cat "$4" >> {said}\n')

@@ -1,4 +1,4 @@
-"""Installing into a home folder or a project, and taking it out again: every file is as it was."""
+"""Installing into a home folder or a project; uninstalling restores every file."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_older_entries_are_replaced_not_doubled(tmp_path: Path) -> None:
         f"'{PROGRAM}' hook || true"
     ]
     assert settings["statusLine"]["command"] == f"'{PROGRAM}' statusline"
-    file.write_text(json.dumps(old))  # as if it had been killed, or somebody put the file back
+    file.write_text(json.dumps(old))  # as if the run had been killed, or a person had restored the file
     take_out(tmp_path)
     assert json.loads(file.read_text()) == {}
 
@@ -197,7 +197,7 @@ def test_a_status_line_is_kept_unless_requested(home: Path) -> None:
     assert before["command"] == "~/.claude/line.sh"
     put_in(home, replace(WANTED, replace_status_line=True))
     assert json.loads(file.read_bytes())["statusLine"]["command"].endswith("statusline")
-    file.write_bytes(file.read_bytes() + b"\n")  # so that it cannot be restored whole
+    file.write_bytes(file.read_bytes() + b"\n")  # so that the whole file cannot be restored
     take_out(home)
     assert b'"statusLine": {"type": "command", "command": "~/.claude/line.sh", "padding": 0}}\n' in file.read_bytes()
 
@@ -270,7 +270,7 @@ def test_a_record_that_cannot_be_read_counts_as_none(home: Path, record: bytes) 
 
 
 def test_the_paragraph_names_the_thresholds_and_the_steps(tmp_path: Path) -> None:
-    """[S4]: the thresholds, what to do at each, and in which order."""
+    """[S4]: the thresholds, the step at each of them, and the order of the steps."""
     put_in(tmp_path)
     told = (tmp_path / ".claude/CLAUDE.md").read_text()
     assert "Reminders reach you at 60%, 75% and 85%." in told

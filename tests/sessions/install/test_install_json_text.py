@@ -1,4 +1,4 @@
-"""Putting members into other people's JSON, and taking them out, with every other character left alone."""
+"""Adding members to other people's JSON and removing them leaves every other character unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTINGS = st.fixed_dictionaries(
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """A settings file with something in it, laid out in one of many ways, its keys in any order."""
+    """Draw a settings file that is not empty, in one of many layouts, with its keys in any order."""
     settings = draw(SETTINGS)
     settings = {key: settings[key] for key in draw(st.permutations(list(settings)))}
     layout = draw(LAYOUTS)
@@ -66,7 +66,7 @@ def _laid_out(draw: st.DrawFn, value: Any) -> str:
 
 
 def without_ours(settings: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """What is left without what the installer put in: worked out on values, not on text."""
+    """Return the settings without the installer's entries, computed from values and not from text."""
     hooks = {
         event: [
             group

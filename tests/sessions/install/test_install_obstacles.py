@@ -1,4 +1,4 @@
-"""What is in the way of an installation: one line that says so, and every file as it was; also after a kill."""
+"""An obstacle to an installation gives one line and leaves every file as it was; uninstalling undoes a killed run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRITING = {"os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "os.chmo
 
 
 def in_a_child(work: Callable[[], object]) -> str:
-    """What a forked process says of its work: "done", an error's text, or "killed"."""
+    """Do the work in a forked process and return "done", an error's text, or "killed"."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -45,7 +45,7 @@ def in_a_child(work: Callable[[], object]) -> str:
 
 
 def killed_at(number: int, work: Callable[[], object]) -> str:
-    """As `in_a_child`; the process is killed just before it changes the file system for the `number`th time."""
+    """Do the same, but kill the process just before its `number`th change to the file system."""
     left = number
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
@@ -121,8 +121,8 @@ def test_a_write_that_fails_halfway_undoes_the_others(home: Path) -> None:
     before = tree(home)
 
     def full() -> None:
-        sys.dont_write_bytecode = True  # Python would cut the files short that it compiles modules into
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_001, 100_001))  # the backup fits, what is written does not
+        sys.dont_write_bytecode = True  # otherwise Python would write truncated bytecode files
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_001, 100_001))  # the backup fits, the new file does not
         install(places(home), WANTED, environment(home))
 
     told = in_a_child(full)
@@ -206,7 +206,7 @@ def test_obstacles(home: Path, obstacle: Callable[[Path], None], why: str) -> No
 
 @pytest.fixture
 def protected(home: Path) -> Iterator[Path]:
-    """A home folder whose modes may be changed."""
+    """A home folder whose modes a test may change."""
     yield home
     for path in home.rglob("*"):
         if path.is_dir():

@@ -1,11 +1,11 @@
 """Make the database of one schema version and the contexts that its own Foldmark shows: `schema-NN.db.gz`, `.json`.
 
-Before a migration is added, run `python tests/stores/versions/make.py NN` with the newest version NN: from then on it
-is an earlier one. The databases up to 12 were written by the source of these commits (`git archive COMMIT src`, with
-that `src` on `PYTHONPATH`): 1 48b29f6, 4 19ff283, 5 279c150, 6 467fe55, 7 bdbb41c, 8 3e2acd1, 9 1905974, 10 00935b7,
+Before you add a migration, run `python tests/stores/versions/make.py NN` with the newest version NN, which then becomes
+an earlier one. The databases up to 12 were written by the source of these commits (`git archive COMMIT src`, with that
+`src` on `PYTHONPATH`): 1 48b29f6, 4 19ff283, 5 279c150, 6 467fe55, 7 bdbb41c, 8 3e2acd1, 9 1905974, 10 00935b7,
 11 2f4d243, 12 9b897c5. No Foldmark wrote versions 2 and 3: they are version 1 with the migrations 2 and 3.
 
-What a version cannot do yet is left out, and printed.
+Operations that a version does not have yet are left out, and printed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def do(agent: Any, line: str) -> Any:
 
 
 def fill(log: Any) -> None:
-    """Two conversations with every kind of message and operation, and a turn in the midst of a call."""
+    """Record two conversations with every kind of message and operation, and a turn with an open call."""
     agent = log.agent("work")
     agent.append("system", "Imported rule.")
     for number in range(7):
@@ -98,7 +98,7 @@ def fill(log: Any) -> None:
 
 
 def shown(agent: Any) -> dict[str, Any]:
-    """What a context shows, as JSON; of each message's text a digest."""
+    """Return a context as JSON, with a digest of each message's text."""
     context = agent.context()
     return {
         "name": agent.name,

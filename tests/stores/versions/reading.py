@@ -13,7 +13,7 @@ from foldmark.stores.queries import migrations
 
 KEPT = Path(__file__).parent
 UNWRITTEN = (2, 3)
-"""Versions that no Foldmark wrote: databases of version 1 had these migrations together with the fourth."""
+"""Versions that no Foldmark wrote: databases of version 1 got these migrations together with the fourth."""
 
 
 def of_version(version: int, path: Path) -> dict[str, Any]:
