@@ -1,12 +1,13 @@
-"""What a durable append costs, compared with a bare INSERT of the same row into the same disk.
+"""Cost of a durable append, compared with a bare INSERT of the same row on the same disk.
 
-Three databases in one folder, opened in the same way (WAL, the same checks of foreign keys, a statement cache): one is
-appended to through `Agent`, one has the same tables and indices and gets every row by an INSERT that commits by itself,
-one has a table without an index. They take turns in blocks of `--block` appends, in one run, each row going to all
-three. First at the product's own setting, `synchronous = FULL`, where an append waits for the disk; then at NORMAL and
-OFF, which the product does not use, to show the work without the wait.
+Three databases in one folder are opened in the same way (WAL, the same checks of foreign keys, a statement cache): one
+is appended to through `Agent`; one has the same tables and indices and gets every row by an INSERT in its own
+transaction; one has a table without an index. They take turns in blocks of `--block` appends, in one run, and each row
+goes to all three. The first series uses the product's own setting, `synchronous = FULL`, where an append waits for the
+disk; the others use NORMAL and OFF, which the product does not use, to show the work without the wait.
 
-Exit code 1 if the median append of a message takes more than 2.5 times the bare INSERT at the product's own setting.
+Exit code 1 if the median append of a message takes more than 2.5 times as long as the bare INSERT at the product's own
+setting.
 """
 
 import argparse
@@ -35,15 +36,15 @@ Row = tuple[Any, ...]
 
 
 def opened(path: Path) -> apsw.Connection:
-    """A database of Foldmark's, with nothing around it."""
+    """Open a Foldmark database with the bare driver."""
     return open_file(str(path), True, place_of(str(path)))
 
 
 class Contest:
-    """The three databases, and how long each append took."""
+    """The three databases, and the time of each append."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the databases, each with 2,000 messages."""
+        """Create the databases, each with 2,000 messages."""
         self.log = foldmark.open(str(folder / "product.db"))
         assert isinstance(self.log.store, SqliteStore)
         self.db = self.log.store._db
@@ -66,7 +67,7 @@ class Contest:
         self.plain.close()
 
     def run(self, setting: str, blocks: int, block: int) -> dict[str, list[list[float]]]:
-        """Seconds of each append, kind of event -> (product, bare, plain)."""
+        """Return the seconds of each append: kind of event -> (product, bare, plain)."""
         for db in (self.db, self.bare, self.plain):
             db.execute(f"PRAGMA synchronous = {setting}")
         times: dict[str, list[list[float]]] = {kind: [[], [], []] for kind in KINDS}
@@ -76,7 +77,7 @@ class Contest:
         return times
 
     def _block(self, kind: str, count: int, times: list[list[float]]) -> None:
-        """One block of appends of a kind, to each database in turn."""
+        """Append a block of events of one kind to each database in turn."""
         product, bare, plain = times
         before = self.agent.context().at
         if kind == "tool result":
@@ -104,12 +105,12 @@ class Contest:
                     seconds.append(time.perf_counter() - began)
 
     def _rows(self, after: int) -> list[Row]:
-        """What the product has recorded after an event."""
+        """Return the rows that the product has recorded after an event."""
         return self.db.execute(f"SELECT {COLUMNS} FROM events WHERE id > ? ORDER BY id", (after,)).fetchall()
 
 
 def main() -> int:
-    """Measure and print; 1 if an append of a message costs more than the limit at the product's setting."""
+    """Measure and print. Return 1 if an append of a message costs more than the limit at the product's setting."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--block", type=int, default=50, help="appends of each kind in a block")

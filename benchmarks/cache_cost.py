@@ -1,15 +1,15 @@
-"""What each policy costs where the provider caches prompts, how many tokens it keeps in view, and how much thinking it
-loses, replayed on real and on made conversations [SPEC 5.3, 5.7].
+"""The cost of each policy with a provider's prompt cache, the tokens that it keeps in view, and the thinking that it
+loses, replayed on recorded and generated conversations [SPEC 5.3, 5.7].
 
-Nothing is sent: each request that the model was asked with is made again under each policy, and a model of the
-provider's cache (`foldmark.core.assembly.caching`) says what would be billed. Real conversations come from `--data`
-(Claude Code sessions, tau-bench conversations one after the other, a LoCoMo conversation of two people with the second
-as the model); two are made: one with long turns of tool calls, one of short ones, both with a state block at the end of
-every answer and a scratchpad that grows.
+Nothing is sent: each request that the model was asked with is built again under each policy, and a model of the
+provider's cache (`foldmark.core.assembly.caching`) computes the bill. Recorded conversations come from `--data` (Claude
+Code sessions, tau-bench conversations one after the other, a LoCoMo conversation of two people with the second as the
+model); two are generated: one with long turns of tool calls, one with short turns, both with a state block at the end
+of every answer and a growing scratchpad.
 
-Prints a table for each, then the sum over the Claude Code sessions and tau-bench, and how `steady` stands to the
-cheapest other policy that keeps as many tokens in view; draws the cases of the first model (needs matplotlib: `uv sync
---group bench`). Prices are those of the model table.
+Prints a table for each conversation, then the sum over the Claude Code sessions and tau-bench, and compares `steady`
+with the cheapest other policy that keeps as many tokens in view. Draws the cases of the first model (needs matplotlib:
+`uv sync --group bench`). Prices are those of the model table.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.models import model_of
 
 MODELS = ("anthropic/claude-sonnet-5-5", "openai/gpt-5.6", "openai/gpt-5.4")
-"""Who is asked: the newest Sonnet, and OpenAI's models with a cache of either kind."""
+"""The models: the newest Sonnet, and OpenAI's models with a cache of either kind."""
 
 BUDGET = 60_000
 LOW_WATERS = [0.8, 0.6, 0.5]
@@ -61,12 +61,12 @@ class Case(NamedTuple):
 
 
 def session(path: Path) -> Build:
-    """A coding agent's session."""
+    """Return a builder for a coding agent's session."""
     return lambda log: log.agent(import_session(log, path).agent_id)
 
 
 def tau(path: Path) -> Build:
-    """All conversations of a tau-bench file as one, without the policy in front of each but the first."""
+    """Return a builder for all conversations of a tau-bench file as one, with the policy only before the first."""
 
     def build(log: foldmark.Log) -> foldmark.Agent:
         agent, clock = log.agent(path.stem), _Clock(random.Random(1))
@@ -105,7 +105,8 @@ def _openai_message(agent: foldmark.Agent, message: dict[str, Any], clock: "_Clo
 
 
 def locomo(path: Path) -> Build:
-    """The longest conversation of a LoCoMo file: the first speaker asks, the second is the model."""
+    """Return a builder for the longest conversation of a LoCoMo file: the first speaker asks, the second is the
+    model."""
 
     def build(log: foldmark.Log) -> foldmark.Agent:
         talks = [each["conversation"] for each in json.loads(path.read_text(encoding="utf-8"))]
@@ -126,8 +127,9 @@ def locomo(path: Path) -> Build:
 
 
 def made(turns: int, steps: int, largest: int) -> Build:
-    """A conversation of `turns` turns with up to `steps` tool calls each, results up to `largest` characters, as the
-    guidelines ask for it: a state block ends every answer, and every third turn adds to the scratchpad."""
+    """Return a builder for a conversation of `turns` turns with up to `steps` tool calls each and results of up to
+    `largest` characters. As the guidelines ask, a state block ends every answer; every third turn adds to the
+    scratchpad."""
 
     def build(log: foldmark.Log) -> foldmark.Agent:
         chance = random.Random(turns)
@@ -141,7 +143,7 @@ def made(turns: int, steps: int, largest: int) -> Build:
                     call_id = f"call_{turn}_{step}"
                     path = {"path": f"src/{chance.choice(WORDS)}.py"}
                     agent.append_tool_call("read_file", path, call_id=call_id, created_at=clock.step())
-                    # Results are short as a rule and long now and then, as in the recorded sessions.
+                    # Results are usually short and occasionally long, as in the recorded sessions.
                     size = int(min(largest, 200 * chance.paretovariate(0.7)))
                     agent.append_tool_result(call_id, _prose(chance, size, size), created_at=clock.step())
                 agent.append("assistant", _prose(chance, 200, 1500), created_at=clock.step())
@@ -157,7 +159,7 @@ def made(turns: int, steps: int, largest: int) -> Build:
 
 
 class _Clock:
-    """Time in a made conversation: seconds between steps; between turns seconds, minutes, and now and then hours."""
+    """The time in a generated conversation: steps are seconds apart, turns seconds, minutes, and occasionally hours."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance, self.now = chance, datetime(2026, 11, 1, 9, tzinfo=UTC)
@@ -182,7 +184,7 @@ def _prose(chance: random.Random, least: int, most: int) -> str:
 
 
 def samples(data: Path | None, quick: bool) -> Iterator[tuple[str, Build]]:
-    """What is replayed, by name."""
+    """Yield the conversations to replay, by name."""
     yield "made, long turns", made(15 if quick else 70, 12, 20_000)
     yield "made, short turns", made(60 if quick else 250, 1, 4_000)
     yield "demo", session(Path(str(files("foldmark") / "samples" / "notes-cli.jsonl")))
@@ -198,7 +200,8 @@ def samples(data: Path | None, quick: bool) -> Iterator[tuple[str, Build]]:
 
 
 def measured(sample: str, agent: foldmark.Agent, model: str, budget: int) -> Case | None:
-    """One conversation under all policies, `steady` also with turns' ends as boundaries; None without requests."""
+    """Replay one conversation under all policies, `steady` also with the ends of turns as boundaries. Return None if it
+    has no requests."""
     began = time.process_time()
     provider, _, name = model.partition("/")
     known = model_of(provider, name)
@@ -229,8 +232,8 @@ def show(case: Case) -> None:
 
 
 def summary(cases: list[Case]) -> None:
-    """Print what each policy costs in sum, the tokens that it keeps in view in percent of `eager`, and its thinking;
-    then how `steady` stands to the cheapest other policy that keeps as many tokens in view, for each conversation."""
+    """Print the total cost of each policy, the tokens that it keeps in view in percent of `eager`, and its thinking;
+    then, for each conversation, compare `steady` with the cheapest other policy that keeps as many tokens in view."""
     print(f"\nIn sum, {cases[0].model}, budget {cases[0].budget:,}: {', '.join(case.sample for case in cases)}\n")
     print("| policy | cost | of eager | in view, of eager | rewritten | thinking | lost |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
@@ -259,12 +262,12 @@ def summary(cases: list[Case]) -> None:
 
 
 def cost(case: Case, row: Replayed) -> float:
-    """What a policy costs, in fresh tokens."""
+    """Return the cost of a policy in fresh tokens."""
     return case.tariff.cost(row.total)
 
 
 def named(case: Case, name: str) -> Replayed:
-    """The row of a policy."""
+    """Return the row of a policy."""
     return next(row for row in case.rows if row.policy.name == name)
 
 
@@ -302,7 +305,7 @@ def main() -> int:
 
 
 def recorded(data: Path | None) -> set[str]:
-    """The samples that count in the sum: Claude Code sessions and tau-bench."""
+    """Return the names of the samples that count in the sum: Claude Code sessions and tau-bench."""
     return set() if data is None else {"tau-bench", *(path.stem for path in (data / "claude").glob("*.jsonl"))}
 
 

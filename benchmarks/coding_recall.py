@@ -1,9 +1,9 @@
 """Recall on coding sessions: how many of 60 questions about files, errors and decisions a search answers [SPEC 7].
 
-FOLDER has the sessions that `coding_questions.json` names: public test fixtures, no part of Foldmark. Each question has
-the lines of a session that answer it; a hit is right if it is one of them. All sessions are searched at once, as an
-archive and as conversations of one log. recall@k is the share of a question's lines among the first k hits, hit@k that
-of questions with any of them there.
+FOLDER contains the sessions that `coding_questions.json` names: public test fixtures that are not part of Foldmark.
+Each question lists the lines of a session that answer it; a hit is right if it is one of them. All sessions are
+searched together, as an archive and as conversations of one log. recall@k is the share of a question's lines among the
+first k hits; hit@k is the share of questions with at least one of their lines there.
 """
 
 import argparse
@@ -28,11 +28,11 @@ QUESTIONS = Path(__file__).with_name("coding_questions.json")
 KS = (1, 5, 10, 20)
 
 Place = tuple[str, int]
-"""A file and a line of it."""
+"""A file and the number of a line in it."""
 
 
 def questions() -> list[tuple[Question, list[Place]]]:
-    """The questions, each with the places that answer it."""
+    """Return the questions, each with the places that answer it."""
     found = []
     for number, each in enumerate(json.loads(QUESTIONS.read_text("utf-8")), 1):
         places = [(each["file"], line) for line in each["lines"]]
@@ -42,7 +42,7 @@ def questions() -> list[tuple[Question, list[Place]]]:
 
 
 def answers(asked: Sequence[tuple[Question, list[Place]]], search: Callable[[str], list[Place]]) -> list[Answer]:
-    """What a search finds for each question. A line that holds several messages counts where it is met first."""
+    """Return the result of a search for each question. A line that holds several messages counts at its first hit."""
     found = []
     for question, places in asked:
         began = perf_counter()
@@ -54,7 +54,7 @@ def answers(asked: Sequence[tuple[Question, list[Place]]], search: Callable[[str
 
 
 def in_archive(folder: Path, asked: Sequence[tuple[Question, list[Place]]]) -> list[Answer]:
-    """The answers of an archive of all sessions."""
+    """Return the answers of an archive of all sessions."""
     names = {Path(file).name: file for _, places in asked for file, _ in places}
     with TemporaryDirectory() as home:
         environment = {"HOME": home, "FOLDMARK_HOME": home}
@@ -69,7 +69,7 @@ def in_archive(folder: Path, asked: Sequence[tuple[Question, list[Place]]]) -> l
 
 
 def spoken(file: Path, kind: str) -> Iterator[tuple[int, str, str, str | None]]:
-    """What a session says, line by line: the line, the role, the text, the time."""
+    """Yield the messages of a session: the line, the role, the text, the time."""
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
             record = json.loads(line)
@@ -83,7 +83,7 @@ def spoken(file: Path, kind: str) -> Iterator[tuple[int, str, str, str | None]]:
 
 
 def in_log(folder: Path, asked: Sequence[tuple[Question, list[Place]]]) -> list[Answer]:
-    """The answers of a log of which each session is a conversation."""
+    """Return the answers of a log in which each session is a conversation."""
     where: dict[int, Place] = {}
     with foldmark.open(":memory:", settings={}) as log:
         for name in dict.fromkeys(file for _, places in asked for file, _ in places):

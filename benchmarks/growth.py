@@ -1,12 +1,12 @@
-"""What must not grow with what was there before: each row is done once with few and once with eight times as many.
+"""Costs that must not grow: each row is measured with a few items and with eight times as many.
 
-What there are many of: results of calls that one answer made; restores, each of the operation just before it, and
-restores of old operations; conversations in a list; pinned turns, of which few fit the budget; forks of forks, each
-with a message of its own; messages said since a turn that is removed. All of it is in memory: no disk is waited for.
+The items are: results of calls that one answer made; restores, each of the operation just before it, and restores of
+old operations; conversations in a list; pinned turns, of which few fit the budget; forks of forks, each with its own
+message; messages after a turn that is removed. Everything is in memory, so nothing waits for a disk.
 
-Prints milliseconds for each of them (for a removal: for the one) and how many times as long that takes with eight times
-as many. Exit code 1 if that is more than `LIMIT`. Forks of forks and restores of old operations do grow and are not
-judged: a fork stores its start, which is as long as the tree is deep, and a restore folds anew what was done since.
+Prints the milliseconds per item (for a removal: per removal) and the ratio with eight times as many. Exit code 1 if a
+ratio is above `LIMIT`. Forks of forks and restores of old operations do grow and are not judged: a fork stores its
+start, which is as long as the tree is deep, and a restore folds all later operations again.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from foldmark.operations.effects import Asking
 
 LIMIT = 2.0
 REMOVED = 50
-"""Turns of which the mean is taken; one takes a millisecond or two."""
+"""Number of turns over which the mean is taken; the removal of one takes a millisecond or two."""
 YES = Asking(lambda question: True)
 
 
 def turns(agent: foldmark.Agent, number: int) -> list[int]:
-    """Append so many turns and return their ids."""
+    """Append `number` turns and return their ids."""
     found = []
     with agent.batch():
         for each in range(number):
@@ -36,14 +36,14 @@ def turns(agent: foldmark.Agent, number: int) -> list[int]:
 
 
 def timed(action: Callable[[], object]) -> float:
-    """Seconds that it takes."""
+    """Return the seconds that an action takes."""
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
 
 
 def results(log: foldmark.Log, number: int) -> float:
-    """Answer so many calls of one turn; seconds for one."""
+    """Answer `number` calls of one turn. Return the seconds per call."""
     agent = log.agent("bench")
     with agent.batch():
         agent.append("user", "Read them all.")
@@ -58,7 +58,7 @@ def results(log: foldmark.Log, number: int) -> float:
 
 
 def restores(log: foldmark.Log, number: int) -> float:
-    """Undo and restore so many times; seconds for one pair."""
+    """Undo and restore `number` times. Return the seconds per pair."""
     agent = log.agent("bench")
     turns(agent, 10)
 
@@ -70,7 +70,7 @@ def restores(log: foldmark.Log, number: int) -> float:
 
 
 def old_restores(log: foldmark.Log, number: int) -> float:
-    """Drop so many turns, then restore them, the oldest first; seconds for one restore."""
+    """Drop `number` turns, then restore them, the oldest first. Return the seconds per restore."""
     agent = log.agent("bench")
     dropped = [agent.do(f"/context drop {turn}").event_id for turn in turns(agent, 2 * number)[::2]]
 
@@ -82,7 +82,7 @@ def old_restores(log: foldmark.Log, number: int) -> float:
 
 
 def conversations(log: foldmark.Log, number: int) -> float:
-    """List so many conversations; seconds for one."""
+    """List `number` conversations. Return the seconds per conversation."""
     here = log.agent("bench")
     for each in range(number):
         log.agent(f"conversation {each}").append("user", "Hello")
@@ -90,7 +90,7 @@ def conversations(log: foldmark.Log, number: int) -> float:
 
 
 def pins(log: foldmark.Log, number: int) -> float:
-    """Make a request with so many pinned turns, of which few fit; seconds for one."""
+    """Make a request with `number` pinned turns, of which few fit. Return the seconds per pinned turn."""
     agent = log.agent("bench")
     with agent.batch():
         for turn in turns(agent, number):
@@ -101,7 +101,7 @@ def pins(log: foldmark.Log, number: int) -> float:
 
 
 def forks(log: foldmark.Log, number: int) -> float:
-    """Fork from a fork so many times; seconds for one."""
+    """Fork from a fork `number` times. Return the seconds per fork."""
     root = log.agent("bench")
 
     def deeper() -> None:
@@ -114,7 +114,7 @@ def forks(log: foldmark.Log, number: int) -> float:
 
 
 def removal(log: foldmark.Log, number: int) -> float:
-    """Remove turns that so many messages stand behind; seconds for one."""
+    """Remove turns that `number` messages follow. Return the seconds per removal."""
     agent = log.agent("bench")
     first = turns(agent, number // 2)[:REMOVED]
 
@@ -134,11 +134,11 @@ ROWS: dict[str, tuple[Callable[[foldmark.Log, int], float], int, bool]] = {
     "forks of forks": (forks, 50, False),
     "messages behind one removed": (removal, 12500, True),
 }
-"""What there are many of: how to measure it, how many the fewer are, whether its growth is judged."""
+"""The items: how to measure them, the smaller number of them, and whether their growth is judged."""
 
 
 def main() -> int:
-    """Measure and print; 1 if what is judged grows."""
+    """Measure and print. Return 1 if a judged row grows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="times as many of everything (default 1)")

@@ -1,16 +1,16 @@
-"""Law L3: what a conversation costs follows its operations and its window, never the length of its history [SPEC 3].
+"""Law L3: costs follow a conversation's operations and window, never the length of its history [SPEC 3].
 
 Builds two conversations in two databases of one folder: one of 1,000,000 messages (`--messages`), one of a hundredth of
-that, with the same number of operations, recorded at evenly spaced places. Then measures both in turn, so that whatever
-else the machine does falls on both alike, and prints the medians and their ratio. Two variants: 300 operations of which
-half are filters, and 4 operations.
+that, with the same number of operations, recorded at evenly spaced places. Then measures both in turn, so that other
+work on the machine affects both equally, and prints the medians and their ratio. There are two variants: 300
+operations, half of them filters, and 4 operations.
 
-"fresh" opens the log for every measurement, outside the clock where the row does not say "open"; what is written is
-flushed to the disk inside the clock. "warm" uses a log that has answered before; what is written there is taken back,
-so that the flush, which would hide the difference, is not in it. Every round adds the same operations to both.
+"fresh" opens the log for every measurement, outside the measured time unless the row says "open"; the flush of writes
+to the disk is included. "warm" uses a log that has answered before; its writes are rolled back, so the flush, which
+would hide the difference, is not included. Every round adds the same operations to both.
 
 Exit code 1 if the context, the newest 50 turns, a fork or a clear takes more than 1.5 times as long with the longer
-history. Rows that wait for the disk do not count: how long it takes to flush says nothing about the history.
+history. Rows that wait for the disk are not judged: the time of a flush says nothing about the history.
 """
 
 import argparse
@@ -38,7 +38,8 @@ JUDGED = (
 
 BATCH = 10_000
 SPACE = 32
-"""Messages between two operations that leave room for what a filter takes away without touching another's."""
+"""Number of messages between two operations: enough for a filter's messages without touching those of another
+filter."""
 
 PROSE = (
     "The parser reads a line, decides which of the open blocks it continues and closes the others; what is left of the "
@@ -47,17 +48,17 @@ PROSE = (
 )
 
 Times = dict[str, tuple[list[float], list[float]]]
-"""Operation -> seconds at the short history, seconds at the long one."""
+"""Operation -> seconds with the short history, seconds with the long one."""
 
 
 def text(chance: random.Random) -> str:
-    """About 400 bytes of prose, never the same."""
+    """Return about 400 bytes of prose, different each time."""
     start = chance.randrange(len(PROSE))
     return f"{chance.getrandbits(64):016x} {PROSE[start:]}{PROSE[:start]}{PROSE[: start // 4]}"
 
 
 def add_turn(agent: foldmark.Agent, chance: random.Random) -> list[int]:
-    """One turn: a question, a tool call, its result, an answer. Returns the ids of the four messages."""
+    """Append one turn: a question, a tool call, its result, an answer. Return the ids of the four messages."""
     call_id = f"call_{chance.getrandbits(64):016x}"
     ids = [
         agent.append("user", text(chance)),
@@ -72,7 +73,7 @@ def add_turn(agent: foldmark.Agent, chance: random.Random) -> list[int]:
 def operate(agent: foldmark.Agent, number: int, recent: list[list[int]]) -> None:
     """Record operation `number`: every other one is a filter; `recent` are the turns since the last operation.
 
-    What leaves the context is never adjacent, so that both histories end with the same number of segments.
+    The messages that leave the context are never adjacent, so both histories end with the same number of segments.
     """
     if number % 2 == 0:
         ids = [id for turn in recent[-2:-8:-2] for id in turn[number // 2 % 2 :]]
@@ -90,7 +91,7 @@ def operate(agent: foldmark.Agent, number: int, recent: list[list[int]]) -> None
 
 
 def build(path: Path, messages: int, operations: int) -> tuple[float, int]:
-    """Make a conversation; returns how many messages a second were appended, and how many segments are visible."""
+    """Build a conversation. Return the messages appended per second, and the number of visible segments."""
     began = time.perf_counter()
     with foldmark.open(str(path)) as log:
         agent, chance = log.agent("bench"), random.Random(2026)
@@ -109,7 +110,7 @@ def build(path: Path, messages: int, operations: int) -> tuple[float, int]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[foldmark.Agent]:
-    """The conversation, in a log of its own."""
+    """Open the conversation in its own log."""
     with foldmark.open(str(path), create=False) as log:
         yield log.agent("bench")
 
@@ -136,7 +137,7 @@ WRITES: dict[str, Callable[[foldmark.Agent], int | None]] = {
 
 
 def measure_fresh(path: Path) -> Iterator[tuple[str, float]]:
-    """Each operation once, in a log opened for it; what takes messages away is restored, which is measured as well."""
+    """Measure each operation once, in a log opened for it. Removed messages are restored, which is measured as well."""
     for name, read in READS.items():
         began = time.perf_counter()
         with opened(path) as agent:
@@ -155,11 +156,11 @@ def measure_fresh(path: Path) -> Iterator[tuple[str, float]]:
 
 
 class TakeBackError(Exception):
-    """Ends a batch that shall leave nothing."""
+    """Ends a batch that must leave nothing."""
 
 
 def taken_back(agent: foldmark.Agent, action: Callable[[foldmark.Agent], object]) -> float:
-    """Seconds that `action` takes in a batch that is taken back."""
+    """Return the seconds that `action` takes in a batch that is rolled back."""
     seconds: list[float] = []
 
     def write() -> None:
@@ -175,7 +176,7 @@ def taken_back(agent: foldmark.Agent, action: Callable[[foldmark.Agent], object]
 
 
 def measure_warm(agent: foldmark.Agent) -> Iterator[tuple[str, float]]:
-    """Each operation once, in a log that has answered before; nothing of it stays."""
+    """Measure each operation once, in a log that has answered before; nothing is kept."""
     for name, read in READS.items():
         began = time.perf_counter()
         read(agent)
@@ -185,7 +186,7 @@ def measure_warm(agent: foldmark.Agent) -> Iterator[tuple[str, float]]:
 
 
 def measure(short: Path, long: Path, rounds: int) -> Times:
-    """All operations on both conversations, `rounds` times, the two taking turns."""
+    """Measure all operations on both conversations, `rounds` times, in alternation."""
     times: Times = {}
 
     def note(rows: Iterator[tuple[str, float]], place: int, keep: bool) -> None:
@@ -217,7 +218,7 @@ def report(times: Times, messages: int) -> list[str]:
 
 
 def main() -> int:
-    """Build, measure, print; 1 if a judged operation is above the limit."""
+    """Build, measure, print. Return 1 if a judged operation is above the limit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--messages", type=int, default=1_000_000, help="length of the longer history")
     parser.add_argument("--rounds", type=int, default=15)
@@ -226,7 +227,7 @@ def main() -> int:
     if options.messages < SPACE * 500:
         parser.error(f"--messages is at least {SPACE * 500:,}")
     failed = []
-    # Fewer operations where the short history has no room for 300, so that both end with as many segments.
+    # Fewer operations if the short history has no room for 300, so that both end with the same number of segments.
     for operations in (min(300, options.messages // 100 // SPACE - 1), 4):
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             short, long = Path(folder, "short.db"), Path(folder, "long.db")

@@ -1,12 +1,12 @@
-"""What a hook takes: `foldmark hook` after a tool call, a whole process as installed, against an empty Python.
+"""Time of a hook: `foldmark hook` after a tool call, as a whole installed process, against an empty Python.
 
-A coding agent waits for it after every tool call. It reads the end of the transcript only, so a transcript of 500 MB
-must take as long as one of 1 MB; both are made of the same exchanges, and both are full enough for a reminder, which
-the first run in a minute prints. Further rows: a reminder every time, a tool's result of 5 MB in the event and at the
-end of the transcript, the status line, and the end of a turn, which archives what is new.
+A coding agent waits for the hook after every tool call. The hook reads only the end of the transcript, so a transcript
+of 500 MB must take as long as one of 1 MB; both consist of the same exchanges, and both are full enough for a reminder,
+which the first run in a minute prints. Further rows: a reminder every time, a tool result of 5 MB in the event and at
+the end of the transcript, the status line, and the end of a turn, which archives the new part.
 
 Everything runs from compiled modules, as an installed package does (see `startup.py`). Exit code 1 if the hook takes
-more than 4 times an empty Python; the aim is 3.
+more than 4 times as long as an empty Python; the target is 3.
 """
 
 import argparse
@@ -30,7 +30,7 @@ USAGE = {
 
 
 def exchange(result: str) -> bytes:
-    """An answer with a call, and its result, as Claude Code writes them."""
+    """Return an answer with a call, and its result, as Claude Code writes them."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/src/parser.py"}}
     message = {"id": "msg_1", "role": "assistant", "model": "claude-sonnet-4-5", "content": [call], "usage": USAGE}
     back = {"type": "tool_result", "tool_use_id": "toolu_1", "content": result}
@@ -42,7 +42,7 @@ def exchange(result: str) -> bytes:
 
 
 def transcript(path: Path, size: int, last: str = "") -> Path:
-    """A session file of about `size` bytes."""
+    """Write a session file of about `size` bytes and return its path."""
     piece = exchange("    return parse(line)\n" * 100)
     with path.open("wb") as file:
         for _ in range(max(1, size // len(piece) // 200)):
@@ -52,7 +52,7 @@ def transcript(path: Path, size: int, last: str = "") -> Path:
 
 
 def event(name: str, number: int, path: Path, result: str = "") -> bytes:
-    """What a hook is told of the session with this number."""
+    """Return the event that a hook gets for the session with this number."""
     told = {
         "session_id": f"{UUID}{number}",
         "transcript_path": str(path),
@@ -63,14 +63,14 @@ def event(name: str, number: int, path: Path, result: str = "") -> bytes:
 
 
 def wall(command: list[str], given: bytes, environment: dict[str, str]) -> float:
-    """Milliseconds from the start of a process to its end."""
+    """Return the milliseconds from the start of a process to its end."""
     began = time.perf_counter()
     subprocess.run(command, input=given, env=environment, stdout=subprocess.DEVNULL, check=True)
     return (time.perf_counter() - began) * 1000
 
 
 def main() -> int:
-    """Measure and print; 1 if the hook takes too long."""
+    """Measure and print. Return 1 if the hook takes too long."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=25)
     parser.add_argument("--large", type=int, default=500, metavar="MB", help="the size of the large transcript")

@@ -1,12 +1,12 @@
-"""Importing a long session: processor time for each line, and memory [SPEC 8].
+"""Import of a long session: processor time per line, and memory [SPEC 8].
 
-Makes a session of Claude Code with `--lines` lines of the shape that real ones have: prompts, thinking, answers, calls
-of several tools with their results (repeated as `toolUseResult`), and records of progress, a quarter of all lines. The
-texts are pieces of Foldmark's own sources, so that their words are those of code and prose; `--text` is how many
-characters half of them have at most, and a few have a hundred times as many. `--session` takes a file of your own.
-`foldmark import` runs as a whole process, into a database on the disk.
+Generates a Claude Code session of `--lines` lines shaped like real ones: prompts, thinking, answers, calls of several
+tools with their results (repeated as `toolUseResult`), and progress records, a quarter of all lines. The texts are
+pieces of Foldmark's own sources, so their words are those of code and prose; half of them have at most `--text`
+characters, and a few have a hundred times as many. `--session` uses your own file instead. `foldmark import` runs as a
+whole process, into a database on the disk.
 
-Exit code 1 if 200,000 lines would take more than 20 seconds of the processor.
+Exit code 1 if 200,000 lines would take more than 20 seconds of processor time.
 """
 
 import argparse
@@ -30,12 +30,12 @@ TOOLS = ("Read", "Bash", "Grep", "Edit", "mcp__browser__readPage")
 
 
 def corpus() -> str:
-    """Foldmark's sources and their documentation, as one text."""
+    """Return Foldmark's sources and their documentation as one text."""
     return "\n".join(path.read_text() for path in sorted(Path(foldmark.__file__).parent.rglob("*.py")))
 
 
 def records(median: int) -> Iterator[dict[str, Any]]:
-    """A session without end."""
+    """Yield the records of an endless session."""
     chance, source = random.Random(1), corpus()
     session, number, parent = str(uuid.UUID(int=chance.getrandbits(128))), 0, None
     common = {"isSidechain": False, "userType": "external", "cwd": "/work", "sessionId": session, "version": "2.1.0"}
@@ -78,7 +78,7 @@ def records(median: int) -> Iterator[dict[str, Any]]:
 
 
 def generated(path: Path, lines: int, median: int) -> Path:
-    """Write a session of so many lines."""
+    """Write a session of `lines` lines."""
     with path.open("wb") as file:
         for each, _ in zip(records(median), range(lines), strict=False):
             file.write(json.dumps(each, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
@@ -86,7 +86,7 @@ def generated(path: Path, lines: int, median: int) -> Path:
 
 
 def main() -> int:
-    """Measure and print; 1 if a line takes more than the limit."""
+    """Measure and print. Return 1 if a line takes more than the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=200_000)
     parser.add_argument("--text", type=int, default=150, help="characters of a text, the median")

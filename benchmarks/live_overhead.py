@@ -1,9 +1,9 @@
-"""What `foldmark live` adds to a request: a megabyte with 2,000 messages and 50 operations, against a bare forwarder.
+"""The overhead of `foldmark live` on a request of 1 MB with 2,000 messages and 50 operations, against a bare forwarder.
 
-The provider is a server of this process that reads the body, waits, and streams two events. Requests alternate between
+The provider is a server in this process that reads the body, waits, and streams two events. Requests alternate between
 a gateway that records and one that only forwards; each pair sends the same messages, with one more turn than the pair
 before. `delay` is the time from the first byte of the answer at the provider to its first byte at the client. Memory is
-that of a gateway in a process of its own, after a request of 64 MB.
+that of a gateway in its own process, after a request of 64 MB.
 """
 
 import json
@@ -65,11 +65,12 @@ class Provider(BaseHTTPRequestHandler):
             left -= len(self.rfile.read(min(left, 1 << 20)))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing to say."""
+        """Log nothing."""
 
 
 class Took(NamedTuple):
-    """Milliseconds of one request: until the provider began to answer, and until its first byte was here after that."""
+    """Milliseconds of one request: until the provider began to answer, and from then until its first byte arrived
+    here."""
 
     asked: float
     delay: float
@@ -87,7 +88,7 @@ def provider() -> Iterator[str]:
 
 
 def transcript() -> list[dict[str, Any]]:
-    """A megabyte of turns, each with a call and its result."""
+    """Return a megabyte of turns, each with a call and its result."""
     found: list[dict[str, Any]] = []
     for turn in range(MESSAGES // 4):
         call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "Read", "input": {"file_path": f"/src/{turn}.py"}}
@@ -121,7 +122,7 @@ def ask(client: httpx.Client, url: str, body: bytes) -> Took:
 
 
 def operate(log: Log) -> int:
-    """Drop turns and evict results all over the context; return how many operations there are."""
+    """Drop turns and evict results throughout the context. Return the number of operations."""
     (agent,) = log.agents()
     agent.context()
     messages = list(agent.context().messages)

@@ -1,13 +1,13 @@
-"""Appends under load: 8 processes, each with 50 agents, beside the same statements by the bare driver.
+"""Appends under load: 8 processes, each with 50 agents, against the same statements by the bare driver.
 
-Three contestants take turns, each for some seconds, on one server or in one folder: `Agent.append` of a message with
-400 characters, all agents of a process in turn; the statements that such an append sends, by the bare driver, on a
-database of the same tables; and a plain INSERT that commits by itself into one table without an index. All have as many
-processes, and each process works on rows that no other one touches.
+Three contestants take turns of some seconds each, on one server or in one folder: `Agent.append` of a message of 400
+characters, for all agents of a process in turn; the statements that such an append sends, by the bare driver, on a
+database with the same tables; and a plain INSERT in its own transaction into one table without an index. All have the
+same number of processes, and each process works on rows that no other one touches.
 
 ADDRESS is `sqlite` (a file in a temporary folder) or the postgresql:// address of a server on which databases can be
-made. Exit code 1 if an append failed, or if Foldmark has less than half of the appends per second that the same
-statements have.
+created. Exit code 1 if an append failed, or if Foldmark has less than half of the appends per second of the same
+statements.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Append = Callable[[], object]
 
 
 class Place(NamedTuple):
-    """Where a contestant appends to; `agents` are those of one process."""
+    """The target of a contestant's appends; `agents` is the number of agents of one process."""
 
     address: str
     process: int
@@ -57,7 +57,7 @@ class Place(NamedTuple):
 
 
 def event(id: int, key: int, messages: int, tokens: int, turn: int | None) -> tuple[Any, ...]:
-    """The row of a message as Foldmark records it."""
+    """Return the row of a message as Foldmark records it."""
     fixed = (id, key, turn or id, "user", "openai", "human", timestamp(datetime.now(UTC)), 0)
     checked = (*fixed, None, None)
     added = count_tokens(TEXT, None)
@@ -110,7 +110,7 @@ def sqlite_plain(place: Place) -> Iterator[Append]:
 
 
 def sqlite_made(folder: Path, processes: int, agents: int) -> dict[str, str]:
-    """Make a database for each contestant; their addresses."""
+    """Create a database for each contestant. Return their addresses."""
     found = {name: str(folder / f"{number}.db") for number, name in enumerate(CONTESTANTS)}
     make_agents([found[name] for name in CONTESTANTS[:2]], processes, agents)
     db = apsw.Connection(found["plain INSERT"])
@@ -181,7 +181,7 @@ _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "conten
 
 
 def postgres_made(server: str, processes: int, agents: int) -> dict[str, str]:
-    """Make a database for each contestant on a server; their addresses."""
+    """Create a database for each contestant on a server. Return their addresses."""
     import psycopg
 
     where, _, rest = server.partition("?")
@@ -203,7 +203,7 @@ def postgres_made(server: str, processes: int, agents: int) -> dict[str, str]:
 
 
 def make_agents(addresses: Iterable[str], processes: int, agents: int) -> None:
-    """Make databases with all conversations."""
+    """Create the databases with all conversations."""
     for address in addresses:
         with foldmark.open(address, settings={}) as log:
             for process in range(processes):
@@ -218,7 +218,7 @@ OPENERS = {
 
 
 def _turns(each: list[Any]) -> Iterator[Any]:
-    """These things in turn, for ever."""
+    """Yield these things in turn, endlessly."""
     while True:
         yield from each
 
@@ -227,7 +227,8 @@ def _turns(each: list[Any]) -> Iterator[Any]:
 
 
 def work(kind: str, name: str, place: Place, there: Any) -> None:
-    """A process of one contestant: work for as many seconds as it is told; tell how long each append took."""
+    """Run a process of one contestant: append for the requested number of seconds, and report the time of each
+    append."""
     with OPENERS[kind][name](place) as append:
         for _ in range(place.agents):
             append()
@@ -246,7 +247,7 @@ def work(kind: str, name: str, place: Place, there: Any) -> None:
 
 
 class Figures(NamedTuple):
-    """What a contestant did."""
+    """The results of a contestant."""
 
     seconds: float
     appends: int
@@ -258,7 +259,7 @@ class Figures(NamedTuple):
 
 
 def contest(kind: str, addresses: dict[str, str], options: argparse.Namespace) -> dict[str, Figures]:
-    """Let the contestants take turns."""
+    """Run the contestants in turn."""
     context = get_context("spawn")
     processes: dict[str, list[Any]] = {name: [] for name in CONTESTANTS}
     for name in CONTESTANTS:
@@ -297,7 +298,7 @@ def _figures(seconds: float, times: list[float], errors: list[str]) -> Figures:
 
 
 def table(figures: dict[str, Figures]) -> list[str]:
-    """The figures as lines of a Markdown table."""
+    """Return the figures as lines of a Markdown table."""
     rows = [
         "| | seconds | appends/s | median | p99 | longest | errors |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -309,7 +310,7 @@ def table(figures: dict[str, Figures]) -> list[str]:
 
 
 def main() -> int:
-    """Measure and print; 1 if something failed or Foldmark is too slow."""
+    """Measure and print. Return 1 if something failed or Foldmark is too slow."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("address", nargs="?", default="sqlite", help="`sqlite`, or postgresql://… of a server")
     parser.add_argument("--seconds", type=float, default=30, help="how long Foldmark appends")

@@ -1,15 +1,15 @@
 """Recall on LoCoMo: how much of the evidence for its questions a search finds [SPEC 7; docs/recall.md].
 
 FILE is a LoCoMo file (`locomo10.json` of github.com/snap-research/locomo, CC BY-NC 4.0, or a part of it); its data are
-no part of Foldmark. Each conversation becomes a log of its own (`--scope apart`), as LoCoMo's figures are usually told;
-or all are in one log, and a question is asked in its conversation alone (`conversation`) or in everything (`all`).
+not part of Foldmark. Each conversation becomes its own log (`--scope apart`), as LoCoMo's figures are usually reported;
+or all are in one log, and a question is asked only in its conversation (`conversation`) or in everything (`all`).
 
-A message is `(date) Speaker: text` (`--form dated`), or `Speaker: text` with the date as the time when it was said
-(`plain`). The first speaker is the user, the second the assistant. Ids of evidence are read leniently ("D8:6; D9:17",
-"D:11:26"); those that no message has are left out, as are questions of which none is left.
+A message is `(date) Speaker: text` (`--form dated`), or `Speaker: text` with the date as its time (`plain`). The first
+speaker is the user, the second the assistant. Ids of evidence are read leniently ("D8:6; D9:17", "D:11:26"); ids that
+no message has are left out, as are questions that have no other ids.
 
-`--baseline` measures SQLite's FTS5 alone instead: BM25, Porter's stems, any of the question's words. `--without` leaves
-out a part of the ranking, as often as wanted. `--write SET` writes the questions as `question_sets.py` reads them.
+`--baseline` measures SQLite's FTS5 alone instead: BM25, Porter's stems, any of the question's words. `--without`
+disables a part of the ranking and can be repeated. `--write SET` writes the questions as `question_sets.py` reads them.
 """
 
 import argparse
@@ -43,26 +43,26 @@ WITHOUT: dict[str, Callable[[], None]] = {
     "days": lambda: setattr(ranking, "days", lambda _, at: days("", at)),
     "named": lambda: setattr(ranking, "NAMED", 0.0),
 }
-"""Parts of the ranking, and what takes each away."""
+"""Parts of the ranking, and how to disable each."""
 
 Talk = dict[str, Any]
 """A conversation of a LoCoMo file with its questions."""
 
 
 def when(told: str) -> datetime:
-    """LoCoMo's times, as in "1:56 pm on 8 May, 2023"."""
+    """Parse a LoCoMo time, such as "1:56 pm on 8 May, 2023"."""
     return datetime.strptime(told, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
 
 
 def sessions(talk: Talk) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The times of a conversation's sessions and what was said in each, in order."""
+    """Yield the time of each session of a conversation and its messages, in order."""
     said = talk["conversation"]
     numbers = sorted(int(match[1]) for key in said if (match := re.fullmatch(r"session_(\d+)", key)) and said[key])
     return ((said[f"session_{number}_date_time"], said[f"session_{number}"]) for number in numbers)
 
 
 def converted(talk: Talk, form: str) -> Iterator[dict[str, Any]]:
-    """A conversation as lines of a set of questions."""
+    """Yield a conversation as lines of a question set."""
     name, first, known = talk["sample_id"], talk["conversation"]["speaker_a"], set()
     for date, said in sessions(talk):
         for turn in said:
@@ -88,7 +88,7 @@ def as_set(lines: Sequence[dict[str, Any]]) -> QuestionSet:
 
 
 def found_in(sets: Sequence[QuestionSet], modes: Sequence[Mode], *, apart: bool) -> dict[Mode, list[Answer]]:
-    """The answers in each mode, each set in a log of its own."""
+    """Return the answers in each mode, each set in its own log."""
     answers: dict[Mode, list[Answer]] = {mode: [] for mode in modes}
     for each in sets:
         with foldmark.open(":memory:", settings={}) as log:
@@ -101,7 +101,7 @@ def found_in(sets: Sequence[QuestionSet], modes: Sequence[Mode], *, apart: bool)
 
 
 def baseline(sets: Sequence[QuestionSet]) -> list[Answer]:
-    """The answers of FTS5 alone."""
+    """Return the answers of FTS5 alone."""
     answers = []
     for each in sets:
         db = apsw.Connection(":memory:")

@@ -1,8 +1,8 @@
-"""Recall on a set of questions: how much of what a search should find it finds [SPEC 7; docs/recall.md].
+"""Recall on a set of questions: how much of the expected evidence a search finds [SPEC 7; docs/recall.md].
 
-SET is JSON Lines: questions with the ids of the messages that answer them, and perhaps the messages themselves. With
-these they are searched in a log of their own; without, in the database `--db`, and ids are those that `foldmark search`
-prints. docs/recall.md describes the format and the columns. Nothing is written.
+SET is JSON Lines: questions with the ids of the messages that answer them, and optionally the messages themselves.
+These are searched in their own log; without messages, the database `--db` is searched, and ids are those that `foldmark
+search` prints. docs/recall.md describes the format and the columns. Nothing is written.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from foldmark.log.search import message_named
 from foldmark.recall.query import read
 
 SHOWN = 160
-"""Characters that are shown of a message that was not found."""
+"""Maximum number of characters shown of a message that was not found."""
 
 Role = Literal["user", "assistant"]
 
@@ -36,7 +36,7 @@ _Id = Annotated[str, Meta(min_length=1)] | int
 
 
 class Message(NamedTuple):
-    """A message of a set's own, in line `line` of it. `id` is one of its conversation's; `at` is ISO 8601 or None."""
+    """A message of a set, in its line `line`. `id` is unique in its conversation; `at` is ISO 8601 or None."""
 
     line: int
     id: str
@@ -47,9 +47,10 @@ class Message(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked, and what answers it: ids of messages or events, each once; none if nobody knows any.
+    """A question, and its evidence: ids of messages or events, each once; none if no answer is known.
 
-    `conversation` is where that was said, None for anywhere; `category` is any word that results are told by.
+    `conversation` is the conversation of the evidence, None for any; `category` is any word by which results are
+    grouped.
     """
 
     line: int
@@ -60,7 +61,7 @@ class Question(NamedTuple):
 
 
 class QuestionSet(NamedTuple):
-    """`messages` is empty where a database is asked."""
+    """The questions and messages of a set; `messages` is empty if a database is searched."""
 
     messages: list[Message]
     questions: list[Question]
@@ -83,7 +84,7 @@ class _Line(Struct):
 
 
 def parse(lines: Iterable[bytes]) -> QuestionSet:
-    """A set from its lines; keys that are not known are passed over. Raises CommandError that names the line."""
+    """Parse a set from its lines; unknown keys are ignored. Raises CommandError that names the line."""
     found = QuestionSet([], [])
     for number, line in enumerate(lines, 1):
         line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
@@ -105,8 +106,8 @@ def parse(lines: Iterable[bytes]) -> QuestionSet:
 
 
 def places(asked: QuestionSet) -> list[list[int]]:
-    """For each question, where its evidence stands among the set's messages. Raises CommandError that names the line:
-    evidence that is not there, that several conversations have, or an id twice."""
+    """Return the positions of each question's evidence among the set's messages. Raises CommandError that names the
+    line if evidence is missing or is in several conversations, or if an id occurs twice."""
     known: dict[str, dict[str, int]] = defaultdict(dict)
     by_id: dict[str, list[int]] = defaultdict(list)
     for at, message in enumerate(asked.messages):
@@ -152,8 +153,8 @@ def _place(
 
 
 class Answer(NamedTuple):
-    """What a search made of a question: the rank from 1 of each evidence in its order, None if it was not found; the
-    seconds that it took; the snippet of the first hit, "" if there was none."""
+    """The result of a search for a question: the rank from 1 of each piece of evidence in its order, None if it was not
+    found; the seconds of the search; the snippet of the first hit, "" if there was none."""
 
     question: Question
     ranks: tuple[int | None, ...]
@@ -162,8 +163,9 @@ class Answer(NamedTuple):
 
 
 class Figures(Struct, frozen=True):
-    """Averages over questions: by k, the share of a question's evidence among the first k hits (recall) and of
-    questions with any among them (hit); and the reciprocal rank of the first that was found (0 if none was)."""
+    """Averages over questions: by k, the share of a question's evidence among the first k hits (recall) and the share
+    of questions with any evidence among them (hit); and the reciprocal rank of the first evidence found (0 if none
+    was)."""
 
     questions: int
     recall: dict[int, float]
@@ -172,7 +174,7 @@ class Figures(Struct, frozen=True):
 
 
 def figures(answers: Sequence[Answer], ks: Sequence[int]) -> Figures:
-    """Averages over answers, of which there is at least one, at each k."""
+    """Return the averages over one or more answers, at each k."""
     ranks = [answer.ranks for answer in answers]
     return Figures(
         len(answers),
@@ -183,12 +185,12 @@ def figures(answers: Sequence[Answer], ks: Sequence[int]) -> Figures:
 
 
 def recall(ranks: Sequence[int | None], k: int) -> float:
-    """The share of evidence among the first k."""
+    """Return the share of evidence among the first k."""
     return sum(rank is not None and rank <= k for rank in ranks) / len(ranks)
 
 
 def by_category(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figures]:
-    """The figures of each category, numbers in their order; of questions without one, none."""
+    """Return the figures of each category, numbers in their order; questions without a category are left out."""
     found: dict[str, list[Answer]] = defaultdict(list)
     for answer in answers:
         if answer.question.category is not None:
@@ -198,7 +200,8 @@ def by_category(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figur
 
 
 def worst(answers: Sequence[Answer], k: int, number: int) -> list[Answer]:
-    """Those of which least is found among the first k, the worst first; none of which all is."""
+    """Return the answers with the least evidence among the first k, the worst first; answers with all of it are left
+    out."""
 
     def quality(answer: Answer) -> tuple[float, float]:
         return recall(answer.ranks, k), -min((rank for rank in answer.ranks if rank), default=inf)
@@ -207,14 +210,14 @@ def worst(answers: Sequence[Answer], k: int, number: int) -> list[Answer]:
 
 
 def below(figures: Mapping[str, Figures], other: Mapping[str, Figures]) -> list[tuple[str, int]]:
-    """In which categories, at which k, recall is below another's."""
+    """Return the categories, each with the k at which recall is below that of `other`."""
     return [
         (name, k) for name, each in figures.items() for k, share in each.recall.items() if share < other[name].recall[k]
     ]
 
 
 class Asked(NamedTuple):
-    """A question, the events that are its evidence, and where it is asked."""
+    """A question, the events that are its evidence, and the filters of its search."""
 
     question: Question
     events: tuple[int, ...]
@@ -222,9 +225,9 @@ class Asked(NamedTuple):
 
 
 def of_set(log: Log, asked: QuestionSet, *, apart: bool) -> list[Asked]:
-    """The questions with evidence of a set, whose messages become conversations of `log`, which is empty.
+    """Return the questions with evidence of a set, whose messages become conversations of `log`, which is empty.
 
-    With `apart` a question is asked in its conversation alone, if it names one and there are several.
+    With `apart`, a question is asked only in its conversation, if it names one and there are several.
     """
     agents = {}
     events: dict[int, int] = {}
@@ -244,15 +247,15 @@ def of_set(log: Log, asked: QuestionSet, *, apart: bool) -> list[Asked]:
 
 
 def embedded(log: Log, modes: Sequence[Mode]) -> None:
-    """Make the vectors of what is in `log`, if a mode needs any. Raises EmbeddingError."""
+    """Embed the messages of `log` if a mode needs vectors. Raises EmbeddingError."""
     if "vector" in modes or "both" in modes:
         log.meanings().bring_up(_tell)
 
 
 def of_database(log: Log, asked: QuestionSet, *, apart: bool) -> list[Asked]:
-    """The questions with evidence of a set without messages, asked in `log`: evidence are its messages, 8 or work:8.
+    """Return the questions with evidence of a set without messages, asked in `log`; ids of evidence are 8 or work:8.
 
-    With `apart` a question is asked in the conversation alone that it names. Raises CommandError that names the line.
+    With `apart`, a question is asked only in the conversation that it names. Raises CommandError that names the line.
     """
     found = []
     for question in asked.questions:
@@ -266,7 +269,7 @@ def of_database(log: Log, asked: QuestionSet, *, apart: bool) -> list[Asked]:
 
 
 def answered(log: Log, asked: Asked, mode: Mode, limit: int) -> Answer:
-    """What a search makes of a question. Raises CommandError for a mode that there is not."""
+    """Return the result of a search for a question. Raises CommandError for an unavailable mode."""
     began = perf_counter()
     hits = log.search(asked.question.text, limit, asked.filters, mode)
     seconds = perf_counter() - began
@@ -275,7 +278,7 @@ def answered(log: Log, asked: Asked, mode: Mode, limit: int) -> Answer:
 
 
 def measure(log: Log, asked: Sequence[Asked], modes: Sequence[Mode], limit: int) -> dict[Mode, list[Answer]]:
-    """The answers in each mode."""
+    """Return the answers in each mode."""
     found: dict[Mode, list[Answer]] = {mode: [] for mode in modes}
     for done, each in enumerate(asked, 1):
         for mode in modes:
@@ -290,7 +293,7 @@ def _tell(done: int, total: int) -> None:
 
 
 def texts(log: Log, events: Sequence[int]) -> list[str]:
-    """What these messages say."""
+    """Return the texts of these messages."""
     with log.store.read() as moment:
         return [event.content if (event := moment.event(id)) else "" for id in events]
 
@@ -311,11 +314,11 @@ def _event(log: Log, named: str, agent: str | None) -> int:
 _ALL = "all"
 
 Texts = Callable[[Question], Sequence[str]]
-"""The texts of a question's evidence, in its order."""
+"""Returns the texts of a question's evidence, in its order."""
 
 
 def table(mode: str, answers: Sequence[Answer], ks: Sequence[int], beside: Sequence[Answer] = ()) -> list[str]:
-    """The figures of all answers and of each category; what is below those `beside` is marked."""
+    """Return a table of the figures of all answers and of each category; figures below those of `beside` are marked."""
     rows = _rows(answers, ks)
     lower = set(below(rows, _rows(beside, ks))) if beside else set()
     head = [mode, "questions", *(f"recall@{k}" for k in ks), *(f"hit@{k}" for k in ks), "MRR"]
@@ -330,7 +333,7 @@ def table(mode: str, answers: Sequence[Answer], ks: Sequence[int], beside: Seque
 
 
 def misses(mode: str, answers: Sequence[Answer], k: int, number: int, texts: Texts) -> list[str]:
-    """The questions of which least was found, what answers them, and what was found first instead."""
+    """Return lines about the questions with the least evidence found, their evidence, and the first hit instead."""
     lines = []
     for answer in worst(answers, k, number):
         question, found = answer.question, sum(rank is not None for rank in answer.ranks)
@@ -349,7 +352,8 @@ def _rows(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figures]:
 
 
 def summary(file: str, asked: QuestionSet, *, apart: bool) -> list[str]:
-    """What was measured: how many questions with evidence, and without, asked where."""
+    """Return lines about the measurement: the number of questions with and without evidence, and where they were
+    asked."""
     number = sum(1 for each in asked.questions if each.evidence)
     without = len(asked.questions) - number
     left = f" ({without:,} more without, left out)" if without else ""

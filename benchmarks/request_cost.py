@@ -1,16 +1,15 @@
-"""What a request costs follows its window, never the length of the history in front of it [SPEC 5.3].
+"""The cost of a request follows its window, never the length of the history before it [SPEC 5.3].
 
 Prepares requests of 100,000 tokens from a conversation of 1,000,000 messages (`--messages`), and from one of 1,000
-messages, which fill the same budget; for a window of whole turns and for one that goes in steps
-(`sliding_context_low_water` 0.8), in two dialects. Then the same with 20 pinned turns, and of two conversations with
-300 operations, 10,000 messages long and as long as `--messages` says. The two take turns, in one run.
+messages, which fill the same budget; for a window of whole turns and for one that moves in steps
+(`sliding_context_low_water` 0.8), in two dialects. Then the same with 20 pinned turns, and for two conversations with
+300 operations, one of 10,000 messages and one of `--messages`. The two take turns, in one run.
 
-"fresh" opens the log for every request, "warm" uses one that has answered before. "foreign" shows what it costs if
-nothing can be sent of `--foreign` messages, since they are of another dialect's tools: those are read.
+"fresh" opens the log for every request, "warm" uses one that has answered before. "foreign" shows the cost of
+`--foreign` messages that are read although they cannot be sent, because they belong to another dialect's tools.
 
-A window that goes in steps holds between 1 - low water of the budget less and all of it, by where the step stands, so
-the times are of as many tokens: milliseconds for 100,000. Exit code 1 if those of the longer conversation are more than
-1.5 times as many.
+Depending on its step, a window that moves in steps fills between the low water and all of the budget, so the times are
+in milliseconds per 100,000 tokens. Exit code 1 if those of the longer conversation are more than 1.5 times as long.
 """
 
 import argparse
@@ -37,18 +36,18 @@ MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5"}
 LOWS = (1.0, 0.8)
 
 Times = dict[str, tuple[list[float], list[float]]]
-"""Kind of request -> seconds for 100,000 tokens with the short history, the same with the long one."""
+"""Kind of request -> seconds per 100,000 tokens with the short history, and with the long one."""
 
 
 def request(agent: foldmark.Agent, provider: str, low: float) -> Request:
-    """The request that would go out with this setting."""
+    """Return the request that would be sent with this setting."""
     with agent.reading() as (moment, at):
         config = msgspec.structs.replace(at.config, sliding_context_tokens=BUDGET, sliding_context_low_water=low)
         return prepare(moment, at, config, provider, MODELS[provider], tools=agent.log.tools())
 
 
 def measure(path: Path, warm: foldmark.Agent) -> Iterator[tuple[str, float]]:
-    """Each kind of request once."""
+    """Measure each kind of request once."""
     for provider in MODELS:
         for low in LOWS:
             began = time.perf_counter()
@@ -61,7 +60,7 @@ def measure(path: Path, warm: foldmark.Agent) -> Iterator[tuple[str, float]]:
 
 
 def compare(short: Path, long: Path, rounds: int) -> Times:
-    """All kinds of requests from both conversations, `rounds` times, the two taking turns."""
+    """Measure all kinds of requests from both conversations, `rounds` times, in alternation."""
     times: Times = {}
     with opened(short) as first, opened(long) as second:
         for number in range(rounds + 1):  # the first round warms up and does not count
@@ -73,7 +72,7 @@ def compare(short: Path, long: Path, rounds: int) -> Times:
 
 
 def report(title: str, lengths: tuple[int, int], times: Times) -> bool:
-    """Print one comparison; whether a row is above the limit."""
+    """Print one comparison. Return True if a row is above the limit."""
     print(f"\n{title}\n{'median milliseconds':34}{lengths[0]:>12,}{lengths[1]:>12,}{'ratio':>9}")
     above = False
     for name in sorted(times):
@@ -84,7 +83,7 @@ def report(title: str, lengths: tuple[int, int], times: Times) -> bool:
 
 
 def windows(short: Path, long: Path) -> None:
-    """Print how much the two requests hold, which is to be alike."""
+    """Print the sizes of the requests from both conversations, which should be alike."""
     for path in (short, long):
         with opened(path) as agent:
             made = [request(agent, provider, low) for provider in MODELS for low in LOWS]
@@ -103,7 +102,7 @@ def pin(path: Path) -> None:
 
 
 def foreign(folder: Path, messages: int) -> None:
-    """Print what it costs to pass over messages of which nothing can be sent."""
+    """Print the cost of skipping messages that cannot be sent."""
     for count in (messages // 10, messages):
         path = folder / f"foreign-{count}.db"
         with foldmark.open(str(path)) as log:
@@ -126,7 +125,7 @@ def foreign(folder: Path, messages: int) -> None:
 
 
 def main() -> int:
-    """Build, measure, print; 1 if a row is above the limit."""
+    """Build, measure, print. Return 1 if a row is above the limit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--messages", type=int, default=1_000_000, help="length of the longer history")
     parser.add_argument("--foreign", type=int, default=100_000, help="messages of another dialect's tools")

@@ -1,17 +1,18 @@
-"""Searching a log of 1,000,000 messages: how long it takes, also while it grows, and what the index costs [SPEC 7].
+"""Search in a log of 1,000,000 messages: its time, also while the log grows, and the cost of the index [SPEC 7].
 
-Builds a log of `--messages` messages in `--conversations`: made words as frequent as those of English are (the most
-frequent ones are English), names in code, a little Chinese; messages of some forty words, tool calls, and results of up
-to several KB. Then asks a list of different queries in turn, round after round, on a log that has answered before, and
-prints the median and the 90th percentile of each. Last, every query opens the log anew: first alone, then while another
-process appends in batches, then while a thread of this process makes vectors of what was said as well, if there is a
-model for them; what has none is found by words.
+Builds a log of `--messages` messages in `--conversations` conversations: generated words as frequent as those of
+English (the most frequent ones are English), names in code, a little Chinese; messages of some forty words, tool calls,
+and results of up to several KB. Then runs a list of different queries in turn, round after round, on a log that has
+answered before, and prints the median and the 90th percentile of each. Finally, every query opens the log anew: first
+alone, then while another process appends in batches, then while a thread of this process also embeds messages, if there
+is a model; messages without vectors are found by words.
 
-Machines differ and are shared: what a fixed loop takes in Python and in SQLite is printed with the figures, before and
-after. What the index costs when appending is measured on two logs of `--sample` messages, with and without it, in turn.
+Machines differ and are shared, so the time of a fixed loop in Python and in SQLite is printed with the figures, before
+and after. The cost of the index for appends is measured on two logs of `--sample` messages, with and without it, in
+turn.
 
-`--keep FILE` keeps the log there, and uses it again. Exit code 1 if the median over all queries is above 50 ms, or one
-takes more than 2 s to its first results while the log grows.
+`--keep FILE` keeps the log there, and uses it again. Exit code 1 if the median over all queries is above 50 ms, or a
+query takes more than 2 s to its first results while the log grows.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from foldmark.recall.embeddings.model import load
 from foldmark.stores.sqlite.transaction import SqliteEvents
 
 MEDIAN, GROWING = 0.050, 2.0
-"""Seconds: the median over all queries, and any query while the log grows."""
+"""Limits in seconds: the median over all queries, and any query while the log grows."""
 
 BATCH = 5000
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,7 +48,7 @@ ENGLISH = (
     "do what if there when one so up out no would about how into time has more like then other some these could file "
     "make than first been its who now people my made over did down only way find use may water long little very after"
 )
-"""The most frequent words, in about their order."""
+"""The most frequent words, approximately in order."""
 
 HANZI = (
     "的一是不了人我在有他这中大来上国个到说们为子和你地出道也时年得就那要下以生会自着去之过家学对可她里后小么心多天而能好都"
@@ -55,7 +56,7 @@ HANZI = (
 )
 
 Query = tuple[str, str, Filters]
-"""What kind of query it is, the query, the filters."""
+"""The kind of the query, the query, and the filters."""
 
 
 class Language:
@@ -69,11 +70,11 @@ class Language:
             word = "".join(chance.choice("bcdfghklmnprstvw") + chance.choice("aeiou") for _ in range(syllables))
             found.setdefault(word + chance.choice(("", "n", "r", "s", "t", "ing", "ed", "ly")))
         self.words = list(found)
-        # Zipf's law as Mandelbrot has it: the first word is one in thirty, the thousandth one in ten thousand.
+        # The Zipf-Mandelbrot law: the first word is one in thirty, the thousandth one in ten thousand.
         self._weights = list(accumulate(1 / (rank + 2.7) for rank in range(size)))
 
     def text(self, chance: random.Random, words: int) -> str:
-        """So many words as sentences."""
+        """Return `words` words as sentences."""
         said = chance.choices(self.words, cum_weights=self._weights, k=words)
         for at in range(0, words, 12):
             said[at] = said[at].capitalize()
@@ -81,12 +82,12 @@ class Language:
         return " ".join(said) + "."
 
     def name(self, chance: random.Random) -> str:
-        """A name in code, of words that are not too rare."""
+        """Return a name in code, made of words that are not too rare."""
         parts = [self.words[int(300 * chance.paretovariate(1.2)) % 8000] for _ in range(chance.choice((2, 2, 3)))]
         return "_".join(parts) if chance.random() < 0.4 else parts[0] + "".join(map(str.capitalize, parts[1:]))
 
     def message(self, chance: random.Random) -> str:
-        """A message of a person or a model."""
+        """Return a message of a person or a model."""
         text = self.text(chance, min(600, max(3, int(chance.lognormvariate(3.5, 0.8)))))
         if chance.random() < 0.15:
             text += f" See {self.name(chance)} in {self.name(chance)}.py."
@@ -95,7 +96,7 @@ class Language:
         return text
 
     def result(self, chance: random.Random) -> str:
-        """What a tool answers: lines of code or numbers, one in twenty of several KB."""
+        """Return the result of a tool: lines of code or numbers, one in twenty of several KB."""
         lines = chance.randint(30, 110) if chance.random() < 0.05 else chance.randint(1, 8)
         return "\n".join(
             f"{number:4} {self.name(chance)}({self.text(chance, chance.randint(2, 8))})" for number in range(lines)
@@ -106,7 +107,8 @@ LANGUAGE = Language()
 
 
 def add_turn(agent: foldmark.Agent, chance: random.Random, at: datetime) -> int:
-    """A question, an answer, and in every third turn a tool call with its result between them; how many messages."""
+    """Append a question, an answer, and in every third turn a tool call with its result between them. Return the number
+    of messages."""
     agent.append("user", LANGUAGE.message(chance), created_at=at)
     more = chance.random() < 0.33
     if more:
@@ -120,7 +122,7 @@ def add_turn(agent: foldmark.Agent, chance: random.Random, at: datetime) -> int:
 
 
 def build(path: str, messages: int, conversations: int) -> list[float]:
-    """Make a log, in batches; returns the seconds of each tenth."""
+    """Build a log in batches. Return the seconds of each tenth."""
     chance, done, began, tenths = random.Random(2026), 0, time.perf_counter(), list[float]()
     with foldmark.open(path, settings={}) as log:
         while done < messages:
@@ -135,7 +137,7 @@ def build(path: str, messages: int, conversations: int) -> list[float]:
 
 
 def share_of_index(folder: Path, messages: int) -> float:
-    """What part of the time of appending is the index's: two logs in turn, one of which has none."""
+    """Return the index's share of the time of appending, measured on two logs in turn, one without an index."""
 
     def timed(number: int, indexed: bool) -> float:
         whole = SqliteEvents.index
@@ -156,7 +158,8 @@ def share_of_index(folder: Path, messages: int) -> float:
 
 
 def sizes(path: str) -> tuple[int, dict[str, int]]:
-    """Bytes of all texts of messages, and of the pages of each table of the index; "all" for those of the database."""
+    """Return the bytes of all texts of messages, and of the pages of each table of the index ("all": of the
+    database)."""
     db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     ((text,),) = db.execute("SELECT sum(octet_length(content)) FROM events WHERE nth IS NOT NULL")
     pages = dict(db.execute("SELECT name, sum(pgsize) FROM dbstat WHERE aggregate = TRUE GROUP BY name"))
@@ -165,7 +168,7 @@ def sizes(path: str) -> tuple[int, dict[str, int]]:
 
 
 def queries(log: foldmark.Log, conversations: int, messages: int) -> list[Query]:
-    """Different queries; the words of phrases and names were said."""
+    """Return different queries; the words of phrases and names occur in the log."""
     words, chance = LANGUAGE.words, random.Random(5)
     name = next(hit.snippet for hit in log.search("see*", 5) if "See " in hit.snippet).partition("See ")[2].split()[0]
     said = LANGUAGE.text(chance, 6).split()
@@ -214,7 +217,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def calibration() -> str:
-    """What the machine takes for the same work at any time."""
+    """Return the machine's time for a fixed amount of work."""
 
     def python() -> None:
         found = 0
@@ -234,7 +237,7 @@ def percentile(times: list[float], share: float) -> float:
 
 
 def warm(log: foldmark.Log, asked: list[Query], rounds: int) -> float:
-    """Print the table; returns the median over all queries."""
+    """Print the table. Return the median over all queries."""
     times: list[list[float]] = [[] for _ in asked]
     for number in range(rounds + 2):  # the first two rounds warm up
         for place, (_, query, filters) in enumerate(asked):
@@ -252,7 +255,7 @@ def warm(log: foldmark.Log, asked: list[Query], rounds: int) -> float:
 
 @contextmanager
 def growing(path: str) -> Iterator[None]:
-    """Another process appends in batches meanwhile."""
+    """Append from another process during the block."""
     writer = subprocess.Popen([sys.executable, __file__, "--append", path], stdout=subprocess.PIPE, text=True)
     try:
         assert writer.stdout is not None
@@ -265,7 +268,7 @@ def growing(path: str) -> Iterator[None]:
 
 @contextmanager
 def embedding(path: str) -> Iterator[bool]:
-    """A thread of this process makes vectors meanwhile; whether there is a model for that."""
+    """Embed messages in a thread of this process during the block. Yield False if there is no model."""
     try:
         model = load()
     except EmbeddingError as error:
@@ -291,7 +294,7 @@ def embedding(path: str) -> Iterator[bool]:
 
 
 def append(path: str) -> None:
-    """Append batch after batch, until somebody ends this process."""
+    """Append batch after batch until this process is ended."""
     chance = random.Random()
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("growing")
@@ -304,7 +307,7 @@ def append(path: str) -> None:
 
 
 def first_results(path: str, asked: list[Query]) -> list[float]:
-    """Seconds from opening the log to the hits, for each query."""
+    """Return the seconds from opening the log to the hits, for each query."""
 
     def once(query: str, filters: Filters) -> None:
         with foldmark.open(path, create=False, settings={}) as log:
@@ -329,7 +332,7 @@ def report_index(path: str, messages: int, share: float, tenths: list[float]) ->
 
 
 def main() -> int:
-    """Build, measure, print; 1 if a limit is passed."""
+    """Build, measure, print. Return 1 if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--conversations", type=int, default=100)

@@ -1,13 +1,12 @@
-"""What a person waits for with `foldmark search`: a whole process, with an archive of coding sessions, against an empty
-Python.
+"""The wait for `foldmark search` as a whole process, with an archive of coding sessions, against an empty Python.
 
-Makes sessions of Claude Code (`--size` MB of them), archives them, and searches: by words alone, and by words and
-meaning with vectors of all messages. The vectors are made at random, for to embed so many takes half an hour; the query
-is embedded by the real model. What counts is processor time, user and system, so that other work on the machine matters
-little; the contestants take turns, and the medians are compared.
+Generates Claude Code sessions (`--size` MB of them), archives them, and searches: by words alone, and by words and
+meaning with vectors of all messages. The vectors are random, because embedding so many messages takes half an hour; the
+query is embedded by the real model. The times that count are processor times, user and system, so other work on the
+machine matters little; the contestants take turns, and the medians are compared.
 
-Exit code 1 if a search by words takes more than 20 times an empty Python, or one by meaning as well more than 50 times:
-0.2 s and 0.5 s where an empty Python takes 10 ms.
+Exit code 1 if a search by words takes more than 20 times as long as an empty Python, or one by words and meaning more
+than 50 times: 0.2 s and 0.5 s where an empty Python takes 10 ms.
 """
 
 import argparse
@@ -33,7 +32,7 @@ QUERIES = {
 
 
 def session(path: Path, chance: random.Random, size: int) -> int:
-    """Write a session of about so many bytes; how many."""
+    """Write a session of about `size` bytes. Return its size."""
     lines = list[tuple[str, str]]()
     written = 0
 
@@ -62,7 +61,7 @@ def session(path: Path, chance: random.Random, size: int) -> int:
 
 
 def add_vectors(archive: Path) -> int:
-    """Give every message of the index vectors, at random; how many messages."""
+    """Give every message of the index random vectors. Return the number of messages."""
     import numpy as np
 
     from foldmark.core.search import Embedded
@@ -85,7 +84,7 @@ def add_vectors(archive: Path) -> int:
 
 
 def taken(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Milliseconds of processor time, and from the start of a process to its end."""
+    """Return the milliseconds of processor time, and those from the start of a process to its end."""
     began = time.perf_counter()
     quiet = [(os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_WRONLY, 0) for each in (1, 2)]
     _, status, used = os.wait4(os.posix_spawn(command[0], command, environment, file_actions=quiet), 0)
@@ -95,7 +94,7 @@ def taken(command: list[str], environment: dict[str, str]) -> tuple[float, float
 
 
 def main() -> int:
-    """Make, measure, print; 1 if a limit is passed."""
+    """Generate, measure, print. Return 1 if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--size", type=int, default=100, metavar="MB", help="of the sessions, together")

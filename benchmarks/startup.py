@@ -1,12 +1,12 @@
-"""What it takes to start: a whole process each, from the outside, the contestants taking turns.
+"""Time to start: whole processes, measured from the outside, with the contestants taking turns.
 
-`from foldmark import open` against `python -c pass` is the price of the library (target: 60 ms more), for the package
-alone imports nothing; `foldmark --help` is what a person waits for (target: 200 ms); `foldmark context show` reads a
-small conversation besides. The dependencies are rows of their own, because most of the import is theirs.
+`from foldmark import open` against `python -c pass` is the price of the library (target: 60 ms more), because the
+package alone imports nothing; `foldmark --help` is the wait of a person (target: 200 ms); `foldmark context show` also
+reads a small conversation. The dependencies have their own rows, because most of the import is theirs.
 
 Everything runs from compiled modules, as an installed package does; `PYTHONDONTWRITEBYTECODE`, where it is set, would
-add the time of compiling each of them at every start. The exit code is always 0: how long a process takes depends on
-the machine and on what else it does.
+add the time of compiling each of them at every start. The exit code is always 0, because the time of a process depends
+on the machine and its other work.
 """
 
 import argparse
@@ -24,7 +24,7 @@ IMPORT_TARGET, HELP_TARGET = 60, 200
 
 
 def wall(command: list[str], environment: dict[str, str]) -> float:
-    """Milliseconds from the start of a process to its end."""
+    """Return the milliseconds from the start of a process to its end."""
     began = time.perf_counter()
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
     return (time.perf_counter() - began) * 1000

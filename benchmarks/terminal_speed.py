@@ -1,12 +1,12 @@
-"""The chat on the whole screen, as a process on a terminal of 100 columns and 30 lines, watched from the outside.
+"""The full-screen chat as a process on a terminal of 100 columns and 30 lines, measured from the outside.
 
-- From the start of `foldmark chat` with an empty conversation until it takes a key: at most 0.6 s.
+- From the start of `foldmark chat` with an empty conversation until it accepts a key: at most 0.6 s.
 - From the start with a conversation of 100,000 messages (`--messages`) until its newest message is shown: at most 1 s.
 - From a key until it is on the screen, while an answer streams at 200 words a second: at most 50 ms for 95 of 100.
-- The memory that this takes at its peak: at most 300 MB.
+- The peak memory of all this: at most 300 MB.
 
-Everything runs from compiled modules, as an installed package does. Exit code 1 if something is over its limit and
-`--strict` was given: times depend on the machine, and on what else it does.
+Everything runs from compiled modules, as an installed package does. Exit code 1 if a limit is exceeded and `--strict`
+was given: times depend on the machine and its other work.
 """
 
 import argparse
@@ -33,14 +33,14 @@ from foldmark.core.request import Piece, Request
 from foldmark.terminal.application import run
 
 KEYS = "".join(map(chr, (*range(0x3B1, 0x3CA), *range(0x430, 0x450), *range(0x10D0, 0x10F1))))
-"""Letters that no message holds."""
+"""Letters that no message contains."""
 
 PAUSE = 0.05
 """Seconds between two keys."""
 
 
 class Streaming:
-    """A model that answers in Markdown without an end."""
+    """A model that answers in Markdown without end."""
 
     async def count(self, request: Request) -> int:
         """Return the estimate."""
@@ -59,7 +59,7 @@ class Streaming:
 
 
 class Terminal:
-    """A process on a terminal; `seconds` since it was started."""
+    """A process on a terminal; `seconds` is the time since its start."""
 
     def __init__(self, command: list[str], database: str) -> None:
         self._began = time.perf_counter()
@@ -76,7 +76,7 @@ class Terminal:
 
     @property
     def seconds(self) -> float:
-        """How long the process has been running."""
+        """The time since the start of the process."""
         return time.perf_counter() - self._began
 
     def type(self, text: str) -> None:
@@ -96,7 +96,7 @@ class Terminal:
         return False
 
     def peak(self) -> float:
-        """Return the memory at its peak in MB."""
+        """Return the peak memory in MB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
 
@@ -115,7 +115,7 @@ class Terminal:
 
 
 def first_key(program: str, database: str) -> float:
-    """Seconds until an empty conversation takes a key."""
+    """Return the seconds until an empty conversation accepts a key."""
     terminal = Terminal([program, "chat", "empty"], database)
     assert terminal.shows(KEYS[0], 20, typed=KEYS[0]), "the chat did not start"
     seconds = terminal.seconds
@@ -124,7 +124,7 @@ def first_key(program: str, database: str) -> float:
 
 
 def long_conversation(database: str, newest: str) -> tuple[float, list[float], float]:
-    """Seconds until the newest message is shown, seconds from each key to the screen, and MB."""
+    """Return the seconds until the newest message is shown, the seconds from each key to the screen, and MB."""
     terminal = Terminal([sys.executable, __file__, "--chat", database], database)
     assert terminal.shows(newest, 30), "the conversation was not shown"
     first = terminal.seconds
@@ -144,7 +144,7 @@ def long_conversation(database: str, newest: str) -> tuple[float, list[float], f
 
 
 def chat(database: str) -> int:
-    """Chat with the model that streams, in this process."""
+    """Chat with the streaming model, in this process."""
     with foldmark.open(database) as log:
         return run(log.agents()[0], lambda _: Streaming())
 

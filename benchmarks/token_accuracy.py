@@ -1,14 +1,14 @@
-"""How well tokens are estimated: bytes, the tokenizer, and both after calibration, against two kinds of truth.
+"""Accuracy of token estimates: bytes, the tokenizer, and both after calibration, against two kinds of truth.
 
-First conversations of code, JSON, English and Chinese, and some whose kind changes on the way: they are recorded in a
-log, the request to OpenAI is made before every answer, and the truth is what the tokenizer counts of it. Calibration is
-told that truth after each answer, as a provider's usage would tell it.
+First, conversations of code, JSON, English and Chinese, some of which change their kind on the way: they are recorded
+in a log, the request to OpenAI is made before every answer, and the truth is the tokenizer's count. Calibration gets
+that truth after each answer, as from a provider's usage.
 
-Then recorded sessions, where the truth is what was billed: Claude Code's are imported and encoded for Anthropic as
-Foldmark does, Codex's are bodies of the Responses API already. What these programs put in front of a conversation,
-their own system prompt and tools, is not in their files: it is taken from the first request, as the difference of what
-was billed and what is estimated, and counts as known from there on; so does what they add on the way without writing
-it down. The first request is right by construction and left out; the others show how well growth is estimated.
+Then recorded sessions, where the truth is the bill: Claude Code's are imported and encoded for Anthropic as Foldmark
+does, Codex's are bodies of the Responses API already. Their files do not contain the system prompt and the tools that
+these programs put before a conversation. The size of these is the difference between the bill and the estimate of the
+first request, and counts as known from then on; so do later additions that are not in the file. The first request is
+right by construction and left out; the others show how well growth is estimated.
 
 Exit code 1 if a calibrated estimate of the first part is off by more than 5% after 5 turns.
 """
@@ -37,7 +37,7 @@ from foldmark.tokens.openai import prompt_tokens
 LIMIT = 0.05
 TURNS = 5
 UNSEEN = 3
-"""A step of more than so many times the tokens estimated holds something that the file does not."""
+"""A step of more than this many times the estimated tokens contains something that the file does not."""
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 CHANGING = {
     "English, then Chinese": ("English",) * 10 + ("Chinese",) * 30,
@@ -48,7 +48,7 @@ CHANGING = {
 
 
 class Sent(NamedTuple):
-    """A request that was sent: its size by a ruler, and what it really had."""
+    """A request that was sent: its size, in bytes or in tokens as counted, and its true tokens."""
 
     turn: int
     size: int
@@ -56,19 +56,20 @@ class Sent(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """Requests in order, each estimated with the ratio of that moment, and how often the ratio moved."""
+    """Errors of requests in order, each estimated with the ratio of that moment; their turns; the number of
+    corrections."""
 
     errors: list[float]
     turns: list[int]
     corrections: int
 
     def after(self, turns: int) -> list[float]:
-        """The errors of the requests after so many turns."""
+        """Return the errors of the requests after turn `turns`."""
         return [error for error, turn in zip(self.errors, self.turns, strict=True) if turn > turns]
 
 
 def follow(sent: Iterable[Sent], ratio: float, *, calibrate: bool = True) -> Followed:
-    """What the estimates would have been, as shares of the truth."""
+    """Return the errors that the estimates would have had, as shares of the truth."""
     errors, turns, corrections = [], [], 0
     for each in sent:
         errors.append(each.size / ratio / each.tokens - 1)
@@ -80,8 +81,8 @@ def follow(sent: Iterable[Sent], ratio: float, *, calibrate: bool = True) -> Fol
 
 
 def conversation(kinds: Sequence[str]) -> list[Sent]:
-    """The requests of a conversation whose turns are of these kinds: size in bytes, tokens by the tokenizer."""
-    # The tools in front are not what is measured; README.md says what all of them make of it.
+    """Return the requests of a conversation with turns of these kinds: size in bytes, tokens by the tokenizer."""
+    # The tools before the messages are not measured here; README.md has the figures with all of them.
     log = foldmark.open(":memory:", settings={"tools": "slash, filter_context"})
     try:
         agent = log.agent("bench")
@@ -96,7 +97,7 @@ def conversation(kinds: Sequence[str]) -> list[Sent]:
 
 
 def _turns(agent: Agent, kinds: Sequence[str], sources: dict[str, Iterator[str]]) -> Iterator[int]:
-    """Speak the turns; stops before every answer of the model with the number of the turn."""
+    """Append the turns. Yield the number of the turn before every answer of the model."""
     for turn, kind in enumerate(kinds, start=1):
         source = sources[kind]
         tools = kind in ("code", "JSON")
@@ -111,7 +112,7 @@ def _turns(agent: Agent, kinds: Sequence[str], sources: dict[str, Iterator[str]]
 
 
 def claude(path: Path) -> list[Sent]:
-    """The requests of a Claude Code session, sizes in bytes as Foldmark encodes them, as far as it is still visible."""
+    """Return the requests of the visible part of a Claude Code session, sizes in bytes as Foldmark encodes them."""
     with foldmark.open(":memory:") as log:
         import_session(log, path, "session")
         config = Config(sliding_context_tokens=0, truncation=False)
@@ -132,7 +133,7 @@ def claude(path: Path) -> list[Sent]:
 
 
 def codex(path: Path) -> tuple[list[Sent], list[Sent]]:
-    """The requests of a Codex rollout, once with their bytes and once with the tokenizer's count."""
+    """Return the requests of a Codex rollout, once with their bytes and once with the tokenizer's count."""
     items: list[dict[str, Any]] = []
     starts: list[int] = []
     billed: list[int] = []
@@ -159,8 +160,8 @@ def codex(path: Path) -> tuple[list[Sent], list[Sent]]:
 
 
 def grown(sent: Sequence[Sent], ratio: float) -> tuple[list[Sent], int, int]:
-    """The requests after the first without what their file does not hold, how many tokens that was at first, and how
-    often it grew: the surplus of a step that is `UNSEEN` goes there, and what a step takes away."""
+    """Return the requests after the first without the tokens missing from their file, the number of these at first, and
+    how often it changed: by the surplus of a step that is `UNSEEN`, or by the tokens that a step removes."""
     first = front = round(sent[0].tokens - sent[0].size / ratio)
     found, jumps = [], 0
     for before, each in pairwise(sent):
@@ -173,7 +174,7 @@ def grown(sent: Sequence[Sent], ratio: float) -> tuple[list[Sent], int, int]:
 
 
 def percent(errors: Sequence[float]) -> str:
-    """Median and the 10th and 90th percentile, in percent."""
+    """Return the median and the 10th and 90th percentile, in percent."""
     if len(errors) < 2:
         return "–"
     tenths = quantiles(errors, n=10)
@@ -181,7 +182,7 @@ def percent(errors: Sequence[float]) -> str:
 
 
 def made() -> bool:
-    """Print the first table; whether all calibrated estimates after 5 turns are within the limit."""
+    """Print the first table. Return True if all calibrated estimates after 5 turns are within the limit."""
     print("| conversation | requests | bytes / 4 | calibrated | worst after 5 turns | corrections |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     fine = True

@@ -165,7 +165,7 @@ find "$target" -name 'backup-*.tar.zst' -printf '%T@ %p\n' | sort -rn | tail -n 
 
 
 def texts(kind: str) -> Iterator[str]:
-    """Texts of a kind without end, some 400 to 2,000 bytes each."""
+    """Yield endless texts of a kind, some 400 to 2,000 bytes each."""
     if kind == "JSON":
         return _json()
     parted = {"code": CODE.split("%%"), "English": ENGLISH.split("\n\n"), "Chinese": CHINESE.split("\n\n")}

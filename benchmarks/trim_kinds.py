@@ -1,9 +1,9 @@
-"""Where the tokens of sessions are, by kind, before a trim and after: the table in `docs/claude-code.md` [SPEC 8].
+"""Tokens of sessions by kind, before and after a trim: the table in `docs/claude-code.md` [SPEC 8].
 
-`python benchmarks/trim_kinds.py FILE_OR_FOLDER…` reads sessions of Claude Code and rollouts of Codex, trims each in a
-temporary folder with the default profile and with `deep`, and measures what the model is sent then. That is read here
-without the code that trims: only which result is stale, identical or a failed attempt is asked of it, once, about the
-original. The originals stay as they are.
+`python benchmarks/trim_kinds.py FILE_OR_FOLDER…` reads Claude Code sessions and Codex rollouts, trims each in a
+temporary folder with the default profile and with `deep`, and measures what the model is sent afterwards. That is read
+without the code that trims, which only decides, once and from the original, which results are stale, identical or
+failed attempts. The originals are not changed.
 
 Tokens are a third of the bytes of compact JSON (Codex: 1/3.2). Exit code 1 if a trim adds tokens to any kind, or if a
 second deep trim changes anything.
@@ -53,7 +53,7 @@ KINDS = {
 
 
 class Kinds:
-    """Decides of every part of a session which kind it is, by the original."""
+    """Decides the kind of each part of a session, by the original."""
 
     def __init__(self, session: SessionPath) -> None:
         kind = kind_of(session)
@@ -63,7 +63,7 @@ class Kinds:
         self.names: dict[str, str] = {}
 
     def tokens(self, session: SessionPath) -> Counter[str]:
-        """Tokens of what the model is sent, by kind."""
+        """Return the tokens that the model is sent, by kind."""
         found: Counter[str] = Counter()
         for kind, content in self._codex(session) if session.kind == "codex" else self._claude(session):
             written = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
@@ -94,7 +94,7 @@ class Kinds:
         return "answers" if role == "assistant" else "prompts and the rest", block
 
     def _result(self, call_id: str, content: Any) -> str:
-        if call_id not in self.by_call:  # in the original, which comes first
+        if call_id not in self.by_call:  # set by the original, which comes first
             usual = LONG if self.names.get(call_id, "Bash") in TOOLS else OTHERS
             short = len(content if isinstance(content, str) else json.dumps(content)) <= 500
             self.by_call[call_id] = self.plan.results.get(call_id, SHORT if short else usual)
@@ -121,12 +121,12 @@ class Kinds:
 
 
 def trimmed(session: SessionPath, wish: TrimOptions) -> SessionPath:
-    """The session after a trim; itself if nothing was cut."""
+    """Return the session after a trim; the session itself if nothing was cut."""
     return trim(session, wish, str(uuid.uuid4()), datetime.now(UTC)).session
 
 
 def table(columns: dict[str, Counter[str]], sizes: dict[str, int], count: int) -> str:
-    """As Markdown."""
+    """Return the figures as a Markdown table."""
     whole = columns["before"].total()
     head = [f"tokens in {count} sessions", *columns]
     lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * len(columns)]

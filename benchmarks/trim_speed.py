@@ -1,17 +1,18 @@
-"""Trimming a large session: its time against that of a plain copy and of claude-code-tools, and its memory [SPEC 8].
+"""Trim of a large session: its time against a plain copy and claude-code-tools, and its memory [SPEC 8].
 
-Makes two session files of `--size` MB: one with long results, as sessions have them, and one with short ones, in lines
-of some 700 bytes. Each is copied line by line by Python (`for line in file: out.write(line)`) and trimmed, in turn, so
-that whatever else the machine does falls on both alike; printed is the median of the rounds' ratios. `--sample` takes a
-session file of your own for the first instead, repeated until it is as large.
+Generates two session files of `--size` MB: one with long results, as sessions have them, and one with short ones, in
+lines of some 700 bytes. Each is copied line by line by Python (`for line in file: out.write(line)`) and trimmed, in
+turn, so that other work on the machine affects both equally; the median of the rounds' ratios is printed. `--sample`
+uses your own session file for the first instead, repeated until it is as large.
 
-claude-code-tools trims the first once, in a process of its own, where `--claude-code-tools` names a Python that has it;
-`pip install claude-code-tools` into an environment of its own, for it is no part of Foldmark.
+claude-code-tools trims the first file once, in its own process, if `--claude-code-tools` names a Python that has it;
+`pip install claude-code-tools` into its own environment, because it is not part of Foldmark.
 
-Memory is the highest of a process that trims a file of `--size` MB, and one of five times that.
+Memory is the peak of a process that trims a file of `--size` MB, and of one that trims five times that.
 
-Exit code 1 if a trim of the first takes more than twice the time of a copy or more than a third of claude-code-tools'
-time, or more than 100 MB. Of short lines a copy is little else than memory; they are there to be known.
+Exit code 1 if a trim of the first file takes more than twice the time of a copy or more than a third of
+claude-code-tools' time, or more than 100 MB. With short lines, a copy is little more than memory access; these figures
+are for information only.
 """
 
 import argparse
@@ -46,7 +47,7 @@ process_claude_session(source, target, build_tool_name_mapping(source), {"read",
     lambda name, length: "", new_session_id="11111111-2222-4333-8444-555555555555")
 print(time.perf_counter() - begin)
 """
-"""What claude-code-tools does for `trim-session`."""
+"""The work of claude-code-tools for `trim-session`."""
 
 MEASURED = r"""
 import re, resource, sys
@@ -65,7 +66,7 @@ else:
 
 
 def records(longest: int) -> Iterator[dict[str, Any]]:
-    """A session without end; its results have up to `longest` lines."""
+    """Yield the records of an endless session; its results have up to `longest` lines."""
     chance = random.Random(1)
     session = str(uuid.UUID(int=chance.getrandbits(128)))
     common = {"isSidechain": False, "userType": "external", "cwd": "/work", "sessionId": session, "version": "2.1.0"}
@@ -98,7 +99,7 @@ def generated(path: Path, size: int, longest: int) -> Path:
 
 
 def repeated(path: Path, size: int, sample: Path) -> Path:
-    """The lines of a sample, with other ids of calls each time."""
+    """Write the lines of a sample again and again, with new ids of calls each time."""
     lines = [line for line in sample.read_bytes().splitlines(keepends=True) if line.strip()]
     with path.open("wb") as file:
         for turn in range(1, 1 << 30):
@@ -126,7 +127,7 @@ def trimmed(source: Path) -> Path:
 
 
 def against_a_copy(source: Path, rounds: int) -> tuple[float, float, float]:
-    """The medians of seconds for a copy, seconds for a trim, and of their ratio."""
+    """Return the median seconds of a copy, those of a trim, and the median of their ratio."""
     times = []
     for _ in range(rounds + 1):
         target = source.with_suffix(".copy")
@@ -141,7 +142,7 @@ def against_a_copy(source: Path, rounds: int) -> tuple[float, float, float]:
 
 
 def child(*command: object) -> float:
-    """What a process prints: a number."""
+    """Run a process and return the number that it prints."""
     return float(subprocess.run([str(each) for each in command], capture_output=True, check=True, text=True).stdout)
 
 

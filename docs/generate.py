@@ -61,9 +61,7 @@ ABOUT = {
     "trim_threshold_chars": About("Characters above which `foldmark trim` cuts a result. Not per agent.", "S4"),
     "trim_target_tools": About("The tools whose results `foldmark trim` cuts. Not per agent.", "S4"),
     "sync_exclude": About("Folders whose sessions `foldmark sync` leaves out. Not in a project's file.", "+"),
-    "live_sign": About(
-        "The sign before commands to Foldmark under `foldmark live`. Not in a project's file.", "+"
-    ),
+    "live_sign": About("The sign before commands to Foldmark under `foldmark live`. Not in a project's file.", "+"),
     "recall_model": About("The model with which `foldmark index` makes vectors. Not in a project's file.", "+"),
 }
 

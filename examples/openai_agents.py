@@ -1,7 +1,7 @@
 """An agent of the OpenAI Agents SDK whose memory is a Foldmark conversation: `python examples/openai_agents.py`.
 
-It needs no key and no network: the provider is a server on the loopback interface, here in the same file, which speaks
-OpenAI's Responses API and says what it was sent. With a key, leave out `provider` and the client, and name a model.
+It needs no key and no network: the provider is a server on the loopback interface, in this file, which speaks OpenAI's
+Responses API and reports what it was sent. If you have a key, leave out `provider` and the client, and name a model.
 """
 # ruff: noqa: T201
 
@@ -22,7 +22,7 @@ from foldmark.integrations.openai_agents import FoldmarkSession
 
 
 class Provider(BaseHTTPRequestHandler):
-    """Asks for the weather where the last message speaks of it; otherwise tells what it sees of the conversation."""
+    """A provider that calls `weather` if the last message mentions it; otherwise it reports what it was sent."""
 
     def do_POST(self) -> None:
         sent = json.loads(self.rfile.read(int(self.headers["content-length"])))["input"]
@@ -46,12 +46,12 @@ class Provider(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The example says what happens."""
+        """Log nothing: the example prints what happens."""
 
 
 @contextmanager
 def provider() -> Iterator[str]:
-    """The provider's address, as long as the block runs."""
+    """Run the provider during the block, and yield its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Provider) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -1,4 +1,4 @@
-"""A wire of one's own, and a provider that speaks it: `foldmark chat --model echo/any`.
+"""A custom wire format, and a provider that speaks it: `foldmark chat --model echo/any`.
 
 A body is `{"model": ..., "lines": [...]}`, one line for the system field, each message and each call with its result.
 An answer is `{"text": ...}`. The server is this process: it repeats the last line.
@@ -16,7 +16,7 @@ from foldmark.providers.registry import Access, ProviderSpec
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
-    """Return the body for a prompt; this wire has no tools, so calls go as text."""
+    """Return the body for a prompt; this wire has no tools, so calls are sent as text."""
     lines = [f"system: {prompt.system}"] if prompt.system else []
     for step in prompt.steps:
         if isinstance(step, Calls):
@@ -55,7 +55,7 @@ def connect(model: str, access: Access) -> "Echo":
 
 
 class Echo:
-    """Repeats the last line of a request."""
+    """A provider that repeats the last line of a request."""
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer."""
@@ -63,5 +63,5 @@ class Echo:
             yield piece
 
     async def count(self, request: Request) -> int:
-        """Return the tokens of a request: a line is one."""
+        """Return the tokens of a request: one for each line."""
         return len(request.body["lines"])

@@ -1,6 +1,6 @@
 """A hosted service that speaks OpenAI's Chat Completions: `foldmark chat --model hosted/some-model`.
 
-Foldmark's own client connects to it. Only the name, the address and the variables of the environment are new.
+Foldmark's own client connects to it. Only the name, the address and the environment variables are new.
 """
 
 from foldmark.providers.registry import ProviderSpec

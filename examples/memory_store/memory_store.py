@@ -1,4 +1,4 @@
-"""Conversations that the next log-out forgets: `foldmark --db memory://scratch chat`.
+"""Conversations that are gone after the next log-out: `foldmark --db memory://scratch chat`.
 
 The database is an SQLite file in the user's runtime folder, which is kept in memory on most Linux systems, so that
 several processes can open it. A store for another database has the same protocols (docs/stores.md) and more to write.

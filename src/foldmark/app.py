@@ -39,9 +39,9 @@ def open(
     A missing file, and tables in an empty database, are created unless `create` is false. Settings are read as on the
     command line [SPEC 10], from environment, project and user file. A mapping `settings` (key -> value) replaces them;
     {} means the built-in defaults. Agents may change them. Recall also searches the coding sessions archived on this
-    machine, except for a log in memory, or if a mapping of settings excludes this machine. Raises CommandError for
-    invalid settings, and StoreError if it is not a database, not Foldmark's, written by a newer Foldmark, or in no
-    existing folder.
+    machine, except for a log in memory or if a mapping of settings excludes this machine. Raises CommandError for
+    invalid settings, and StoreError if the file is not a database, not Foldmark's, written by a newer Foldmark, or in a
+    folder that does not exist.
     """
     path = fspath(path)
     own = isinstance(settings, Settings | None)
@@ -70,7 +70,7 @@ def _over(store: Store, given: Settings) -> Log:
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
     """Return the settings of this process from its environment, its working folder and the user's folder [SPEC 10].
-    `options` (key -> value) are those of the command line; they override all others. Raises CommandError."""
+    `options` (key -> value) come from the command line and override all others. Raises CommandError."""
     from foldmark.settings.loading import load
 
     try:
@@ -81,8 +81,8 @@ def read_settings(options: Mapping[str, Any] = {}) -> Settings:
 
 
 def known_keys() -> Secrets:
-    """Return the keys of all providers, to hide them in a text before it is shown. With invalid settings, the keys of
-    configured providers are missing."""
+    """Return the keys of all providers, to hide them in a text before it is shown. If the settings are invalid, the
+    keys of configured providers are missing."""
     try:
         return _secrets(read_settings())
     except FoldmarkError:
@@ -90,8 +90,8 @@ def known_keys() -> Secrets:
 
 
 def _secrets(settings: Settings, database: str = "") -> Secrets:
-    """Return the keys of all providers in the environment of this process, and the passwords of databases."""
-    from foldmark.settings.access import keys  # 4 ms
+    """Return the keys of all providers in this process's environment, and the passwords of databases."""
+    from foldmark.settings.access import keys  # takes 4 ms
 
     addresses = (os.environ.get("FOLDMARK_DB", ""), settings.database or "", database)
     found = {word: "password of the database" for address in addresses for word in passwords(address)}
@@ -116,7 +116,7 @@ def _given(keys: Mapping[str, Any]) -> Settings:
     return program_settings(keys)
 
 
-# Modules that only some programs use are imported when they are used. That halves the time of `import foldmark`.
+# Modules that only some programs use are imported on use, which halves the time of `import foldmark`.
 
 
 def _commands(agent: Agent, line: str, actor: str, asking: Asking) -> Result:
@@ -164,12 +164,12 @@ class _CodingSessions:
 
 
 def _complete(given: Settings, request: Request) -> str:
-    """Return the text of the model's whole answer to a request. Raises the same errors as `_pieces`."""
+    """Return the text of the model's complete answer to a request. Raises the same errors as `_pieces`."""
     return "".join(piece for piece in _pieces(given, request) if isinstance(piece, str))
 
 
 def _pieces(given: Settings, request: Request) -> list[Piece]:
-    """Wait for the model's whole answer to a request. Raises FoldmarkError, also for an incomplete answer."""
+    """Wait for the model's complete answer to a request. Raises FoldmarkError, also for an incomplete answer."""
     import asyncio
     from contextlib import aclosing
 
@@ -204,7 +204,7 @@ def _pieces(given: Settings, request: Request) -> list[Piece]:
 
 
 COUNT_EVERY = 1.0
-"""Minimum seconds between two requests for a count. They are free, but rate-limited."""
+"""Minimum seconds between two requests for a count, which are free but rate-limited."""
 
 _counted = 0.0
 
@@ -223,11 +223,11 @@ def _count(given: Settings, request: Request) -> int:
 
 
 def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> Provider:
-    """Return the provider of a model with a name in the form of `Config.model`. `delay` is the number of seconds
-    between words of the offline model.
+    """Return the provider for a model name in the form of `Config.model`. `delay` is the number of seconds between
+    words of the offline model.
 
-    A request is sent up to `attempts` times if the provider cannot answer at once. Keys come from the environment.
-    Errors are raised by requests: CommandError for an unknown provider, ProviderError for a missing key or SDK.
+    A request is sent up to `attempts` times while the provider cannot answer. Keys come from the environment. Errors
+    are raised only by requests: CommandError for an unknown provider, ProviderError for a missing key or SDK.
     """
     if name.partition("/")[0] == "offline":
         from foldmark.providers.offline import OfflineModel
@@ -258,8 +258,8 @@ def supervise(
     """Return the supervisor of the log's agents, an asynchronous context manager. It runs turns in the foreground and
     forked children in the background [SPEC 6].
 
-    `models` creates the provider for a model name, by default with `provider`. `audience` is notified of agents in the
-    background (`foldmark.runtime.supervisor.Audience`).
+    `models` creates the provider for a model name; the default is `provider`. `audience` is notified about agents in
+    the background (`foldmark.runtime.supervisor.Audience`).
     """
     from foldmark.runtime.supervisor import Supervisor
 
@@ -267,8 +267,8 @@ def supervise(
 
 
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
-    """Keep the vectors of the database at `path` and of archived sessions up to date in the background during the
-    block. Without vectors, do nothing; `foldmark index` makes the first."""
+    """During the block, keep the vectors of the database at `path` and of archived sessions up to date in the
+    background. Without vectors, do nothing; `foldmark index` makes the first ones."""
     from foldmark.log.embedding import VectorDatabase, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
@@ -276,7 +276,7 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
 
     folder = archive_folder(os.environ)
     sources = [VectorDatabase(folder / NAME, lambda: opened(folder))]
-    if not scheme(path):  # on a server, one of the machines runs `foldmark index`
+    if not scheme(path):  # for a database on a server, one of the machines runs `foldmark index`
         sources.append(VectorDatabase(Path(path), lambda: _vectors(path)))
     return kept_up(sources, settings.recall_model)
 
@@ -310,8 +310,8 @@ def _new_id() -> str:
 
 
 class Setup:
-    """The settings and the database of a command line, each read on first use. `db` is the database named on the
-    command line, if any."""
+    """The settings and the database of a command, each read on first use. `db` is the database named on the command
+    line, if any."""
 
     def __init__(self, db: str | None) -> None:
         self._named = db
@@ -328,7 +328,8 @@ class Setup:
 
     @property
     def has_database(self) -> bool:
-        """True if there is a database. A database on a server counts as existing: only opening it would tell."""
+        """True if the database exists. A database on a server counts as existing, because only opening it would
+        show."""
         return may_exist(self.db)
 
     @property
@@ -343,7 +344,7 @@ class Setup:
         return self._named or named_database(os.environ, self.given.database)
 
     def opened(self, *, create: bool, given: Settings | None = None) -> Log:
-        """Open the log with these settings, by default the process's own. Create Foldmark's folder if needed."""
+        """Open the log with these settings, by default those of the process. Create Foldmark's folder if needed."""
         if create and not self._chosen:
             from foldmark.stores.folders import make_folder
 
@@ -352,7 +353,7 @@ class Setup:
 
     @contextmanager
     def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
-        """Open the log for a block, as `opened`. Report a file that other users could read until now."""
+        """Open the log for a block, as `opened` does. Report a file that other users could read until now."""
         with self.opened(create=create, given=given) as log:
             if log.store.narrowed:
                 from foldmark.rendering import harmless
@@ -365,7 +366,7 @@ class Setup:
 
 
 def nothing_to(do: str) -> str:
-    """Return the message of a program that is to `do` something, without an archive and without a database."""
+    """Return the message of a program that should `do` something but finds neither an archive nor a database."""
     return (
         f"there is nothing to {do} yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` starts a "
         "conversation"

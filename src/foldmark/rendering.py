@@ -1,4 +1,4 @@
-"""Text for a terminal or a pipe: results as text and JSON, free of control characters and wrapped between words."""
+"""Text for a terminal or a pipe: results as text and JSON, without control characters, wrapped between words."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _STYLE = re.compile("\x1b\\[[0-9;]*m")
 
 
 def harmless(text: str) -> str:
-    """Return text with visible control characters, so that it cannot control a terminal. CR LF becomes LF."""
+    """Make control characters visible, so that the text cannot control a terminal. CR LF becomes LF."""
     return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
@@ -34,7 +34,7 @@ def is_bold() -> bool:
 
 
 def marked(text: str, places: Iterable[tuple[int, int]], *, bold: bool) -> str:
-    """Return harmless text, bold between each of these pairs of positions, which are in ascending order."""
+    """Return harmless text, bold between each of these pairs of positions, given in ascending order."""
     shown, at = "", 0
     for start, end in places if bold else ():
         shown += f"{harmless(text[at:start])}{_BOLD}{harmless(text[start:end])}{_PLAIN}"
@@ -83,7 +83,7 @@ def json_text(value: Any) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Return JSON on one line, with escaped control characters."""
+    """Return JSON on one line, with control characters escaped."""
     return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=0).decode())
 
 
@@ -102,7 +102,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def counter(label: str) -> Progress | None:
-    """Return a function that reports progress on a line of standard error; None if that is not a terminal."""
+    """Return a function that reports progress on a line of standard error; None if standard error is not a terminal."""
     if not sys.stderr.isatty():
         return None
 
@@ -132,8 +132,8 @@ def fitted(text: str, stream: TextIO | None = None) -> str:
 class Wrapping:
     """Wraps streamed text; with 0 columns, it wraps nothing.
 
-    A word is held back until it ends. A continued line keeps its indentation. A word that is wider than the terminal
-    begins a new line, and the terminal breaks it.
+    A word is held back until it ends. A continued line keeps its indentation. A word wider than the terminal begins a
+    new line, and the terminal breaks it.
     """
 
     def __init__(self, columns: int) -> None:
@@ -146,7 +146,7 @@ class Wrapping:
         return "".join(map(self._char, text)) if self.columns else text
 
     def flush(self) -> str:
-        """Return the text that was held back."""
+        """Return the text held back so far."""
         if not self._word:
             return ""
         gap, word, self._gap, self._word = self._gap, self._word, "", ""
@@ -168,7 +168,7 @@ class Wrapping:
             shown = self.flush()
             self._gap += char if char == " " else "    "
             return shown
-        if _is_wide(char):  # scripts without spaces are broken anywhere
+        if _is_wide(char):  # scripts without spaces can be broken anywhere
             shown = self.flush()
             self._word = char
             return shown + self.flush()

@@ -15,7 +15,7 @@ DATABASE = "sessions.sqlite"
 
 
 class ShoeboxFormat(SessionFormat):
-    """A session's path is the database's with the session's id behind it."""
+    """The format of Shoebox. The path of a session is that of the database, followed by the session's id."""
 
     name, title, running = "shoebox", "Shoebox", "SHOEBOX_SESSION"
 

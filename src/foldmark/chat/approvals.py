@@ -1,4 +1,4 @@
-"""Approvals of tool calls, as a question to a person: in one line, and in full."""
+"""Approvals of tool calls, as questions to a person: on one line, and in full."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ EDITS = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newT
 """Argument names that file-editing tools use for a text and its replacement."""
 
 COMPARED = 2_000
-"""Maximum number of lines, both texts together, for a diff; longer texts are shown one after the other."""
+"""Maximum number of lines of both texts together for a diff; longer texts are shown one after the other."""
 
 
 class ApprovalLine(NamedTuple):
@@ -26,7 +26,7 @@ class ApprovalLine(NamedTuple):
 
 
 class Approval(Struct, frozen=True):
-    """A question to a person: may a tool of `agent` do something?"""
+    """A question to a person: may one of `agent`'s tools do something?"""
 
     agent: Agent
     permission: Permission
@@ -43,8 +43,8 @@ class Approval(Struct, frozen=True):
         return max(0, len(waiting_for_approval(self.agent)) - 1)
 
     def lines(self) -> list[ApprovalLine]:
-        """Return the question in full: the question itself, or all arguments if the question shortens them, with a
-        diff where one text replaces another."""
+        """Return the full question: the question itself, or all arguments if the question shortens them, with a diff
+        where one text replaces another."""
         question = [ApprovalLine(" ", line) for line in self.permission.question.split("\n")]
         arguments = self.permission.arguments
         return [*_members(arguments, ""), *question[1:]] if arguments else question

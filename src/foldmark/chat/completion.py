@@ -1,7 +1,7 @@
-"""Completion of typed input: commands, their options, and values for their arguments, each with its help.
+"""Completion of typed input: commands, options, and values for arguments, each with its help.
 
-Each word of a usage has a meaning, which determines the values that are offered for it; the log, the settings and the
-tables of models and tools provide them. Interfaces only draw the result.
+Each word of a usage has a meaning, which determines the values to offer. They come from the log, the settings, and the
+tables of models and tools. Interfaces only draw the result.
 """
 
 import re
@@ -70,8 +70,8 @@ all commands. None stands for free text or a number."""
 
 
 class CompletionCandidate(NamedTuple):
-    """A text that can replace `line[first:last]`; `label` is shown in its place unless empty. Text, label and help may
-    contain anything that a person typed or a model wrote."""
+    """A text that can replace `line[first:last]`. A nonempty `label` is shown instead of the text. Text, label and help
+    may contain anything that a person typed or a model wrote."""
 
     text: str
     help: str
@@ -81,8 +81,8 @@ class CompletionCandidate(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """The possible next input. `usage` is the synopsis of the command in three parts, the second of which is the
-    argument being typed; `help` explains the command or that argument."""
+    """The possible next input. `usage` is the synopsis of the command in three parts, the second being the argument
+    that is typed; `help` explains the command or that argument."""
 
     candidates: tuple[CompletionCandidate, ...] = ()
     usage: tuple[str, str, str] = ("", "", "")
@@ -94,8 +94,8 @@ Value = tuple[str, str]
 
 
 def complete(registry: Registry, agent: Agent | None, line: str, cursor: int | None = None) -> Completion:
-    """Return the completion at `cursor`, by default the end of the line. Without an agent, no log is read and only
-    commands and options are offered."""
+    """Return the completion at `cursor`, by default the end of the line. Without an agent, offer only commands and
+    options, and read no log."""
     typed = line[:cursor]
     head = typed.lstrip()
     if not head.startswith("/"):
@@ -113,7 +113,8 @@ def complete(registry: Registry, agent: Agent | None, line: str, cursor: int | N
 
 
 def _commands(registry: Registry, name: str, first: int, last: int) -> tuple[CompletionCandidate, ...]:
-    """Return the commands that begin with `name`; if there are none, those whose last word does, and the synonym."""
+    """Return the commands that begin with `name`. If there are none, return those whose last word does, and the
+    synonym."""
     commands = registry.commands.values()
     found = [each for each in commands if f"/{each.name}".startswith(name)]
     if not found and " " not in name:
@@ -157,7 +158,8 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
 
 
 def meaning(name: str) -> Meaning | None:
-    """Return the meaning of an argument, named as in `recall --agent NAME`. Raises KeyError if the table lacks it."""
+    """Return the meaning of an argument, given as in `recall --agent NAME`. Raises KeyError if it is not in the
+    table."""
     return MEANINGS[name if name in MEANINGS else name.rpartition(" ")[2]]
 
 
@@ -199,7 +201,7 @@ def _candidates(
         key, _, word = word.partition("=")
         key = key.lower()
         named = KINDS[key].choices if key in KINDS else ()
-        # A table and no comparison: no interface tests for the name of a command, and `model` is one, too.
+        # A table, not a comparison: no interface may compare command names, and `model` is one of them.
         values = {"model": _models}.get(key, lambda _: iter([(each, "") for each in named]))(agent)
         first += len(key) + 1
     elif kind == "command":

@@ -2,7 +2,7 @@
 
 Agents run in a separate thread (`foldmark.runtime.background`). The controller's thread runs all commands, shows all
 output and asks all questions. While an answer streams, typed lines wait for the end of the turn, except commands that
-only show something or concern the answer.
+only display something or concern the answer.
 """
 
 import asyncio
@@ -72,12 +72,12 @@ class ChatController:
         view.waiting = self._waiting
 
     def carry_out(self, step: Callable[[], None]) -> None:
-        """Run a step, then the lines typed in the meantime. Show errors."""
+        """Run a step, then the lines typed while it ran. Show any error."""
         self._attempt(step)
         while self._waiting and not self.left:
             try:
                 line = self._waiting.popleft()
-            except IndexError:  # the person has just taken it back
+            except IndexError:  # the person has just withdrawn it
                 break
             if not line.lstrip().startswith("/") and self._offered():
                 self.view.give_back(line)  # an unseen offer is neither accepted nor passed over
@@ -132,7 +132,7 @@ class ChatController:
         self._show_context(turns=True)
 
     def _show_context(self, *, turns: bool) -> None:
-        """Show how full the context is, and remark once if the size of the model's window is assumed."""
+        """Show how full the context is. Say once if the size of the model's window is an assumption."""
         agent, request = self.agent, self.agent.request()
         text = live.fullness(agent) if live.is_live(agent) else fullness(agent, request)
         self.view.show_context(agent, request.manifest.edge, text, turns=turns)
@@ -142,7 +142,7 @@ class ChatController:
         self._assumption = assumption
 
     def settle(self) -> None:
-        """Wait for agents that are still at work, and for their summaries; Ctrl-C ends them."""
+        """Wait for agents that are still working and for their summaries; Ctrl-C ends them."""
         self.view.drain()
         if working := len(self.agents.working):
             self.view.show(f"({count(working, 'agent')} still at work; Ctrl-C ends that)")
@@ -150,11 +150,11 @@ class ChatController:
 
     @property
     def farewell(self) -> str:
-        """The remark for a person who has left the chat; empty if there is none."""
+        """The closing remark for a person who leaves the chat; empty if there is none."""
         return "" if self.broken else self._imported.farewell(self.agent)
 
     def line(self, line: str) -> None:
-        """Carry out a command, or send a text to the agent; then show what other threads have handed over."""
+        """Carry out a command or send a text to the agent, then show output that other threads have queued."""
         self._line(line)
         self.view.drain()
 
@@ -193,7 +193,7 @@ class ChatController:
             self._follow(result)
 
     def _follow(self, result: Result) -> None:
-        """Perform the effect that a command leaves to the interface."""
+        """Perform the effect that a command delegates to the interface."""
         match result.effect:
             case EditText() as edit:
                 if command := self.view.edit(edit):
@@ -209,12 +209,12 @@ class ChatController:
     # Turns
 
     def _send(self, text: str | None) -> None:
-        """Send a text to the agent. Without one, or if the text is the one whose answer failed, ask again."""
-        self.agent.context()  # accounts for events that others have appended
+        """Send a text to the agent. Without a text, or if it repeats the text whose answer failed, ask again."""
+        self.agent.context()  # takes in events that others have appended
         with self.agent.reading() as (moment, at):
             if text is not None and at.record.open_turn is None and text == unanswered_text(moment, at):
                 text = None
-        # A planning conversation continues in a full context: it makes room, and is sent on its own.
+        # A planning conversation may continue in a full context: it frees space and is sent alone.
         if not self._is_planning() and self._is_full():
             self.view.show(FULL)
         else:
@@ -265,7 +265,7 @@ class ChatController:
             self._running = None
             view.end_turn()
         if (state := self._new_state(before)) is not None:
-            from foldmark.text.state import missing  # 2 ms, and few answers hold a block
+            from foldmark.text.state import missing  # takes 2 ms, and few answers contain a block
 
             if lacking := missing(state):
                 view.show(f"(the state block has no {listing(lacking)}; /state shows it)")
@@ -288,18 +288,18 @@ class ChatController:
             return any(event.kind == "user" and event.actor == "human" for event in since)
 
     def _wait(self, end: "Future[Any]") -> Any:
-        """Return a result from the supervisor's thread. Until it is there, show what that thread hands over. Raises
+        """Return a result from the supervisor's thread. While waiting, show the output that the thread queues. Raises
         the thread's errors."""
         return self.view.wait(lambda: end, self.agents.cancel_all, lambda: None).result()
 
     def _cancel(self) -> None:
-        """End the turn on Ctrl-C, and drop the lines that wait for its end."""
+        """End the turn on Ctrl-C and drop the lines that wait for its end."""
         self._dropped += len(self._waiting)
         self._waiting.clear()
         self.agents.cancel(self.agent)
 
     def _look(self) -> None:
-        """Take the lines typed while an answer streams: some commands run at once, everything else waits."""
+        """Read the lines typed while an answer streams: some commands run at once, everything else waits."""
         for line in self.view.lines():
             if runs_at_once(line):
                 self._attempt(partial(self._command, line))
@@ -309,7 +309,7 @@ class ChatController:
     # Events of other programs
 
     def changed(self, changes: list[Change]) -> None:
-        """Show what other programs have recorded in the conversation; called in its own thread."""
+        """Show the events that other programs have recorded in the conversation; called in its own thread."""
         agent = self.agent
         events = [each.event_id for each in changes if each.agent_id == agent.id and each.event_id is not None]
         if events and (agent.is_behind or live.is_live(agent)):
@@ -332,14 +332,14 @@ class ChatController:
         """Show nothing: `/agents` lists the child."""
 
     def ended(self, agent: Agent, error: Exception | None) -> None:
-        """Show that a background agent is idle again or has ended."""
+        """Report that a background agent is idle again or has ended."""
         with agent.log.store.read() as moment:
             end = moment.end(agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
         self._notify(f"({end.sentence if end is not None else f'{family.label(agent)} {how}'})")
 
     def mail(self, agent: Agent) -> None:
-        """Show that mail has arrived that does not wake its recipient."""
+        """Report mail that does not wake its recipient."""
         if agent == self.agent:
             self._notify("(mail has come; /check-mail reads it)")
         else:

@@ -1,7 +1,7 @@
 """Run a chat on any view, from its greeting to its end.
 
-Agents work in the background and MCP servers offer their tools. The chat also shows the messages that other programs
-record in the meantime: a gateway, another chat, a command.
+Agents work in the background, and MCP servers offer their tools. The chat also shows messages that other programs
+record while it runs: a gateway, another chat, a command.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,17 +29,17 @@ MCP_FILE = ".mcp.json"
 
 
 def converse(chat: ChatController, models: Models, lines: Iterable[str], first: Asking) -> int:
-    """Chat until the lines end or a command leaves the chat. Return the exit code of the last error.
+    """Chat until the input ends or a command leaves the chat. Return the exit code of the last error.
 
-    `first` asks whether MCP servers may start, before the chat begins. Ctrl-C during an answer closes the turn as
-    interrupted and keeps the text so far. At the end, wait for agents that are still at work. While a person is there,
-    they see what other programs record.
+    `first` asks before the chat begins whether MCP servers may start. Ctrl-C during an answer closes the turn as
+    interrupted and keeps the text so far. At the end, wait for agents that are still working. A person also sees events
+    that other programs record.
     """
     log, attended = chat.agent.log, chat.view.confirm is not None
     following = Following(log, chat.changed) if attended else nullcontext()
     with _mcp_servers(chat, first), Background(log, models, chat) as chat.agents, following:
         chat.carry_out(chat.greet)
-        if attended:  # otherwise no person is typing
+        if attended:  # otherwise nobody is typing
             _prepare(models(chat.agent.standing().config.model))
         for line in lines:
             chat.carry_out(partial(chat.line, line))
@@ -52,7 +52,7 @@ def converse(chat: ChatController, models: Models, lines: Iterable[str], first: 
 
 def _prepare(provider: Provider) -> None:
     """Import a provider's SDK, which takes seconds, while the person reads and types. The process does not wait for
-    the import when it exits."""
+    this import when it exits."""
     if isinstance(provider, LazyProvider):
         Thread(target=provider.prepare, name="foldmark-import", daemon=True).start()
 
@@ -63,7 +63,7 @@ def _mcp_servers(chat: ChatController, asking: Asking) -> Iterator[None]:
     their tools to the log's."""
     try:
         folder = Path.cwd()
-    except OSError:  # it was removed
+    except OSError:  # the folder was removed
         folder = None
     if folder is None or not (folder / MCP_FILE).exists():
         yield
@@ -87,7 +87,7 @@ def _mcp_servers(chat: ChatController, asking: Asking) -> Iterator[None]:
 
 
 EVERY = 0.2
-"""Minimum seconds between two looks: a busy agent records many messages at once."""
+"""Minimum seconds between two reads: a busy agent records many messages at once."""
 
 LONGEST = 60.0
 """Maximum seconds of one wait for a commit."""
@@ -95,7 +95,7 @@ LONGEST = 60.0
 
 class Following:
     """A context manager with its own thread, in which `changed` is called with the changes that any process has
-    committed since the block began, in order. Errors of the database are ignored, because the next look may succeed."""
+    committed since the block began, in order. Database errors are ignored because the next attempt may succeed."""
 
     def __init__(self, log: Log, changed: Callable[[list[Change]], object]) -> None:
         self._log, self._changed = log, changed

@@ -16,8 +16,8 @@ MOST_LINES = 1000
 class InputHistory:
     """Lines typed at the prompt, each stored as JSON on its own line of `path`. Only the owner may read the file.
 
-    `hidden` removes secrets from a line before it is written. A file that cannot be read or written is not an error:
-    the history of this session works without it.
+    `hidden` removes secrets from a line before it is written. An unreadable or unwritable file is not an error: the
+    history of this session works without it.
     """
 
     def __init__(self, path: Path, hidden: Callable[[str], str] = str) -> None:

@@ -1,5 +1,5 @@
-"""Remarks in the chat on a conversation that was imported from a coding agent's session: its origin, how to export
-edits back, and which model answers."""
+"""Remarks in the chat about a conversation that was imported from a coding agent's session: its origin, the export of
+edits, and the model that answers."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ READER = "Claude Code"
 
 
 class ImportNotes:
-    """The remarks on the imported conversations of one chat; other conversations get none."""
+    """The remarks about the imported conversations of one chat; other conversations get none."""
 
     def __init__(self) -> None:
         self._written: dict[str, Hashable] = {}
@@ -43,7 +43,7 @@ class ImportNotes:
         return [_origin(imported[1]), *_model(agent)]
 
     def after(self, agent: Agent, result: Result) -> str | None:
-        """Return the line to show after the result of a command; None if there is nothing to say."""
+        """Return the line to show after a command's result; None if there is none."""
         if agent.id not in self._written:
             return None
         if isinstance(result.effect, WroteSession):
@@ -63,7 +63,7 @@ class ImportNotes:
 
 
 def _content(agent: Agent) -> Hashable:
-    """Return a value that changes whenever an export would write something else."""
+    """Return a value that changes whenever the output of an export would change."""
     at = agent.standing()
     return at.fold.segments, at.size, frozenset(at.fold.evicted)
 

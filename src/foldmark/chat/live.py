@@ -1,4 +1,4 @@
-"""A chat on a conversation that is recorded while its agent runs [SPEC 5.7]: it edits the agent's requests, and
+"""A chat on a conversation that a gateway records while its agent runs [SPEC 5.7]. It edits the agent's requests;
 prompts belong in the agent."""
 
 import os
@@ -38,13 +38,13 @@ def fullness(agent: Agent) -> str:
 
 
 def answered(agent: Agent, line: str) -> Result | None:
-    """Carry out an answer to the open preview; return None for a line that is none, with nothing recorded."""
+    """Carry out an answer to the open preview. For any other line, return None and record nothing."""
     agent.context()
     return offers.answered(agent, line.strip().removeprefix(agent.log.given.live_sign))  # as in the agent itself
 
 
 def session_model(agent: Agent) -> "AbstractContextManager[SessionModel | None]":
-    """Put questions to the model of a live session, inside the block, to its gateway."""
+    """During the block, ask the session's gateway all questions to the model of a live session."""
     if not is_live(agent):
         return nullcontext()
     from foldmark.sessions.session_model import session_model  # takes 20 ms
@@ -53,6 +53,6 @@ def session_model(agent: Agent) -> "AbstractContextManager[SessionModel | None]"
 
 
 def planned(agent: Agent, result: Result, asking: Asking) -> Result:
-    """Return the preview of a `/forget` or `/remember` that has just begun in a live session; the result of anything
-    else as it is."""
+    """Return the preview of a `/forget` or `/remember` that has just begun in a live session; return any other result
+    unchanged."""
     return offers.preview(agent, asking) if isinstance(result.effect, StartPlanning) and is_live(agent) else result

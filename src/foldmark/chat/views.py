@@ -1,4 +1,4 @@
-"""The interfaces that display a chat: those of a view and of a turn shown on it, as the controller uses them."""
+"""The interfaces through which the controller displays a chat: a view, and a turn shown on it."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,7 +14,8 @@ from foldmark.runtime.loop import Shown
 
 
 class TurnView(Protocol):
-    """Display of one turn while it runs; its callbacks are called in other threads. `blank`: nothing was shown yet."""
+    """The display of one turn while it runs; its callbacks are called in other threads. `blank` is True until something
+    is shown."""
 
     blank: bool
 
@@ -25,15 +26,15 @@ class TurnView(Protocol):
         """Show the receipt of an operation that the model made, instead of the call's result."""
 
     def interrupted(self, *, kept: bool) -> None:
-        """Show that the turn was cut short; `kept` is True if any part of it was recorded."""
+        """Report that the turn was interrupted; `kept` is True if any part of it was recorded."""
 
 
 class ChatView(Protocol):
-    """The display of a chat, which also asks its questions: the line mode, or another terminal application.
+    """The display of a chat, which also asks its questions: line mode or another terminal application.
 
-    `notify`, `approve` and `follow` are called in any thread, everything else in the controller's. `confirm` asks a
-    command's yes-or-no question; None if no person can answer. `waiting` holds the lines that wait for the end of the
-    turn, oldest first: the controller sets it, and the view may add and remove lines.
+    `notify`, `approve` and `follow` may be called in any thread, all other methods only in the controller's. `confirm`
+    asks a command's yes-or-no question; None if no person can answer. `waiting` holds the lines that wait for the end
+    of the turn, oldest first: the controller sets it, and the view may add and remove lines.
     """
 
     confirm: Callable[[str], bool] | None
@@ -52,11 +53,11 @@ class ChatView(Protocol):
         """Give back a line that is not sent because it was typed before the open offer was shown."""
 
     def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
-        """Show how full the context is, and where the window begins if that has moved; with `turns` the newest turns
-        again."""
+        """Show how full the context is and, if the window has moved, where it begins. With `turns`, show the newest
+        turns again."""
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
-        """Show the agent and the open offer in the prompt."""
+        """Show the agent and its open offer in the prompt."""
 
     def begin_turn(self) -> TurnView:
         """Start the display of a turn; notices wait until its end."""
@@ -73,14 +74,15 @@ class ChatView(Protocol):
     def wait(
         self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
     ) -> "Future[Any]":
-        """Call `begin`, wait for the future that it returns, and return that future. Meanwhile, show what other threads
-        hand over, call `look` regularly, and call `interrupted` on Ctrl-C, even if it comes during `begin`."""
+        """Call `begin`, wait for the future that it returns, and return that future. During the wait, show output that
+        other threads queue, call `look` regularly, and call `interrupted` on Ctrl-C, even if it arrives during
+        `begin`."""
 
     def drain(self) -> None:
-        """Show what other threads have handed over."""
+        """Show output that other threads have queued."""
 
     def progress(self) -> Progress | None:
-        """Return a callback that shows the progress of reading; None if no person watches."""
+        """Return a callback that shows the progress of reading; None if no person is watching."""
 
     def notify(self, text: str) -> None:
         """Show a notice, above the prompt or after the turn."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _DIGITS = 10
 _HEAD = ["tool", "results", "cut", "arguments", "characters", "~tokens"]
 _ARGUMENTS = 3
-"""Column of the number of calls with cut arguments. It is left out if there are none."""
+"""Index of the column with the number of calls with cut arguments, omitted if there are none."""
 
 
 @click.command()
@@ -261,12 +261,12 @@ def rollover(
 def _working_folder() -> str:
     try:
         return os.getcwd()  # noqa: PTH109 - as it is named
-    except OSError:  # it was removed
+    except OSError:  # the folder was removed
         return os.sep
 
 
 def _read_summary(name: str) -> str:
-    """Return the beginning of a summary file, enough to recognize a summary that is too long. Raises FoldmarkError if
+    """Return as much of a summary file as is needed to recognize a summary that is too long. Raises FoldmarkError if
     the file cannot be read."""
     from foldmark.sessions.rollover.handoff import LONGEST
 
@@ -276,7 +276,7 @@ def _read_summary(name: str) -> str:
         else:
             with Path(name).open("rb") as file:
                 data = file.read(4 * LONGEST + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError if the name contains NUL
         why = getattr(error, "strerror", None) or error
         raise FoldmarkError(f"cannot read the summary in {one_line(name)}: {why}; nothing was written") from None
     return data.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""`foldmark cost`: a conversation's requests under several policies, as a table, as JSON and as a drawing."""
+"""`foldmark cost`: a conversation's requests under several policies, as a table, JSON or a drawing."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def conversation(db: str, target: str) -> Iterator[Agent]:
-    """Yield the conversation of this name in the database, or else the session file of this name, read into memory.
+    """Yield the conversation with this name in the database, or else the session file with this name, read into memory.
 
-    Raises CommandError if both are missing, SessionFileError, StoreError.
+    Raises CommandError if both are missing; SessionFileError; StoreError.
     """
     path = Path(target)
     with foldmark.open(db, create=False) if may_exist(db) else nullcontext() as log:
@@ -71,7 +71,7 @@ def _text(found: "CostReport") -> str:
 
 
 def title(found: "CostReport") -> str:
-    """Return a line with the conversation, and the model and the budget of the replay."""
+    """Return a line with the conversation and the replay's model and budget."""
     requests = count(len(found.rows[0].billed), "request")
     return f"{found.name}: {requests} to {found.provider}/{found.model}, budget {found.budget:,} tokens"
 
@@ -105,7 +105,7 @@ def _data(found: "CostReport") -> dict[str, Any]:
 
 
 def drawing() -> Any:
-    """Import matplotlib, which only plots need. Raises FoldmarkError if it is missing."""
+    """Return matplotlib, which only plots need. Raises FoldmarkError if it is missing."""
     try:
         matplotlib = import_module("matplotlib")
     except ImportError:
@@ -115,7 +115,7 @@ def drawing() -> Any:
 
 
 def draw(panels: "Sequence[tuple[str, Sequence[Replayed], Tariff]]", path: Path) -> None:
-    """Draw bars with the cost of each policy, one panel for each title. Raises FoldmarkError, OSError."""
+    """Draw the cost of each policy as bars, with one panel for each title. Raises FoldmarkError, OSError."""
     matplotlib, pyplot = drawing(), import_module("matplotlib.pyplot")
     with matplotlib.rc_context({"svg.hashsalt": "foldmark", "svg.fonttype": "none", "font.size": 8}):
         figure, axes = pyplot.subplots(
@@ -179,7 +179,7 @@ def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **options
     from foldmark.cost.comparison import CostOptions, compare  # takes 20 ms, and `foldmark --help` loads every command
 
     if plot is not None:
-        drawing()  # report a missing package before the long part
+        drawing()  # report a missing package before the long computation
     with conversation(setup.db, name) as agent:
         found = compare(agent, CostOptions(**options), counter("making request"))
     if plot is not None:

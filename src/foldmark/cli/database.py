@@ -62,8 +62,8 @@ def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -
 
 
 def _dump_command(address: str, file: Path) -> str:
-    """Return the command that backs up a database on a server, without the password: it is asked for, or in
-    ~/.pgpass."""
+    """Return the command that backs up a database on a server. It omits the password, which is prompted for or read
+    from ~/.pgpass."""
     from shlex import quote
 
     options = [each for each in address.partition("?")[2].split("&") if each and "password" not in each]
@@ -150,15 +150,15 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
 
 
 def _check_database(log: Log, name: str, repair: bool, as_json: bool, schema: int | None = None) -> int:
-    """Print the findings and, if given, the `schema`. With `repair`, repair them as far as possible. Return the exit
-    code: 1 if a finding remains."""
+    """Print the findings and, if given, the `schema`. With `repair`, repair them where possible. Return the exit code:
+    1 if a finding remains."""
     from foldmark.log.doctor import examine
     from foldmark.log.doctor import repair as repair_finding
 
     findings = [(finding, repair and repair_finding(log, finding)) for finding in examine(log)]
     try:
         agents, unchecked = len(log.agents()), log.store.unchecked()
-    except StoreError:  # they can no longer be read
+    except StoreError:  # the agents can no longer be read
         agents = unchecked = 0
     if repair and not log.store.forget_erased():
         print(

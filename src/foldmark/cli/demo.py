@@ -1,4 +1,4 @@
-"""`foldmark demo`: a dozen commands on a sample session, carried out and printed with their answers."""
+"""`foldmark demo`: runs a dozen commands on a sample session, and prints each with its answer."""
 
 import io
 import shlex
@@ -17,7 +17,7 @@ from foldmark.operations.history import operations
 
 SAMPLE = "notes-cli.jsonl"
 LONGEST = 24
-"""Maximum lines of an answer that are printed; the middle of a longer answer is left out."""
+"""Maximum number of lines of an answer to print; the middle of a longer answer is left out."""
 
 Run = Callable[[list[str]], int]
 _T = TypeVar("_T")
@@ -71,7 +71,7 @@ class _Demo:
         self.failed = self.failed or wrong != bool(code)
 
     def chat(self, *lines: str) -> None:
-        """Talk through a pipe."""
+        """Chat through a pipe."""
         typed, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
         try:
             self.foldmark("chat", "notes", shown=f"printf '%s\\n' {shlex.join(lines)} | foldmark chat notes")
@@ -79,7 +79,7 @@ class _Demo:
             sys.stdin = typed
 
     def ask(self, question: Callable[[Agent], _T]) -> _T:
-        """Return the answer to a question about the conversation `notes` in its current state."""
+        """Return the answer to a question about the current state of the conversation `notes`."""
         with foldmark.open(str(self.db), create=False) as log:
             return question(log.agent("notes"))
 

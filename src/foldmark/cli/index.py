@@ -1,4 +1,4 @@
-"""`foldmark index`: vectors of messages, for the search by meaning [SPEC 7]."""
+"""`foldmark index`: vectors of messages, for search by meaning [SPEC 7]."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foldmark.recall.embeddings import Embedder
 
 _LONG = 30.0
-"""Work that takes longer than this, in seconds, is announced."""
+"""Work that takes longer than this number of seconds is announced."""
 
 
 @click.command()
@@ -105,7 +105,7 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
 
         warn(str(error))
         if not offer_install(error.steps):
-            raise click.exceptions.Exit(error.exit_code) from None  # everything was printed
+            raise click.exceptions.Exit(error.exit_code) from None  # everything has been printed
         one_thread_each()
     return kept(name)
 
@@ -131,8 +131,8 @@ def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar with the rate and the remaining time on a terminal's standard error. Long work is announced first,
-    also without a terminal; the bar therefore begins after the first messages."""
+    """Show a bar with the rate and the remaining time on standard error, if that is a terminal. Long work is announced
+    first, even without a terminal, so the bar begins after the first messages."""
     began, done = time.monotonic(), 0
     bar: Any = None
 
@@ -190,8 +190,8 @@ def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[
 
 
 def offer_install(steps: Sequence[Sequence[str]]) -> bool:
-    """Show the commands for these arguments of `pip install`, ask the person, and run them. Return False if the person
-    refuses or a command fails. Afterwards, the installed packages can be imported."""
+    """Show the commands for these arguments of `pip install`, and run them if the person agrees. Return False if the
+    person refuses or a command fails. Afterwards, the installed packages can be imported."""
     from importlib import invalidate_caches
     from shlex import join
 
@@ -215,8 +215,8 @@ def offer_install(steps: Sequence[Sequence[str]]) -> bool:
 
 
 def _installer() -> list[str] | None:
-    """Return the beginning of a command that installs packages for this interpreter, with pip or else uv; None if both
-    are missing."""
+    """Return the beginning of a command that installs packages for this interpreter, with pip or else with uv; None if
+    both are missing."""
     if find_spec("pip"):
         return [sys.executable, "-m", "pip", "install"]
     uv = shutil.which("uv")

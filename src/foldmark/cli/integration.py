@@ -1,5 +1,5 @@
-"""Foldmark in other programs: `install` and `uninstall` for Claude Code, and the commands that other programs start:
-`hook`, `statusline` and `mcp` [SPEC 8, 9]."""
+"""Integration with other programs: `install` and `uninstall` for Claude Code, and the commands that other programs
+start: `hook`, `statusline` and `mcp` [SPEC 8, 9]."""
 
 import difflib
 import os
@@ -199,13 +199,13 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
         from foldmark.mcp.stdio import serve
 
         if sys.platform != "win32":
-            # The thread that waits for a line cannot be interrupted, and there is nothing to clean up.
+            # The thread that waits for a line cannot be interrupted, and nothing needs cleaning up.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         try:
             with embedding(setup.db, setup.given):
                 anyio.run(serve, server(conversations, here=True))
         except* (BrokenPipeError, ConnectionResetError):
-            pass  # the client has gone
+            pass  # the client is gone
         return
     from foldmark.mcp import http
 
@@ -218,7 +218,7 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
 
 
 _WHATEVER = {"ignore_unknown_options": True, "allow_extra_args": True}
-"""Another version of the coding agent may pass further arguments, which are ignored."""
+"""Other versions of the coding agent may pass further arguments, which are ignored."""
 
 
 @click.command(context_settings=_WHATEVER)

@@ -1,4 +1,4 @@
-"""`foldmark live`: a coding agent with its requests going through a gateway [SPEC 5.7]."""
+"""`foldmark live`: runs a coding agent whose requests go through a gateway [SPEC 5.7]."""
 
 import os
 import sys
@@ -121,7 +121,7 @@ def _serve(
                         Event().wait()
                 else:
                     print(READY, flush=True)
-                    sys.stdin.buffer.read()  # it ends with the process that started this one
+                    sys.stdin.buffer.read()  # standard input ends with the process that started this one
         finally:
             sessions.close()
     return 0

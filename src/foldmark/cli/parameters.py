@@ -1,6 +1,6 @@
 """Parameters that several commands share, and their completion: conversations, and the chat commands of `foldmark do`.
 
-On an error nothing is completed, because a message would not be seen.
+On an error, nothing is completed, because no message would be seen.
 """
 
 import os
@@ -20,12 +20,12 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command its `Setup` as first argument, and the option `--json`, which stands last in its help."""
+    """Give a command its `Setup` as first argument, and the option `--json` as the last one in its help."""
     return AS_JSON(click.pass_obj(command))
 
 
 def conversations(context: Context, _: Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the conversations whose names begin with the typed text, the one with the newest event first."""
+    """Return the conversations whose names begin with the typed text, those with the newest events first."""
     setup = Setup(context.find_root().params.get("db"))
     with suppress(FoldmarkError, OSError):
         if setup.has_database:
@@ -37,7 +37,7 @@ def conversations(context: Context, _: Parameter, incomplete: str) -> list[Compl
 
 
 def conversations_and_files(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the conversations, and leave files to the shell."""
+    """Return the conversations; if there are none, leave the completion of files to the shell."""
     return conversations(context, parameter, incomplete) or [CompletionItem(incomplete, type="file")]
 
 
@@ -52,14 +52,14 @@ def chat_commands(context: Context, parameter: Parameter, incomplete: str) -> li
         line = f"/{command.name}"
         if line.startswith(before + incomplete):
             rest = line.removeprefix(before)
-            word = rest if " " in incomplete else rest.split()[0]  # a quoted line stays one word
+            word = rest if " " in incomplete else rest.split()[0]  # a quoted line is completed as one word
             found.setdefault(word, CompletionItem(word, help=command.help))
     return list(found.values()) or _values(context, before, incomplete)
 
 
 def _values(context: Context, before: str, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the options and arguments that continue a line, of which a shell word may be a part or, quoted, the
-    whole."""
+    """Return the options and arguments that continue a line. A shell word may be a part of the line or, quoted, all of
+    it."""
     from foldmark.chat.completion import complete
     from foldmark.commands import REGISTRY
 
@@ -74,8 +74,8 @@ def _values(context: Context, before: str, incomplete: str) -> list[CompletionIt
 
 
 class _Bash(BashComplete):
-    """Completion for bash, which inserts a completion as typed text: outside quotes, blanks and special characters need
-    a backslash."""
+    """Completion for bash, which inserts completions as if they were typed: outside quotes, blanks and special
+    characters need a backslash."""
 
     source_template = BashComplete.source_template.replace("read type", "read -r type")
 

@@ -1,4 +1,4 @@
-"""The process of a command: progress, the end by Ctrl-C or a signal, and the coding agent that replaces it."""
+"""The process of a command: progress, termination by Ctrl-C or a signal, and replacement by a coding agent."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(label: str, *, hidden: bool = False) -> Iterator[Progress]:
-    """Show a progress bar on standard error from the first report on, if that is a terminal."""
+    """Show a progress bar from the first report on, if standard error is a terminal."""
     bar: Any = None
 
     def show(done: int, total: int) -> None:
@@ -36,8 +36,8 @@ def progress_bar(label: str, *, hidden: bool = False) -> Iterator[Progress]:
 
 @contextmanager
 def leaving() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP leave the block like an exception, so that turns are closed, processes of tools are ended
-    and temporary files are removed. A signal that is ignored (`nohup`) stays ignored."""
+    """Make SIGTERM and SIGHUP leave the block like an exception, so that turns are closed, tool processes ended and
+    temporary files removed. A signal that is ignored (`nohup`) stays ignored."""
 
     def leave(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
@@ -56,8 +56,8 @@ def leaving() -> Iterator[None]:
 
 @contextmanager
 def session_outcome(parent: "SessionPath", new_id: str) -> Iterator[None]:
-    """Guard a block that writes the session `new_id` from `parent`. If Ctrl-C or a signal ends it, print whether the
-    session was written, and exit with the signal's code. The session is written whole or not at all."""
+    """Guard a block that writes session `new_id` from `parent`. If Ctrl-C or a signal ends it, print whether the
+    session was written, and exit with the signal's code. A session is written completely or not at all."""
     try:
         with leaving():
             yield
@@ -85,14 +85,14 @@ def warn(text: str) -> None:
 
 
 def check_launch(launch: bool, as_json: bool) -> None:
-    """Raise UsageError if both are given, because the coding agent prints on the same output."""
+    """Raise UsageError if both options are given, because the coding agent would print to the same output."""
     if launch and as_json:
         raise click.UsageError("--json prints the command to start, and --launch starts it: leave out one")
 
 
 def start(command: Sequence[str], cwd: Path | None) -> None:
-    """Replace this process with a command in the folder `cwd`, by default this one. If that fails, print the reason and
-    return."""
+    """Replace this process with a command in the folder `cwd`, by default the working folder. If that fails, print the
+    reason and return."""
     import shutil
 
     program = shutil.which(command[0])

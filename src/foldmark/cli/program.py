@@ -29,14 +29,14 @@ def main(arguments: list[str] | None = None) -> None:
         ("stdout", "w", "backslashreplace"),
         ("stderr", "w", "backslashreplace"),
     ):
-        if getattr(sys, name) is None:  # the caller closed it; the new file takes the same descriptor
+        if getattr(sys, name) is None:  # the caller closed it; the new file gets the same descriptor
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - stays open until the process ends
         getattr(sys, name).reconfigure(errors=errors)
     sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code. An error is printed in one line."""
+    """Run one command and return its exit code. An error is printed on one line."""
     try:
         code = cli.main(arguments, prog_name="foldmark", standalone_mode=False)
         sys.stdout.flush()
@@ -60,7 +60,7 @@ def run(arguments: list[str] | None = None) -> int:
     except SystemExit as error:
         if error.code != 1:  # from a signal
             raise
-        _give_up_output()  # from click, which has met the closed pipe
+        _give_up_output()  # from click, which found the pipe closed
         return 0
     except OSError as error:
         if error.filename is None:
@@ -80,7 +80,7 @@ def _is_folder_gone() -> bool:
 
 
 def _give_up_output() -> None:
-    """Discard further output. Its reader is gone or the disk is full, and Python would report that when it flushes."""
+    """Discard further output, because its reader is gone or the disk is full, which Python would report on flushing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -114,7 +114,7 @@ _COMMANDS = {
 
 
 class _Group(click.Group):
-    """Adds the command to errors of options that do not name it."""
+    """A group that adds the command's name to option errors without it."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -127,7 +127,7 @@ class _Group(click.Group):
 
 
 class _Program(_Group):
-    """Imports commands when they are used."""
+    """A group that imports commands when they are used."""
 
     group_class = _Group
 
@@ -135,7 +135,7 @@ class _Program(_Group):
         return sorted({*self.commands, *_COMMANDS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        # For an unknown name, click suggests similar ones, so it needs all commands.
+        # For an unknown name, click suggests similar ones, which needs all commands.
         wanted = [cmd_name] if cmd_name in self.commands or cmd_name in _COMMANDS else list(_COMMANDS)
         for name in wanted:
             if name not in self.commands:
@@ -223,7 +223,7 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
 
 
 def _opened(log: Log, file: Path, name: str | None) -> tuple[Agent, str]:
-    """Import a session into its conversation, or into `name`. Return the conversation and a report as text."""
+    """Import a session into its conversation or into `name`. Return the conversation and a report as text."""
     from foldmark.cli.sessions import import_file
     from foldmark.sessions.conversion.chatting import adopt_model, short_report_text
 
@@ -234,12 +234,13 @@ def _opened(log: Log, file: Path, name: str | None) -> tuple[Agent, str]:
 
 
 class _WithCommands(click.Command):
-    """Lists the registry's commands at the end of its help, and passes `--` inside a command on to that command."""
+    """A command that lists the registry's commands at the end of its help, and passes `--` inside a chat command
+    through to it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         begin = next((index for index, word in enumerate(args) if word.startswith("/")), len(args))
         if "--" not in args[:begin] and "--" in args[begin:]:
-            args.insert(args.index("--"), "--")  # click removes the first one
+            args.insert(args.index("--"), "--")  # click removes the first `--`
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -276,7 +277,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
         with session_model(agent) as model:
             try:
                 result = agent.do(line, asking=asking)
-            except ConflictError:  # another program has appended in the meantime
+            except ConflictError:  # another program has just appended events
                 agent.context()
                 result = agent.do(line, asking=asking)
             if isinstance(result.effect, StartPlanning):

@@ -1,4 +1,4 @@
-"""`foldmark search`: results by words and by meaning, and the passage around each [SPEC 7]."""
+"""`foldmark search`: results by words and by meaning, each with its surrounding passage [SPEC 7]."""
 
 import os
 import re
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _AROUND = 3
 
 NEIGHBOUR = 2000
-"""Maximum number of characters of a message beside the requested one."""
+"""Maximum number of characters of a message next to the requested one."""
 
 LINE = 120
 """Maximum number of characters of a neighbour that is shown on one line."""
 
 
 def _date(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
-    """Parse a date or a time in ISO 8601; without a time zone, it is UTC."""
+    """Parse an ISO 8601 date or time; without a time zone, it is UTC."""
     from foldmark.core.codec import utc
 
     try:
@@ -151,7 +151,7 @@ def search(
 
 
 def _neighbours(hit: SearchResult, log: Log | None, archive: Path, reach: int) -> list[PassageMessage]:
-    """Return the messages around a hit; none if they can no longer be read."""
+    """Return the messages around a hit; empty if they can no longer be read."""
     from foldmark.log.search import message_excerpt
     from foldmark.sessions.archive.reading import excerpt, read
 
@@ -186,7 +186,7 @@ def hits_text(
     filtered: bool = False,
     neighbours: Mapping[SearchResult, Sequence[PassageMessage]] = {},
 ) -> str:
-    """Return hits as text, grouped by session or conversation, the one with the best hit first. `filtered` is True if
+    """Return hits as text, grouped by session or conversation, the group with the best hit first. `filtered` is True if
     the search had filters. `neighbours` are the messages to show with each hit."""
     if not hits:
         return f"No messages match{' these words and filters' if filtered else ''}."

@@ -1,5 +1,5 @@
-"""`foldmark sync`, `sessions`, `import` and `export`: archive coding agents' sessions, and convert sessions to
-conversations and back [SPEC 8]."""
+"""`foldmark sync`, `sessions`, `import` and `export`: archive coding agents' sessions, and convert between sessions and
+conversations [SPEC 8]."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ _STDOUT = Path("-")
 
 
 def update_index(setup: Setup) -> None:
-    """Index newly archived sessions. A failure is only a warning, because the existing index can be used."""
+    """Index newly archived sessions. A failure causes only a warning, because the existing index can still be used."""
     from foldmark.sessions.archive.syncing import catch_up
 
     try:
@@ -111,7 +111,7 @@ def sessions(setup: Setup, limit: int, as_json: bool) -> None:
 
 
 def forest_text(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: int) -> str:
-    """Return trees of sessions as text, then the first of all sessions that continue no other."""
+    """Return trees of sessions as text, followed by the first archived sessions that continue no other."""
     blocks = ["\n".join(_tree_lines(tree)) for tree in trees]
     if others:
         lines = ["Archived sessions that continue no other:", *map(_session_line, others)]
@@ -122,7 +122,7 @@ def forest_text(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: i
 
 
 def forest_data(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: int) -> dict[str, Any]:
-    """Return the same as JSON: each tree as a flat list, parents before children."""
+    """Return the forest as JSON: each tree as a flat list, parents before children."""
     from foldmark.sessions.archive.forest import walk
 
     return {
@@ -144,7 +144,7 @@ def _tree_lines(tree: "Node") -> Iterator[str]:
 
 
 def _session_line(node: "Node") -> str:
-    """Return one session: its number, id, folder, times, and why it ended."""
+    """Return one session's line: its number, id, folder, times, and reason for its end."""
     from foldmark.core.agents import minute
     from foldmark.core.search import PROGRAMS
     from foldmark.sessions.formats import DEFAULT

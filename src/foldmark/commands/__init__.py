@@ -1,4 +1,4 @@
-"""The commands: each defined once, reached from every interface through the one registry [SPEC 4].
+"""The commands, each defined once and available to every interface through one registry [SPEC 4].
 
 `registry.py` parses and dispatches; each other module holds the commands of one area.
 """

@@ -1,7 +1,7 @@
 """Commands about conversations and agents: `/session`, `/agents`, `/switch`, mail between agents, `/import` and
 `/export` [SPEC 4, 6, 8; S0].
 
-The present conversation can be archived and renamed, but not deleted.
+The current conversation can be archived and renamed, but not deleted.
 """
 
 from typing import Any
@@ -41,12 +41,12 @@ def _list(call: CommandCall) -> Result:
 
 
 def _conversations(call: CommandCall) -> list[dict[str, Any]]:
-    """Return every conversation with its agents together, as JSON."""
+    """Return each conversation as JSON, with totals over its agents."""
     log = call.agent.log
     roots: dict[str, str] = {}
     families: dict[str, list[Overview]] = {}
     with log.store.read() as moment:
-        for each in moment.overview():  # parents are older than their children
+        for each in moment.overview():  # parents come before their children
             record = each.record
             if not record.deleted:
                 roots[record.id] = roots[record.parent] if record.parent else record.id
@@ -83,7 +83,7 @@ def _new(call: CommandCall) -> Result:
         with log.creating(name) as agent:
             pass
     except StoreError:
-        log.check_new(name)  # another process may have created it just now
+        log.check_new(name)  # another process may just have created it
         raise
     return _move(agent, f"New conversation '{name}' ({agent.id[:8]}).")
 
@@ -160,8 +160,8 @@ def _agents(call: CommandCall) -> Result:
 
 
 class AgentEntry(Struct, frozen=True):
-    """An agent of a conversation: its state, its context in messages, tokens and percent of the model's window, its
-    unread mail, and its place in the tree; `current` is the agent that asked."""
+    """An agent of a conversation: its state; its context in messages, tokens and percent of the model's window; its
+    unread mail; and its place in the tree. `current` is True for the agent that asked."""
 
     agent: str
     name: str | None
@@ -198,7 +198,7 @@ def _switch(call: CommandCall) -> Result:
 
 
 def _arrival(call: CommandCall, agent: Agent) -> str:
-    """Describe the agent that is switched to."""
+    """Describe the agent that the chat has switched to."""
     where = family.label(agent) + (f" ({agent.id[:8]})" if agent.name else "")
     if agent == call.agent:
         return f"You are in {where} already."
@@ -245,7 +245,7 @@ def _check_mail(call: CommandCall) -> Result:
     number = count(len(delivery.mail), "message")
     text = f"{number} from {listing(sender[:8] for sender in delivery.senders)}."
     if call.actor == "human":
-        # A person reads it here; a model reads the message in its context, and would have it twice.
+        # For a person only: a model reads the mail in its context, and would get it twice.
         text = f"{text}\n\n{delivery.content}"
     change = ContextChange(delivery.before, delivery.after, Size(0, 0), Size(0, 0))
     found = [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in delivery.mail]
@@ -270,7 +270,8 @@ def _kill(call: CommandCall) -> Result:
 
 
 def _other(call: CommandCall) -> Agent:
-    """Return the agent whose uuid begins with UUID. Raises CommandError that lists those in this conversation."""
+    """Return the agent whose uuid begins with UUID. Raises CommandError, which lists the agents of this
+    conversation."""
     try:
         return call.agent.log.find(call.arguments["UUID"])
     except CommandError as error:

@@ -1,6 +1,6 @@
 """Commands that change a context: checkpoints, operations, evictions and planning conversations [SPEC 3, 4, 5.7].
 
-The planning conversation with the model, and its tool `filter_context`, lie between `/forget` or `/remember` and
+The planning conversation with the model, and its tool `filter_context`, come between `/forget` or `/remember` and
 `/agree` or `/cancel`.
 """
 
@@ -28,7 +28,7 @@ from foldmark.request.standing import Standing
 from foldmark.sending.questions import compacted, summarized
 
 Decision = Callable[[Snapshot, Standing], Operation]
-"""Makes an operation from where an agent stands."""
+"""Makes an operation from an agent's standing."""
 
 GENERATIONS, AGENTS = 4, 100
 """Limits for models: the depth of forks, and the living agents of one conversation. A person may fork without limit."""
@@ -36,7 +36,7 @@ GENERATIONS, AGENTS = 4, 100
 SUPERSEDED = "--superseded"
 
 PROMPT_SECONDS = 1.0
-"""How long a planning conversation waits for the end of the turn of a live session."""
+"""Maximum seconds that a planning conversation waits for the end of a live session's turn."""
 
 
 @command("mark [NAME]", ANYBODY, reason=True)
@@ -94,7 +94,7 @@ def _fork(call: CommandCall) -> Result:
 
 
 def _check_room(agent: Agent) -> None:
-    """Raise CommandError if a model may not fork any more. Without a limit, forks of forks would never end."""
+    """Raise CommandError if a model may not fork any more. Without a limit, forks could fork endlessly."""
     if len(list(family.ancestors(agent))) >= GENERATIONS:
         raise CommandError(f"agents of generation {GENERATIONS} cannot fork; do it yourself")
     with agent.log.store.read() as moment:
@@ -150,7 +150,7 @@ def _summarize(call: CommandCall) -> Result:
 
     if call.flag(PREVIEW):
         return _preview(call, decision, "; the summary itself is not counted")
-    # Messages that arrive while the model writes are not part of its input, and stay.
+    # Messages that arrive while the model writes are not part of its input, so they stay.
     with call.agent.reading() as (moment, at):
         decided = decision(moment, at)
     made = compacted(call.agent, decided)
@@ -184,7 +184,7 @@ def _unpin(call: CommandCall) -> Result:
 
 
 def _changed(call: CommandCall, decision: Decision, said: Callable[[Receipt], Result]) -> Result:
-    """Preview the operation if the call has the flag; otherwise record it and return the result that `said` makes of
+    """Preview the operation if the call has the flag. Otherwise, record it and return the result that `said` makes from
     the receipt."""
     return _preview(call, decision) if call.flag(PREVIEW) else said(_record(call, decision))
 
@@ -202,7 +202,7 @@ def _preview(call: CommandCall, decision: Decision, remark: str = "") -> Result:
 
 
 def operation_result(receipt: Receipt, text: str, **own: object) -> Result:
-    """Return the answer to an operation: its receipt, and the operation's own text and JSON."""
+    """Return the result of an operation: its receipt, and the operation's own text and JSON."""
     return Result(text, receipt.event_id, own, effect=receipt)
 
 
@@ -240,8 +240,8 @@ def _evict_results(call: CommandCall, ids: Sequence[int | tuple[int, int]], offe
 
 
 def _wait_for_prompt(agent: Agent, mode: str) -> None:
-    """Wait a moment until the agent of a live session waits for a prompt: its messages of that time would become part
-    of the planning conversation, and leave with it. Raises CommandError if it is at work."""
+    """Wait briefly until the agent of a live session waits for a prompt: the messages of an open turn would become part
+    of the planning conversation and leave with it. Raises CommandError if the agent is still at work."""
     if client_session(agent) is None:
         return
     if not wait_for(agent.log.store, lambda: agent.open_turn is None, PROMPT_SECONDS):
@@ -256,7 +256,7 @@ def _plan(mode: str, call: CommandCall) -> Result:
     agent, criteria = call.agent, call.arguments["CRITERIA"]
     _wait_for_prompt(agent, mode)
     with agent.batch():
-        # A turn that a crash left open ends first, and with it a planning conversation that was just closed in it.
+        # First end a turn that a crash left open, and with it a planning conversation that was just closed in it.
         agent.end_turn(interrupted=True)
         with agent.reading() as (moment, at):
             is_planning = planning(moment, at) is not None

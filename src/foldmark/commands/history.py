@@ -100,7 +100,7 @@ def _explain(call: CommandCall) -> Result:
 
 
 def _edited(moment: Snapshot, at: Standing) -> str:
-    """Describe the results that the provider itself left out of its newest request. Providers report only their
+    """Describe the results that the provider itself left out of the newest request. Providers report only their
     number."""
     event = moment.newest("usage", (Segment(at.record.id, 1, at.newest),))
     altered = (event.data or {}).get("altered") if event is not None else None
@@ -149,7 +149,7 @@ def _at(call: CommandCall) -> Result:
     event_id = call.number("ID")
     context = call.agent.at(event_id)
     name = call.agent.name or call.agent.id
-    # A context may have a million messages: the newest are shown, and its size stands for the rest.
+    # A context may have a million messages: show only the newest, and its size.
     turns = newest_turns(reversed(context.messages), NEWEST_TURNS)
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
     data = {**context_json(call.agent.id, context, turns), "older_messages": older}

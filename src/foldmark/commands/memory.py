@@ -1,4 +1,4 @@
-"""The memory of a conversation and of all of them: `/state`, `/scratchpad` and `/memo` [SPEC 4, 7; S2]."""
+"""The memory of one conversation and of all conversations: `/state`, `/scratchpad` and `/memo` [SPEC 4, 7; S2]."""
 
 import re
 from itertools import takewhile
@@ -26,7 +26,7 @@ LISTED = 20
 """Number of memos that are listed by default, and the maximum of a search."""
 
 _TAG = re.compile(r"#[^\W\d_]\S*")
-"""A tag as a person types it. `#123` is a number and belongs to the text."""
+"""A tag as a person types it. `#123` is a number and is part of the text."""
 
 
 @command("state [--all]", at_once=True)
@@ -46,7 +46,8 @@ def _state(call: CommandCall) -> Result:
 
 
 def _blocks(moment: Snapshot, at: Standing) -> list[Event]:
-    """Return all state blocks of the lineage that were not erased, oldest first, each with the block as its content."""
+    """Return all state blocks of the lineage that were not erased, oldest first, as events with the block as their
+    content."""
     lineage = until(at.lineage, at.newest)
     ids = [event_id for kind in ("state", "summary") for event_id in moment.of_kind(kind, lineage)]
     blocks = [
@@ -125,7 +126,7 @@ def _add(call: CommandCall) -> Result:
 
 
 def tagged(text: str) -> tuple[str, list[str]]:
-    """Split a memo's text from the `#tag` words at its beginning and its end."""
+    """Separate a memo's text from the `#tag` words at its beginning and end."""
     words = text.split()
     before = list(takewhile(_TAG.fullmatch, words))
     after = list(takewhile(_TAG.fullmatch, reversed(words[len(before) :])))

@@ -47,16 +47,16 @@ def _list(call: CommandCall) -> Result:
 
 
 def _window(agent: Agent) -> int:
-    """Return the oldest message of the window; 0 where nothing visible precedes it, or no request can be made."""
+    """Return the oldest message of the window; 0 if nothing visible precedes it or no request can be made."""
     try:
         edge = agent.request().manifest.edge
-    except CommandError:  # the settings no longer know the model
+    except CommandError:  # the model is no longer in the settings
         return 0
     return edge.first or 0 if edge.before and edge.why != "planning" else 0
 
 
 def _erased(moment: Snapshot, at: Standing, first: int) -> list[dict[str, Any]]:
-    """Return the remains of the erased turns from an id on, as JSON."""
+    """Return the tombstones of the erased turns from an id on, as JSON."""
     gone = moment.tombstones(intersect(at.lineage, [s._replace(first=first, last=at.newest) for s in at.lineage]))
     rows = []
     for turn, messages in groupby(gone, key=lambda message: message.turn_id):
@@ -89,7 +89,7 @@ def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -
     seen = [each.id for each in turn.messages if contains(at.visible, each.agent_id, each.id)]
     shown, inside = len(seen), sum(id >= window for id in seen)
     whole = "in the context" if shown == len(turn.messages) else "not in the context"
-    # The tokens of the turn's last request, as its provider counted them [S2].
+    # The tokens of the turn's last request, as counted by its provider [S2].
     usage = moment.newest("usage", (Segment(turn.messages[0].agent_id, turn.messages[0].id, end),))
     counted = usage_of(usage.data) if usage else None
     weighed = counted.input + counted.output if counted else None

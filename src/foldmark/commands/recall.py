@@ -1,4 +1,4 @@
-"""`/recall`: search everything by words, forgotten messages included; the context does not change [SPEC 4, 7; S1]."""
+"""`/recall`: search everything by words, including forgotten messages; the context does not change [SPEC 4, 7; S1]."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -41,7 +41,7 @@ OPTIONS = (
 """The options of `/recall`, each with its help."""
 
 HITS = 20
-"""Default number of results; twice as many take twice as long."""
+"""Default number of results. Twice as many take twice as long."""
 
 
 @command("recall QUERY...", options=OPTIONS, at_once=True)
@@ -69,7 +69,7 @@ class RecallQuery(NamedTuple):
         return ", ".join(filter(None, (describe_filters(self.filters), "archived sessions" if self.archived else "")))
 
     def search(self, log: Log) -> RecallResults:
-        """Return the results, the best first. Raises CommandError if there is no word in the query."""
+        """Return the results, best first. Raises CommandError if the query contains no word."""
         return search_with_archive(log, self.query, self.limit, self.filters, beside=False, archived=self.archived)
 
 
@@ -86,8 +86,8 @@ def read_recall(call: CommandCall) -> RecallQuery:
 
 
 def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]:
-    """Return the results as entries, in the order of the ranking. An entry of several results ranks as the best of
-    them."""
+    """Return the results as entries, in the order of the ranking. An entry with several results ranks as its best
+    one."""
     ranks = {each.event_id: rank for rank, each in enumerate(found)}
     runs = runs_of(agent, found)
     entries: list[tuple[int, RecallEntry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
@@ -118,7 +118,7 @@ def lines_of(
 
 def _session(log: Log, hits: Sequence[SearchResult]) -> SessionHits:
     best = hits[0]
-    # The name of its session identifies the file where it is the file's own, and no conversation's.
+    # The session's id identifies the file if the file is named after it and no conversation is.
     own = Path(best.file or "").stem
     alone = (own == best.id or own.endswith(f"-{best.id}")) and not log.exists(best.id)
     place = f"{best.id if alone else best.file}:{best.line}"
@@ -126,7 +126,7 @@ def _session(log: Log, hits: Sequence[SearchResult]) -> SessionHits:
 
 
 def _data(query: str, recalled: RecallResults, entries: Sequence[RecallEntry]) -> dict[str, Any]:
-    """Return the answer as JSON; `rank` is the place in the one ranking."""
+    """Return the answer as JSON; `rank` is the place in the common ranking."""
     rows: dict[str, list[dict[str, Any]]] = {"runs": [], "memos": [], "sessions": []}
     for rank, entry in enumerate(entries, 1):
         kind = "runs" if isinstance(entry, Run) else "memos" if isinstance(entry, SearchResult) else "sessions"

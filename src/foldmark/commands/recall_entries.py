@@ -1,4 +1,5 @@
-"""The entries of a search and their text: runs of turns, memos and archived sessions in one ranking [SPEC 7; S1]."""
+"""The entries of a search and their text: runs of turns, memos and archived sessions in a common ranking [SPEC 7;
+S1]."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
@@ -17,13 +18,13 @@ GAP = 2
 
 
 class Run(Struct, frozen=True):
-    """Neighbouring turns of one agent with search results.
+    """Neighbouring turns of one agent that contain search results.
 
     `first` and `last` are the ids of its outermost matching turns, `turns` those of all matching ones; a message
-    outside of turns is a run by itself, with ids of events. `messages` counts everything from the first turn to the end
-    of the last. `where` is relative to the agent that asks: "context" if all hits are in its context, "partly" if some
-    are, "forgotten" if they are in its past only, "elsewhere" if another agent wrote them; `visible` is True for the
-    first of these. `date` is UTC, that of the oldest hit; `hits` are the best first.
+    outside turns forms its own run, with event ids. `messages` counts everything from the first turn to the end of the
+    last. `where` is relative to the searching agent: "context" if all hits are in its context, "partly" if some are,
+    "forgotten" if they are only in its past, "elsewhere" if another agent wrote them; `visible` is True for the first
+    of these. `date` is that of the oldest hit, in UTC; `hits` are the hits, best first.
     """
 
     agent: str
@@ -40,7 +41,7 @@ class Run(Struct, frozen=True):
 
 
 def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
-    """Return the runs of the messages that were found, as an agent sees them, the one with the best hit first."""
+    """Return the runs of the found messages, as an agent sees them, the run with the best hit first."""
     by_id = {each.event_id: each for each in found if each.event_id is not None}
     if not by_id:
         return []
@@ -54,7 +55,7 @@ def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
 
 
 def _hit(place: Surroundings, found: SearchResult) -> Surroundings:
-    """Return the place with the search's score and snippet."""
+    """Return the place with the score and snippet of the search."""
     hit = replace(
         place.hit,
         score=found.score,
@@ -66,8 +67,8 @@ def _hit(place: Surroundings, found: SearchResult) -> Surroundings:
 
 
 def grouped(places: Iterable[Surroundings], judge: Judge) -> list[list[Surroundings]]:
-    """Group results into runs of neighbouring turns of one agent, each run in the order of the log. A planning
-    conversation ends a run."""
+    """Group results into runs of neighbouring turns of one agent, each in the order of the log. A planning conversation
+    ends a run."""
     runs: list[list[Surroundings]] = []
     ordered = sorted(
         places, key=lambda each: (each.hit.agent_id, each.hit.turn_id or each.hit.event_id, each.hit.event_id)
@@ -129,11 +130,11 @@ TITLE = 60
 """Maximum number of characters of a query that are shown."""
 
 ALSO = 8
-"""Maximum number of further lines of a session that are named."""
+"""Maximum number of further lines of a session to name."""
 
 
 class SessionHits(Struct, frozen=True):
-    """An archived session with search results. `place` names the best of `hits`, which come first, for reading on."""
+    """An archived session with search results. `hits` are best first; `place` names the best one, for reading more."""
 
     source: str
     id: str
@@ -144,14 +145,14 @@ class SessionHits(Struct, frozen=True):
 
 
 class HighlightedLine(NamedTuple):
-    """A line, and its highlighted places."""
+    """A line with its highlighted places."""
 
     text: str
     spans: Sequence[tuple[int, int]] = ()
 
 
 class Wording(NamedTuple):
-    """The words that lead to more text: further lines for a run, and the command before the place of a session."""
+    """The wording of pointers to more text: further lines for a run, and the command before a session's place."""
 
     reads_on: str
     more: Callable[[Run], str] | None = None
@@ -162,7 +163,7 @@ RecallEntry = Run | SearchResult | SessionHits
 
 
 def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return lines as one text, and the highlighted places in it."""
+    """Return the lines as one text, and its highlighted places."""
     text, spans, at = [], [], 0
     for line in lines:
         text.append(line.text)
@@ -172,7 +173,7 @@ def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int
 
 
 def opening(query: str, narrowed: str, entries: Sequence[RecallEntry]) -> str:
-    """Return the first line: how much was found; `narrowed` are the filters in words."""
+    """Return the first line, which reports the number of results; `narrowed` are the filters in words."""
     asked = one_line(" ".join(query.split()))
     asked = f"{asked[: TITLE - 1]}…" if len(asked) > TITLE else asked
     only = f" ({one_line(narrowed)})" if narrowed else ""
@@ -206,7 +207,7 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
 
 
 def _snippet(hit: Hit | SearchResult, before: str = "") -> HighlightedLine:
-    """Return the snippet on its own line; it is longer there than beside a title."""
+    """Return the snippet on its own line, where it may be longer than next to a title."""
     line, start = hit.snippet, 4 + len(before)
     spans = [(start + len(one_line(line[:begin])), start + len(one_line(line[:end]))) for begin, end in hit.highlights]
     return HighlightedLine(f"    {before}{one_line(line)}", spans)
@@ -226,7 +227,7 @@ def _date(at: str | None) -> str:
     month, _, day = rest.partition("-")
     try:
         return f"{MONTHS[int(month) - 1]} {int(day)}, {year}"
-    except (ValueError, IndexError):  # none, or a damaged one
+    except (ValueError, IndexError):  # missing or damaged
         return "no date"
 
 

@@ -1,8 +1,8 @@
 """The registry: the commands, who may call them, and how a line is parsed into a call [SPEC 4].
 
 The usage of a command defines its arguments: `NAME` is required, `[NAME]` is optional, and a last `NAME...` takes the
-rest of the line unchanged. A flag, `[--flag]`, may stand before or after the arguments, and so may an option, most of
-which take a value: `--role ROLE`. In quotes, flags and options are ordinary words. The text after `--` is the reason
+rest of the line unchanged. A flag, `[--flag]`, may come before or after the arguments, and so may an option. Most
+options take a value: `--role ROLE`. In quotes, flags and options are ordinary words. The text after `--` is the reason
 for an operation.
 """
 
@@ -46,14 +46,14 @@ WORDS_OF_OTHERS = {
     "history": "message list",
     "settings": "config get",
 }
-"""Names that other programs use for commands, for suggestions."""
+"""Names that other programs use for commands, used in suggestions."""
 
 HUMAN = frozenset({"human"})
 ANYBODY = frozenset({"human", "model", "system"})
 
 
 class CommandCall(Struct, frozen=True):
-    """One use of a command: the caller, the agent, and the arguments by name."""
+    """One use of a command: the caller, the agent and the arguments by name."""
 
     agent: Agent
     arguments: Mapping[str, str]
@@ -75,7 +75,8 @@ class CommandCall(Struct, frozen=True):
         return self.get("REASON")
 
     def confirm(self, question: str) -> None:
-        """Ask the person to agree to `question`, unless `--yes` was given. Raises CommandError without agreement."""
+        """Ask the person to agree to `question`, unless `--yes` was given. Raises CommandError if the person does not
+        agree."""
         if self.flag("--yes"):
             return
         if self.asking.confirm is None:
@@ -88,7 +89,7 @@ class CommandCall(Struct, frozen=True):
         return _number(name, self.arguments[name])
 
     def numbers(self, name: str) -> list[int | tuple[int, int]]:
-        """Return the argument as ids and ranges of ids: `12`, `12-20`. Raises CommandError if one is neither."""
+        """Return the argument as ids and ranges of ids: `12`, `12-20`. Raises CommandError if a part is neither."""
         return [_range(name, word) for word in self.arguments[name].replace(",", " ").split()]
 
     def listed(self, default: int, noun: str) -> int:
@@ -104,10 +105,10 @@ class Command(Struct, frozen=True):
     """A command of a person or a model: `name` may have two words ("context drop").
 
     A command that `interrupts` changes the context of the running turn, so a person's use of it ends that turn first
-    [SPEC 3]. A use with `--preview` does not, nor a use without the argument named in `lists`, which only lists
+    [SPEC 3]. Uses with `--preview` do not, nor do uses without the argument named in `lists`, which only list
     something. In the chat, a command typed while an answer streams waits for the end of the answer, unless it only
     shows something or may run `at_once`. A command with `reason` accepts a reason after `--`. `options` are written as
-    in a usage, each with its help.
+    in a usage line, each with its help.
     """
 
     name: str
@@ -128,7 +129,7 @@ class Command(Struct, frozen=True):
 
     @property
     def takes(self) -> dict[str, bool]:
-        """The options and flags, each with whether it takes a value."""
+        """The options and flags, each mapped to whether it takes a value."""
         takes = {word.strip("[]"): False for word in self.usage.split() if "--" in word}
         return takes | {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
 
@@ -164,7 +165,7 @@ class Command(Struct, frozen=True):
 def command(
     line: str, who: frozenset[str] = HUMAN, **fields: Any
 ) -> Callable[[Callable[[CommandCall], Result]], Command]:
-    """Make a function a command. `line` is its name and its usage, the docstring of the function its help; `fields` are
+    """Make a function a command. `line` is its name and usage, and the function's docstring is its help; `fields` are
     the other fields of `Command`."""
     name = _NAME.match(line)
     assert name is not None
@@ -235,7 +236,7 @@ class Registry:
         allowed = [name for name, each in self.commands.items() if actor in each.who]
         if actor == "model" and (narrowed := agent.standing().config.model_commands) != "all":
             allowed = [name for name in allowed if name in narrowed.split(", ")]
-        # A model's errors list its own commands; a person's are too many to list.
+        # A model's error lists its commands; a person has too many to list.
         there_is = listing(f"/{name}" for name in allowed) or "none"
         command, rest = self.parse(line, None if actor == "human" else there_is)
         if command.name not in allowed:
@@ -248,7 +249,7 @@ class Registry:
         return found is not None and found[0].interrupts and found[0].changes(found[1])
 
     def at_once(self, line: str) -> bool:
-        """Return True if `line` may run while an answer streams. So may an invalid line, which changes nothing."""
+        """Return True if `line` may run while an answer streams. An invalid line may, because it changes nothing."""
         found = self._valid(line)
         return found is None or found[0].at_once or (found[0].interrupts and not found[0].changes(found[1]))
 
@@ -261,8 +262,8 @@ class Registry:
             return None
 
     def parse(self, line: str, there_is: str | None = None) -> tuple[Command, str]:
-        """Return the command that `line` names, and the rest of the line. Raises CommandError, which lists `there_is`
-        for an unknown command, or else suggests a similar one."""
+        """Return the command that `line` names, and the rest of the line. Raises CommandError; for an unknown command,
+        it lists `there_is` or else suggests a similar command."""
         if not isinstance(line, str):
             raise CommandError(f"a command must be a text that begins with '/', not {line!r}")
         line = line.strip()
@@ -282,7 +283,7 @@ class Registry:
         raise self.unknown(" ".join(words[:2])[1:], there_is)
 
     def unknown(self, typed: str, there_is: str | None = None) -> CommandError:
-        """Return the error for an unknown command: `typed` is the beginning of the line, without its slash."""
+        """Return the error for an unknown command; `typed` is the beginning of the line, without its slash."""
         from difflib import get_close_matches  # takes 7 ms to import
 
         first, _, second = typed.lower().partition(" ")

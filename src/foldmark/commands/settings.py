@@ -14,7 +14,7 @@ from foldmark.request.standing import Standing
 
 
 def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
-    """Record the agent's settings with one of them changed: the newest `config` event holds them all."""
+    """Record the agent's settings with one of them changed. The newest `config` event holds all of them."""
     agent = _owner(call.agent, key)
     at = agent.standing()
     if agent != call.agent:
@@ -79,7 +79,7 @@ def _source(at: Standing, key: str) -> str:
 
 
 def _typed(value: Any) -> str:
-    """Return a value in the form that `/config set` takes."""
+    """Return a value in the form that `/config set` accepts."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -88,7 +88,7 @@ def _set_any(call: CommandCall) -> Result:
     """Change a setting of this agent, or several KEY=VALUE pairs."""
     text = call.arguments["KEY=VALUE"]
     pairs = words if len(words := text.split()) > 1 and all(map(_is_pair, words)) else [text]
-    # All are checked before the first is recorded.
+    # Check all pairs before the first is recorded.
     found = [_checked(call, *_pair(pair)) for pair in pairs]
     values = {key: value for key, value, _ in found}
     if values.keys() & {"provider_compaction", "provider_editing"}:
@@ -100,7 +100,7 @@ def _set_any(call: CommandCall) -> Result:
 
 
 def _is_pair(word: str) -> bool:
-    """Return True if a word is KEY=VALUE with the key of a setting."""
+    """Return True if a word is KEY=VALUE and KEY is a setting."""
     name, equals, _ = word.partition("=")
     try:
         return bool(equals) and bool(key_of(name))

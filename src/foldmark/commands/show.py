@@ -61,7 +61,7 @@ def _show(call: CommandCall) -> Result:
 
 
 def request_json(request: Request) -> dict[str, Any]:
-    """Return a request as JSON, complete."""
+    """Return a complete request as JSON."""
     return {
         "provider": request.provider,
         "model": request.model,
@@ -79,7 +79,7 @@ def addressee(request: Request | SentRequest) -> str:
 
 
 def request_text(opening: str, context: Context, request: Request) -> str:
-    """Return a request as text, each part with its origin, among the marks of its context."""
+    """Return a request as text: each part with its origin, and the marks of its context between the parts."""
     edge, lines = request.manifest.edge, [opening]
     marks = sorted(context.marks.items(), key=lambda mark: mark[1])
     if edge.before:
@@ -138,8 +138,8 @@ def _rule(text: str) -> str:
 
 
 def context_text(name: str, context: Context, turns: Sequence[Turn], older: int = 0) -> str:
-    """Return a context as text: the beginning of every message of `turns`, and its marks; `older` messages precede
-    them."""
+    """Return a context as text: the beginning of every message of `turns`, and the marks; `older` is the number of
+    messages before them."""
     amount = f"{count(context.size.messages, 'message')} in {count(len(turns), 'turn')}"
     if older:
         amount = f"{count(context.size.messages, 'message')}, of which the newest {count(len(turns), 'turn')}"
@@ -166,8 +166,8 @@ def context_text(name: str, context: Context, turns: Sequence[Turn], older: int 
 
 
 def message_line(message: Event, *, whole: bool = False, beside: object = None) -> str:
-    """Return a line for a message: its id, its kind, the text `beside` them, and the beginning of its content, with
-    `whole` all of it."""
+    """Return a line for a message: its id, its kind, the text `beside` them, and the beginning of its content; with
+    `whole`, all of it."""
     text = _text(message)
     shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
     if not whole and len(shown) < len(text):
@@ -187,7 +187,7 @@ def _text(message: Event) -> str:
     if message.kind == "tool_call":
         return f"{(message.data or {}).get('name')}({message.content})"
     if not message.content and message.data:
-        # Blocks are as a file or a caller wrote them, so anything is possible.
+        # Blocks are stored as a file or a caller wrote them, so they may have any form.
         blocks = message.data.get("blocks")
         kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
         return ", ".join(f"[{kind}]" for kind in kinds)

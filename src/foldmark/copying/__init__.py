@@ -1,9 +1,9 @@
-"""Copy conversations between stores: all of them, some, or only what is new since the last copy [docs/backup.md].
+"""Copy conversations between stores: all, some, or only the records added since the last copy [docs/backup.md].
 
-Each step is a transaction that leaves a sound database, and none is repeated. The target's contents show what has been
-copied, so an interrupted copy resumes when it is started again, and a complete one takes only what is new. The source
-is read as of one moment. `comparing` selects what is copied, checks before any write that the target can take it, and
-compares both in the end.
+Each step is a transaction that leaves a sound database, and none is repeated. The target's contents show the progress,
+so an interrupted copy resumes when it is started again, and a repeated one copies only new records. The source is read
+as of one moment. `comparing` selects the records to copy, checks before any write that the target can receive them, and
+compares both stores at the end.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,12 +25,12 @@ from foldmark.request.standing import birth_of
 from foldmark.stores.addresses import shown
 
 _EVENTS, _BYTES, _AT_ONCE = 1000, 4_000_000, 200
-"""Events and bytes of a page, and records of other kinds per transaction."""
+"""Maximum events and bytes of a page, and records of other kinds per transaction."""
 
 
 class CopyReport(Struct, frozen=True):
-    """The result of a copy: the number of conversations and agents in its scope, of copied records by kind, and of
-    events that were erased in the target; the number of events compared in the end, and the hash of all."""
+    """The result of a copy: the numbers of conversations and agents in its scope, of copied records by kind, and of
+    events erased in the target; the number of events compared at the end, and the hash of everything."""
 
     conversations: int
     agents: int
@@ -45,11 +45,11 @@ class CopyReport(Struct, frozen=True):
 
 
 def copy(source: Store, target: Store, names: Sequence[str] = (), progress: Progress = lambda *_: None) -> CopyReport:
-    """Copy conversations with all their forks, the whole database without `names`, and compare both in the end.
+    """Copy conversations with all their forks (without `names`, the whole database), then compare both stores.
 
-    Ids stay the same. What the target already has stays, so that only new records are copied. `progress` receives
-    messages. Raises CommandError, with nothing written, if a name is unknown or the target holds anything that is not
-    from an earlier copy; DamagedError at a damaged event; StoreError if the two differ afterwards.
+    Ids do not change. Records that the target already has stay, so only new ones are copied. `progress` receives the
+    messages done and in all. Raises CommandError, with nothing written, if a name is unknown or the target contains
+    anything that is not from an earlier copy; DamagedError at a damaged event; StoreError if the two differ afterwards.
     """
     if source is target:
         raise CommandError(f"{shown(source.address)} is the source of the copy; name another database")
@@ -92,7 +92,7 @@ class _Copy:
     # Names
 
     def _rename(self) -> None:
-        """Rename conversations as in the source. Two may have swapped their names, so all lose their names first."""
+        """Rename conversations as in the source. Two may have swapped names, so all lose their names first."""
         renamed = [
             record
             for agent, record in self._wanted.agents.items()
@@ -127,13 +127,13 @@ class _Copy:
                 writing.take_agents({self._wanted.all[record.id]: record for record in some})
 
     def _needed(self, page: Sequence[CopiedEvent]) -> dict[int, AgentRecord]:
-        """Return the missing agents that begin in a page, by place: they have an event in it, or were forked in it."""
+        """Return the missing agents that begin in a page, by place: those with an event in it, or forked in it."""
         begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
         places = {self._wanted.all[agent]: agent for agent in begun if agent in self._missing}
         return {place: self._missing.pop(places[place]) for place in sorted(places)}
 
     def _erase(self) -> None:
-        """Erase the events that were erased in the source after they had been copied."""
+        """Erase the events that were erased in the source after being copied."""
         agents = [agent for agent in self._wanted.agents if agent in self._present]
         with self._target.read() as reading:
             done = {id for id, *_ in reading.erased(agents)}
@@ -193,7 +193,7 @@ class _Copy:
                 writing.remove_memo(memo)
 
     def _page(self, kind: type[Any], last: int) -> list[Any]:
-        """Return the next records after an id that the target lacks, or has in an earlier form."""
+        """Return the next records after an id that the target lacks or has in an earlier form."""
         agents = self._wanted.wanted
         with self._target.read() as reading:
             both = merged(self._moment.copied(kind, agents, last), reading.copied(kind, agents, last))
@@ -208,7 +208,7 @@ class _Copy:
     # Derived data
 
     def _fold(self) -> None:
-        """Store the segments of agents that have none stored."""
+        """Store the segments of agents without stored ones."""
         for some in parts(list(self._wanted.agents.values()), _AT_ONCE):
             with self._target.read() as reading:
                 outlines = reading.outlines([record.id for record in some])
@@ -220,7 +220,7 @@ class _Copy:
                             born = birth_of(writing, record.id, record.fork_event).fold
                             fold = replay(born, recorded(writing.operations(record.id)))
                         except DamagedError:
-                            continue  # it cannot be read in the source either
+                            continue  # it is unreadable in the source as well
                         own = writing.head(record.id).record
                         writing.save_fold(fold, writing.size(until(fold.segments, own.newest)).less(own.own))
 
@@ -248,11 +248,11 @@ _COUNTED: dict[type, str] = {
     CopiedSent: "requests",
     CodingSession: "sessions",
 }
-"""The field of a report that counts each kind."""
+"""Kind of record -> the field of a report that counts it."""
 
 
 def _pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
-    """Yield events in pages that a transaction can hold."""
+    """Yield events in pages that fit in a transaction."""
     page, size = list[CopiedEvent](), 0
     for event in events:
         page.append(event)

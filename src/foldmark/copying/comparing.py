@@ -1,5 +1,5 @@
-"""Compare two stores: the scope of a copy, the check of its target, the records that differ, and hashes of everything
-in the scope."""
+"""Compare two stores: the scope of a copy, the check of its target, the differing records, and hashes of everything in
+the scope."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ _AT_ONCE = 500
 
 
 class CopyScope(Struct, frozen=True):
-    """The agents to copy, uuid -> record, oldest first; `all` agents of the source, uuid -> place; `whole` is True for
+    """The agents to copy, uuid -> record, oldest first; `all` agents of the source, uuid -> place. `whole` is True for
     the whole database, including records that belong to no conversation."""
 
     agents: dict[str, AgentRecord]
@@ -33,7 +33,7 @@ class CopyScope(Struct, frozen=True):
 
     @property
     def wanted(self) -> list[str] | None:
-        """The uuids to ask for; None for all."""
+        """The uuids to request; None for all."""
         return None if self.whole else list(self.agents)
 
     @property
@@ -43,7 +43,7 @@ class CopyScope(Struct, frozen=True):
 
 
 def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
-    """Return the conversations with these names or uuids with all their forks; the whole database without any. Raises
+    """Return the conversations with these names or uuids and all their forks; without names, the whole database. Raises
     CommandError for an unknown name, and if other conversations have written to these."""
     records = {record.id: record for record in moment.agents()}
     places = {agent: place for place, agent in enumerate(records, 1)}
@@ -70,7 +70,7 @@ def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
 
 
 def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: CopyScope) -> dict[str, AgentRecord]:
-    """Raise CommandError unless the other store is empty or holds only earlier copies; return its agents, uuid ->
+    """Raise CommandError unless the other store is empty or contains only earlier copies. Return its agents, uuid ->
     record. `names` are the names of the two stores."""
     present = {record.id: record for record in theirs.agents()}
     for kind, found in _foreign(ours, theirs, present, names, wanted):
@@ -85,7 +85,7 @@ def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: Copy
 def _foreign(
     ours: Snapshot, theirs: Snapshot, present: Mapping[str, AgentRecord], names: tuple[str, str], wanted: CopyScope
 ) -> Iterator[tuple[str, Collection[str]]]:
-    """Yield each kind of content that the other store must not have, with the names of the items of that kind."""
+    """Yield each kind of content that the other store must not have, with the names of its items."""
     source, target = names
     records = wanted.agents if wanted.whole else {each.id: each for each in ours.agents()}
     strange = [_label(record) for agent, record in present.items() if agent not in records]
@@ -115,9 +115,9 @@ def _foreign(
 
 
 class _Rule(NamedTuple):
-    """How records of a kind are compared: the name of the kind, the label of a record, the part that never changes, and
-    a function that returns True if the source may have lost a record. It takes the record, the agents deleted in the
-    source, and the highest id of a memo there."""
+    """The comparison of records of a kind: the name of the kind, the label of a record, the part that never changes,
+    and a function that returns True if the source may have lost a record. Its arguments are the record, the agents
+    deleted in the source, and the highest id of a memo there."""
 
     kind: str
     label: str
@@ -170,12 +170,13 @@ def _remains(event: Event) -> tuple[Any, ...]:
 
 
 def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Yield items in parts of a size."""
+    """Yield items in parts of `size`."""
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[Beside | None, Beside | None]]:
-    """Yield pairs of records with the same id, both in the order of ids; None where one side has no such record."""
+    """Yield pairs of records with the same id, in order of ids; None if a side has no such record. Both inputs are in
+    that order."""
     left, right = iter(ours), iter(theirs)
     mine, other = next(left, None), next(right, None)
     while mine is not None or other is not None:
@@ -193,7 +194,7 @@ def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[B
 def hashes(
     moment: Snapshot, wanted: CopyScope, progress: Callable[[CopiedEvent], object]
 ) -> tuple[int, dict[str, str]]:
-    """Return the number of events of a store within a scope, and a hash for each agent and each kind of other records.
+    """Return the number of a store's events within a scope, and a hash for each agent and each kind of other records.
     `progress` is called for each event."""
     kinds = {kind.__name__: kind for kind in wanted.kinds}
     found = {part: _hash() for part in (*wanted.agents, *kinds, "texts")}
@@ -238,7 +239,7 @@ def is_message(event: CopiedEvent) -> bool:
 
 
 def texts_of(request: CopiedSent) -> list[str]:
-    """Return the hashes of the texts of a request; none if they can no longer be read."""
+    """Return the hashes of the texts of a request; empty if they can no longer be read."""
     try:
         found = msgspec.json.decode(request.data, type=_Texts).hashes
     except (msgspec.MsgspecError, RecursionError):

@@ -1,16 +1,16 @@
 """Agents, and the data kept beside their events: mail, ends, the archive, leases, the list of changes [SPEC 2, 6, 9].
 
-None of this changes a head, so it never conflicts with an append. The log of a dead agent stays readable and its open
-turn can still be closed, but no new turn can begin. A deleted agent accepts no events.
+None of these data change a head, so they never conflict with an append. The log of a dead agent stays readable and its
+open turn can still be closed, but no new turn can begin. A deleted agent accepts no events.
 
 A runtime takes an agent's lease before it runs the agent, renews the lease while it works, and gives it back at the
 end. A runtime that finds an expired lease takes it over and closes the open turn, because the process that held it has
 crashed.
 
-A cursor in the list of changes is text that only its store reads. An event id cannot serve as one: a store may draw an
-id before the event is committed, so a listener that has seen id 8 would miss id 7, committed later.
+A cursor in the list of changes is a text that only its store can read. An event id cannot serve as a cursor: a store
+may assign an id before the event is committed, so a listener that has seen id 8 would miss id 7, committed later.
 
-Times are as `Event.created_at`.
+Times have the form of `Event.created_at`.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -21,11 +21,11 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft
 
 MAIL_BEGINS = "[Mail from "
-"""Beginning of a message that carries mail."""
+"""Prefix of a message that carries mail."""
 
 
 class Size(NamedTuple):
-    """A size: messages, and their tokens as fixed at append."""
+    """A number of messages and the sum of their tokens, as fixed at append."""
 
     messages: int
     tokens: int
@@ -35,15 +35,15 @@ class Size(NamedTuple):
         return Size(self.messages + other.messages, self.tokens + other.tokens)
 
     def less(self, other: "Size") -> "Size":
-        """Return this size less the other."""
+        """Return this size minus the other."""
         return Size(self.messages - other.messages, self.tokens - other.tokens)
 
 
 class AgentRecord(Struct, frozen=True):
     """An agent as the store knows it.
 
-    A root agent has a name and no parent. A fork has a parent and `fork_event`, the event of the parent that stores its
-    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended. The record of a
+    A root agent has a name and no parent. A fork has a parent and `fork_event`, the parent's event that stores its
+    start. `head` is the id of its newest event (0: none), `open_turn` is the turn that has not ended. The record of a
     `deleted` agent remains only to explain its uuid.
     """
 
@@ -60,7 +60,7 @@ class AgentRecord(Struct, frozen=True):
 
     @property
     def newest(self) -> int:
-        """The id of the agent's newest event, or of the fork that created it, which all its events follow."""
+        """The id of the agent's newest event, or else of the fork that created it, which precedes all its events."""
         return self.head or self.fork_event
 
     @property
@@ -70,8 +70,8 @@ class AgentRecord(Struct, frozen=True):
 
 
 class Mail(Struct, frozen=True):
-    """A message from one agent to another; `actor` is the actor that sent it, `sent_at` is UTC as `Event.created_at`.
-    `event` is the event that carried it, None while it is unread."""
+    """A message from one agent to another; `actor` is the actor that sent it, `sent_at` is in UTC like
+    `Event.created_at`. `event` is the event that carried it, None while it is unread."""
 
     id: int
     sender: str
@@ -83,7 +83,7 @@ class Mail(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """How an agent ended: killed by a command of agent `killer`, or deleted with its conversation (`killer` None)."""
+    """The end of an agent: killed by a command of agent `killer`, or deleted with its conversation (`killer` None)."""
 
     agent: str
     actor: str
@@ -109,7 +109,7 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
     """Return why an ended agent refuses an event; None if it accepts it.
 
     The open turn of a killed agent can still be closed, with the answer so far. Metadata and a person's own operations,
-    such as a fork, are recorded too, but no mark, because no message will follow it.
+    such as a fork, are also accepted, but marks are not, because no message will follow them.
     """
     if end.killer is None:
         return f"{end.sentence}; nothing can be added to it"
@@ -147,13 +147,13 @@ class InboxView(Protocol):
         """Return the number of unread mails of the agent."""
 
     def end(self, agent_id: str) -> End | None:
-        """Return how the agent ended; None if it is alive. Deletion takes precedence over a kill."""
+        """Return the agent's end; None if it is alive. Deletion takes precedence over a kill."""
 
     def fates(self, agent_id: str) -> dict[str, Fate]:
         """Return the fate of each agent forked from this one, by its uuid."""
 
     def archived(self, agent_id: str) -> str | None:
-        """Return the time since when a conversation is archived; None if it is not."""
+        """Return the time at which a conversation was archived; None if it is not archived."""
 
 
 class Inbox(InboxView, Protocol):
@@ -175,7 +175,7 @@ class Inbox(InboxView, Protocol):
         """Give a conversation another name. Raises StoreError if the name is taken."""
 
     def archive(self, agent_id: str, archived_at: str | None) -> None:
-        """Archive a conversation, or take it out of the archive with None."""
+        """Archive a conversation, or unarchive it if `archived_at` is None."""
 
 
 MODEL, TOOLS = "waiting for the model", "executing tools"
@@ -183,7 +183,7 @@ MODEL, TOOLS = "waiting for the model", "executing tools"
 
 
 class Lease(Struct, frozen=True):
-    """Runtime `holder`, a uuid, in process `process` of `host` runs `agent`, at least until `until`.
+    """The right of runtime `holder`, a uuid, in process `process` of `host`, to run `agent` at least until `until`.
 
     `state` is MODEL or TOOLS; `interrupt` is True if the holder was asked to end the turn.
     """
@@ -212,7 +212,7 @@ class Leases(LeasesView, Protocol):
     """The part of `Transaction` that writes leases."""
 
     def lend(self, lease: Lease) -> None:
-        """Store a lease in place of the agent's previous one, which the caller has checked in the same transaction."""
+        """Store a lease, replacing the agent's previous one, which the caller has checked in the same transaction."""
 
     def renew(self, holder: str, until: str) -> list[Lease]:
         """Extend all leases of a runtime and return them."""
@@ -228,13 +228,13 @@ class Leases(LeasesView, Protocol):
 
 
 MAIL = "mail"
-"""The kind of a change that is mail."""
+"""The kind of a change that announces mail."""
 
 LIVES = ("born", "renamed", "archived", "unarchived", "killed", "deleted")
-"""Kinds of changes to an agent: created or forked, renamed, archived or taken out of the archive."""
+"""Kinds of changes to an agent; `born` is created or forked."""
 
 PAGE = 1000
-"""Maximum number of events or changes of a page."""
+"""Maximum number of events or changes on a page."""
 
 
 class Change(NamedTuple):
@@ -257,10 +257,10 @@ class Changes(NamedTuple):
 
 
 class ChangesView(Protocol):
-    """Reads what was committed since an earlier `Snapshot`."""
+    """Reads the changes committed since an earlier `Snapshot`."""
 
     def changes(self, after: str | None, limit: int) -> Changes:
-        """Return up to `limit` changes after cursor `after`; without a cursor no changes, and the cursor of this
+        """Return up to `limit` changes after cursor `after`; without a cursor, no changes and the cursor of this
         moment.
 
         A reader that continues from the cursor of each page gets every change exactly once, whichever process committed
@@ -277,12 +277,12 @@ class Watch(Protocol):
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` for a commit that this watch has not reported yet.
 
-        Any commit counts, also of leases and settings. Return True after a commit, False after the timeout, or at once
-        if the watch or its store is closed.
+        Every commit counts, including those of leases and settings. Return True after a commit, False after the
+        timeout, or at once if the watch or its store is closed.
         """
 
     def close(self) -> None:
-        """Close this watch, and end a wait in another thread."""
+        """Close this watch, and end any wait in another thread."""
 
 
 def check_limit(limit: object, most: int = PAGE) -> None:

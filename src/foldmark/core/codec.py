@@ -1,14 +1,14 @@
 """Convert events to text and back: canonical JSON, sizes, checksums, upcasts of older payloads, hidden keys [SPEC 2].
 
-Canonical JSON is the output of msgspec: UTF-8, no white space, keys in the given order, no NaN. Input from outside is
-made well-formed first (`well_formed`), so that everything stored can be read back. API keys are replaced by the names
-of their variables before a text is recorded (`Secrets`).
+Canonical JSON is the output of msgspec: UTF-8, no white space, keys in the given order, no NaN. External input is made
+well-formed first (`well_formed`), so that everything stored can be read back. API keys are replaced by the names of
+their variables before a text is recorded (`Secrets`).
 
-`data` carries the version of its shape under "$v" when that is above 1; callers cannot use that key. Older shapes are
+`data` carries the version of its shape under "$v" if that is above 1; callers cannot use that key. Older shapes are
 upcast on reading, one step at a time, and never rewritten.
 
 The checksum of an event detects bytes that changed on the disk. CRC-32 detects every change of a single bit and every
-burst of up to 32 bits; it misses one in four billion of other errors. It guards against failing disks, not against
+burst of up to 32 bits; of other errors it misses one in four billion. It guards against failing disks, not against
 people.
 """
 
@@ -36,7 +36,8 @@ MOST_REASON = 500
 
 
 def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
-    """Encode an event's data as canonical JSON; return None without data. Raises ValueError for other data."""
+    """Encode an event's data as canonical JSON; return None for no data. Raises ValueError if the data is not JSON or
+    has the key "$v"."""
     if not data:
         return None
     if "$v" in data:
@@ -67,14 +68,14 @@ def decode_data(kind: str, text: str | None) -> Data | None:
 
 
 def operation_data(operation: Operation) -> Data:
-    """Return the data of the event that records `operation`; its kind is the event's kind and not repeated."""
+    """Return the data of the event that records `operation`, without its kind, which is the event's kind."""
     data: Data = msgspec.to_builtins(operation)
     del data["kind"]
     return data
 
 
 def checked_data(operation: Operation) -> Data:
-    """Return `operation_data`, checked to be readable again. Raises CommandError."""
+    """Return `operation_data` after checking that it can be read back. Raises CommandError."""
     kind = operation_kind(operation)
     try:
         data = operation_data(operation)
@@ -101,7 +102,7 @@ def operation_kind(operation: Operation) -> str:
 
 
 def operation_of(event: Event) -> Operation:
-    """Return the operation that `event` records. Raises DamagedError if it records none, or its data does not fit."""
+    """Return the operation that `event` records. Raises DamagedError if it records none or its data is invalid."""
     try:
         operation: Operation = msgspec.convert({**(event.data or {}), "kind": event.kind}, Operation)
     except msgspec.ValidationError as error:
@@ -114,7 +115,7 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
     """Return the part of an event's data that remains when its content is erased: everything that replay needs, without
     texts.
 
-    With `handed_down`, the settings and the scratchpad that a fork handed down to its child remain, too.
+    With `handed_down`, the settings and the scratchpad that a fork handed down to its child also remain.
     """
     if kind not in OPERATION_KINDS or data is None:
         return None
@@ -137,7 +138,7 @@ def _bytes(text: str) -> int:
 
 
 def well_formed(value: Any) -> Any:
-    """Replace lone surrogates, which UTF-8 cannot hold, with U+FFFD in text, or in every text of a JSON value."""
+    """Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD in text, or in every text of a JSON value."""
     if value is None or (isinstance(value, str) and value.isascii()):
         return value
     try:
@@ -145,18 +146,18 @@ def well_formed(value: Any) -> Any:
     except UnicodeEncodeError:
         return _mended(value)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
-        return value  # not JSON, as the encoder will report
+        return value  # not JSON; the encoder will report it
     return value
 
 
 def timestamp(value: str | datetime, precision: str = "microseconds") -> str:
     """Return a time in UTC as ISO 8601 with microseconds and a Z, or cut to `milliseconds` or `seconds`. A time without
-    a zone is taken as UTC. Raises ValueError."""
+    a zone is treated as UTC. Raises ValueError."""
     return utc(value).isoformat(timespec=precision)[: -len("+00:00")] + "Z"
 
 
 def utc(value: str | datetime) -> datetime:
-    """Return a time in UTC; a time without a zone is taken as UTC. Raises ValueError."""
+    """Return a time in UTC; a time without a zone is treated as UTC. Raises ValueError."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if not isinstance(moment, datetime):
         raise ValueError(f"{value!r} is not a time")  # noqa: TRY004 - one kind of error for every wrong time
@@ -169,7 +170,7 @@ def utc(value: str | datetime) -> datetime:
 
 
 def stored_time(value: str) -> datetime:
-    """Return a stored time in UTC; for a damaged one, the beginning of 1970."""
+    """Return a stored time in UTC; for a damaged time, the beginning of 1970."""
     try:
         return utc(value)
     except ValueError:
@@ -189,8 +190,8 @@ def _mended(value: Any) -> Any:
 
 
 def checksum(columns: Sequence[str | int | None], content: bytes, data: bytes | None) -> int:
-    """Return the CRC-32 of an event: its columns, joined by spaces and ended by a newline, with nothing for a null; its
-    content; a zero byte and its data, if it has any."""
+    """Return the CRC-32 of an event: its columns, joined by spaces, nulls empty, and ended by a newline; its content; a
+    zero byte and its data, if it has any."""
     return checksum_of(" ".join(["" if each is None else str(each) for each in columns]).encode(), content, data)
 
 
@@ -201,11 +202,11 @@ def checksum_of(head: bytes, content: bytes, data: bytes | None) -> int:
 
 
 SHORTEST = 8
-"""Minimum number of characters of a key; shorter ones would match in too many texts."""
+"""Minimum number of characters of a key; shorter keys would match in too many texts."""
 
 
 class Secrets:
-    """Known keys: `found` is environment variable -> key, `others` further secrets, description -> value."""
+    """Known keys: `found` is environment variable -> key, `others` is description -> value for further secrets."""
 
     def __init__(self, found: Mapping[str, str] = {}, others: Mapping[str, str] = {}) -> None:
         known = [*((key, name) for name, key in found.items()), *others.items()]
@@ -216,14 +217,14 @@ class Secrets:
         return bool(self._names)
 
     def hidden(self, text: str) -> str:
-        """Return the text without keys."""
+        """Return the text with keys replaced by their names."""
         for key, name in self._names.items():
             if key in text:
                 text = text.replace(key, f"[{name}]")
         return text
 
     def hidden_in(self, value: Any) -> Any:
-        """Return a JSON value without keys, including its members' names. Raises TypeError for any other value."""
+        """Return a JSON value with keys replaced, also in its members' names. Raises TypeError for any other value."""
         match value:
             case str():
                 return self.hidden(value)
@@ -241,7 +242,7 @@ class Secrets:
 
 
 def _quoted_forms(key: str) -> Iterator[str]:
-    """Yield a key in the forms in which texts quote it: plain, in JSON, in JSON inside JSON, in URLs."""
+    """Yield the forms in which texts may quote a key: plain, in JSON, in JSON inside JSON, in URLs."""
     once = msgspec.json.encode(key).decode()[1:-1]
     yield from (key, once, msgspec.json.encode(once).decode()[1:-1])
     yield from (once.replace("/", "\\/"), quote(key, safe=""), quote(key))

@@ -1,9 +1,9 @@
-"""The settings of one agent that shape its requests [SPEC 10], and the values that each of them takes.
+"""The settings of one agent that shape its requests [SPEC 10], and the values that each setting accepts.
 
-`Config` holds the checked values. `KINDS` has one entry for each setting: what it takes, in words, and the function
-that parses it. Text that a person types, TOML and Python values all go through the same parser.
+`Config` holds the checked values. `KINDS` has one entry for each setting: a description of the accepted values and the
+function that parses them. Typed text, TOML and Python values all go through the same parser.
 
-The setting `provider_editing` has the provider apply context edits to each request anew, on its own side [SPEC 5.7].
+With the setting `provider_editing`, the provider applies context edits to each request on its own side [SPEC 5.7].
 Neither the context nor the request changes.
 """
 
@@ -24,7 +24,7 @@ _EDIT_OPTIONS = {
     "clear_thinking": ("keep",),
     "clear_tool_uses": ("trigger", "keep", "clear_at_least", "exclude"),
 }
-"""The edits in the order that Anthropic requires, each with its options."""
+"""Edit -> its options, in the order that Anthropic requires."""
 
 EDITS_TAKEN = (
     "'off', or one or both of clear_thinking and clear_tool_uses with options, as in "
@@ -33,7 +33,7 @@ EDITS_TAKEN = (
 
 
 class Edit(NamedTuple):
-    """An edit: its name and its options, each a number of tokens or turns, `all`, or names of tools."""
+    """An edit with its name and options; an option is a number of tokens or turns, `all`, or names of tools."""
 
     name: str
     options: dict[str, int | str | tuple[str, ...]]
@@ -58,7 +58,7 @@ def provider_edits(text: str) -> tuple[Edit, ...]:
 
 
 def _stored_edits(text: str) -> str:
-    """Return a value of `provider_editing` in its stored form. Raises ValueError as `provider_edits`."""
+    """Return a value of `provider_editing` in its stored form. Raises ValueError like `provider_edits`."""
     edits = (" ".join([name, *map(_option_text, options.items())]) for name, options in provider_edits(text))
     return ", ".join(edits) or NO_EDITS
 
@@ -88,24 +88,24 @@ MOST = 10**9
 class Config(Struct, frozen=True):
     """The settings of an agent [SPEC 10]. Each field can be set per agent; its default applies otherwise.
 
-    The model: `model` is `offline` or `provider/model`, `system` the system prompt, `thinking` how much the model
-    thinks, `turn_steps` the maximum number of requests in one turn. `tools` and `model_commands` are the tools and
-    commands that the model may use; `tool_approval` says which tools run without asking the person: `ask`, `always` or
+    The model: `model` is `offline` or `provider/model`, `system` the system prompt, `thinking` the thinking effort,
+    `turn_steps` the maximum number of requests in one turn. `tools` and `model_commands` are the tools and commands
+    that the model may use; `tool_approval` decides which tools run without asking the person: `ask`, `always` or
     `never`, then exceptions, as in `ask, bash=always`.
 
     The window [SPEC 5.3, 5.7]: `context_policy` is `steady` or `eager`, `sliding_context_tokens` the budget (0: none),
     `sliding_context_low_water` the share of it to which `steady` reduces a full window, `context_size` the maximum
-    number of turns (0: all). With `window_summary` the model summarizes the turns that the window has passed.
+    number of turns (0: all). With `window_summary`, the model summarizes the turns that the window has passed.
 
-    The messages [SPEC 5.2, 5.7]: `truncate_*` are characters kept of a tool result, by its age. `truncation` and
+    The messages [SPEC 5.2, 5.7]: `truncate_*` are the characters kept of a tool result, by its age. `truncation` and
     `isolation` can be switched off. With `evict_superseded`, results that a later read or write of the same file made
-    stale are evicted at boundaries. With `provider_compaction` the provider's API writes summaries itself where it can;
-    `provider_editing` is what the provider leaves out of a request by itself (`provider_edits`). `cache_ttl` is how
-    long Anthropic caches a request: `5m`, `1h` or `auto` (`core.assembly.caching.lifetime`).
+    stale are evicted at boundaries. With `provider_compaction`, the provider's API writes summaries itself if it can;
+    `provider_editing` lists the edits that the provider applies to a request on its own side (`provider_edits`).
+    `cache_ttl` is how long Anthropic caches a request: `5m`, `1h` or `auto` (`core.assembly.caching.lifetime`).
 
     Tokens [SPEC 5.4, 5.5]: `token_counting` is `bytes` or `tokenizer`, which uses the model's own tokenizer if it is
-    public. The three thresholds are percent of the model's window at which it is reminded, at most once in
-    `check_interval_seconds`. `calibration` is not set but measured: "provider/model" -> bytes per token,
+    public. The three thresholds are the percentages of the model's window at which the model is reminded, at most once
+    in `check_interval_seconds`. `calibration` is not set but measured: "provider/model" -> bytes per token,
     "tokenizer:provider/model" -> counted tokens per reported token.
     """
 
@@ -147,12 +147,11 @@ class Config(Struct, frozen=True):
 
     @property
     def steady(self) -> bool:
-        """True if requests only grow between boundaries [SPEC 5.7]; otherwise each is made anew [S2, S3]."""
+        """True if requests only grow between boundaries [SPEC 5.7]; otherwise each is built afresh [S2, S3]."""
         return self.context_policy == "steady"
 
     def options(self, output: int, purpose: str) -> Options:
-        """Return the options of a request. Requests for Foldmark's own purposes ask the provider to leave nothing
-        out."""
+        """Return the options of a request. Requests for Foldmark's own purposes ask the provider for no edits."""
         edits = self.provider_editing if purpose == ANSWER else NO_EDITS
         return Options(output, self.thinking, editing=edits, compact=purpose == COMPACTION)
 
@@ -176,11 +175,11 @@ _TOOL = re.compile(r"[\w.:/-]{1,128}")
 
 
 class Kind(NamedTuple):
-    """The values that a setting takes: a description for a person, the parser of such a value, and the names to choose
-    from, if it has such a list. The parser raises ValueError.
+    """The values that a setting accepts: a description for a person, the parser, which raises ValueError, and the list
+    of names to choose from, if there is one.
 
-    `types` are the types of TOML and Python that the setting takes beside a text. A boolean reaches the parser as `on`
-    or `off` and a number as its text, so that each rule is in one place; a list reaches it unchanged.
+    `types` are the TOML and Python types that the setting accepts besides text. A boolean reaches the parser as `on` or
+    `off` and a number as its text, so that each rule is in one place; a list reaches it unchanged.
     """
 
     takes: str
@@ -189,8 +188,8 @@ class Kind(NamedTuple):
     choices: tuple[str, ...] = ()
 
     def value(self, name: str, given: Any) -> Any:
-        """Return the value of setting `name`, given as a person types it, or in TOML or Python. Raises CommandError
-        that says what the setting takes."""
+        """Return the parsed value of setting `name`, given as typed text or as a TOML or Python value. Raises
+        CommandError, which names the accepted values."""
         if isinstance(given, str) or type(given) in self.types:
             with suppress(ValueError, TypeError):
                 return self.parse(_typed(given))
@@ -207,11 +206,11 @@ def _typed(given: Any) -> Any:
 
 
 def number(least: int = 0, most: int = MOST) -> Kind:
-    """Return the kind of a whole number within these limits."""
+    """Return the kind of an integer setting within these limits."""
 
     def parse(text: str) -> int:
         digits = text.lstrip("0") or text[:1]
-        # `int` alone would accept signs, underscores and the digits of every script.
+        # `int` alone would accept signs, underscores and non-ASCII digits.
         if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(MOST)):
             raise ValueError(text)
         if not least <= int(digits) <= most:
@@ -262,7 +261,7 @@ def _tools(given: str | list[str]) -> str:
 
 
 def approvals(text: str) -> dict[str, str]:
-    """Return the parsed `tool_approval`: "" -> the answer for all tools, a tool's name -> the answer for it. Raises
+    """Parse `tool_approval`: "" -> the answer for all tools, a tool's name -> the answer for that tool. Raises
     ValueError."""
     found = {"": "ask"}
     for word in text.replace(",", " ").split():
@@ -311,7 +310,7 @@ _BY_TYPE = {
     str: Kind("a text", str),
 }
 KINDS = {key: _OWN.get(key) or _BY_TYPE[type(getattr(Config(), key))] for key in KEYS}
-"""The kind of each setting; the type of the default decides unless the setting has its own kind."""
+"""Setting -> its kind: its own (`_OWN`), or else that of its default's type."""
 
 
 def checked(key: str, value: Any) -> Any:
@@ -320,7 +319,7 @@ def checked(key: str, value: Any) -> Any:
 
 
 def key_of(name: str) -> str:
-    """Return the setting with this name; case and the prefix of the environment variable do not matter. Raises
+    """Return the setting with this name, ignoring case and the prefix of environment variables. Raises
     CommandError."""
     key = name.lower().removeprefix("foldmark_").removeprefix("ikigai_")
     if key not in KEYS:
@@ -329,7 +328,7 @@ def key_of(name: str) -> str:
 
 
 def config_of(settings: Mapping[str, Any]) -> Config:
-    """Return the config for `settings`, key -> value as `checked` returned them. Unknown keys and invalid values are
+    """Return the config for `settings`, key -> value as returned by `checked`. Unknown keys and invalid values are
     ignored."""
     known = {key: value for key, value in settings.items() if key in _TYPES}
     try:
@@ -347,7 +346,7 @@ def _fits(key: str, value: Any) -> bool:
 
 
 def check_together(config: Config) -> None:
-    """Raise CommandError for settings that exclude each other: Anthropic's API refuses both in one request."""
+    """Raise CommandError for settings that exclude each other because Anthropic's API refuses both in one request."""
     if config.provider_compaction and config.provider_editing != NO_EDITS:
         raise CommandError(
             "provider_compaction and provider_editing exclude each other: Anthropic's API refuses both in one request. "

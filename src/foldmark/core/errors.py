@@ -1,4 +1,4 @@
-"""Errors for people: one line that says what is wrong, what is available instead, and what to do next."""
+"""Errors for people: one line that states the problem, the available alternatives, and the next step."""
 
 from foldmark.core.wording import one_line
 

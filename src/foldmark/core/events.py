@@ -1,7 +1,7 @@
 """Events: the facts that the log records, and the operations among them [SPEC 1, 2].
 
 An `Event` is a recorded fact with the identity and the time that the store gave it. A `Draft` is an event that is not
-recorded yet. An `Operation` is the meaning of an event that changes a context. Operations form one tagged union and are
+yet recorded. An `Operation` is the meaning of an event that changes a context. Operations form one tagged union and are
 resolved when they are recorded: a rewind stores its position, a drop its ranges. So their meaning never changes,
 whatever is recorded later, and replay needs to read nothing else.
 """
@@ -21,15 +21,15 @@ ROLES = {
     "tool": "tool",
     "summary": "assistant",
 }
-"""The conversation kinds, which may be sent to a model, and the role that each is sent in."""
+"""Conversation kind -> the role in which it may be sent to a model."""
 
 MESSAGE_KINDS = tuple(ROLES)
 ANSWER_KINDS = ("assistant", "tool_call")
 """The kinds of messages that record a model's answer."""
 
 RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "window_summary", "record")
-"""Metadata kinds that are neither operations nor the end of a turn. `window_summary` sums up turns that the window has
-passed; `record` is a line of an imported file that is not a message."""
+"""Metadata kinds that are neither operations nor the end of a turn. `window_summary` summarizes turns that the window
+has passed; `record` is a line of an imported file that is not a message."""
 
 ACTORS = ("human", "model", "system")
 DIALECTS = ("anthropic", "openai", "gemini", "gemini_gca")
@@ -40,9 +40,9 @@ class Event(Struct, frozen=True):
 
     `id` is unique in the database and increases in commit order; `turn_id` is the id of the event that opened the turn,
     or None outside of turns; `tokens` is ceil(UTF-8 bytes of content and data / 4), fixed at append; `created_at` is
-    UTC in ISO 8601 with microseconds; `answers` is, on a tool result, the id of its call. For a `tool_call`, `content`
-    holds the arguments as JSON text and `data` the name and the call id. A `damaged` event differs from what was
-    recorded: U+FFFD replaces bytes that are not UTF-8, and `data` is None if it is not JSON.
+    UTC in ISO 8601 with microseconds; in a tool result, `answers` is the id of its call. In a `tool_call`, `content`
+    holds the arguments as JSON text and `data` the name and the call id. A `damaged` event differs from the recorded
+    one: U+FFFD replaces bytes that are not UTF-8, and `data` is None if it is not JSON.
     """
 
     id: int
@@ -90,11 +90,10 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):
-    """Base class of the operations. The tag is the kind of the event; everything specific to a kind is in its
-    class.
+    """Base class of the operations. The tag is the kind of the event; everything specific to a kind is in its class.
 
-    `changes` is what the operation changes: the context, only the request that is made from the context, or nothing
-    that the agent's own model gets [SPEC 5.7]. `restorable` is True if `/restore` can undo it.
+    `changes` says whether the operation changes the context, only the request made from the context, or nothing that
+    the agent's own model gets [SPEC 5.7]. `restorable` is True if `/restore` can undo it.
     """
 
     changes: ClassVar[Literal["context", "request", "nothing"]] = "context"
@@ -102,7 +101,7 @@ class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defa
 
 
 class Mark(_Operation, frozen=True):
-    """A named position: that of its own event."""
+    """A named position, which is that of its own event."""
 
     changes: ClassVar = "nothing"
 
@@ -110,12 +109,12 @@ class Mark(_Operation, frozen=True):
 
 
 class Clear(_Operation, frozen=True):
-    """Empties the list and forgets all marks."""
+    """Empties the context and removes all marks."""
 
 
 class Rewind(_Operation, frozen=True):
-    """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` vanish. The summaries
-    `kept` replace nothing after the position."""
+    """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` are removed. The
+    summaries `kept`, which replace nothing after the position, stay."""
 
     mark: str
     mark_id: int
@@ -141,11 +140,11 @@ class Fork(_Operation, frozen=True):
 
 
 class Filter(_Operation, frozen=True):
-    """`/forget` or `/remember`: `ranges` leave the context, the planning conversation among them.
+    """`/forget` or `/remember`: `ranges` leave the context, including the planning conversation.
 
     `planning` is (first, last) of the planning conversation. Without a last event it lasts to the end of the turn, and
     the ranges reach `END` until the end of the turn closes it. `before` and `after` count the messages in the context
-    without planning; `widened` lists ids that only the closure over exchanges added.
+    without the planning conversation; `widened` lists the ids that only the closure over exchanges added.
     """
 
     mode: str
@@ -158,7 +157,7 @@ class Filter(_Operation, frozen=True):
 
 
 class Drop(_Operation, frozen=True):
-    """Whole turns leave the context: `turn`, and the `others` named with it."""
+    """Removes whole turns from the context: `turn`, and the `others` named with it."""
 
     turn: int
     ranges: Segments
@@ -172,7 +171,7 @@ class Drop(_Operation, frozen=True):
 
 
 class Undo(_Operation, frozen=True):
-    """Drops the turn that was the newest."""
+    """Drops the newest turn."""
 
     turn: int
     ranges: Segments
@@ -180,15 +179,15 @@ class Undo(_Operation, frozen=True):
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """The id of the turn, as of a `Drop`."""
+        """The id of the dropped turn, as in `Drop`."""
         return (self.turn,)
 
 
 class Summary(_Operation, frozen=True):
-    """The event, itself an assistant message, replaces `ranges`; `state` is the block then in force, which stays in
-    force with it. `native` is a summary made by another program, in its own form and under its name [SPEC 5.7]. `span`
-    is the span as named, such as "12..M", and `widened` lists the ids that the closure over exchanges added. `kept` is
-    the opener of the first turn that a provider's summary leaves unchanged."""
+    """Replaces `ranges` with its own event, an assistant message; `state` is the block then in force, which stays in
+    force with it. `native` is a summary made by another program, in that program's form and under its name [SPEC 5.7].
+    `span` is the span as the user named it, such as "12..M", and `widened` lists the ids that the closure over
+    exchanges added. `kept` is the event that opened the first turn that a provider's summary leaves unchanged."""
 
     ranges: Segments
     mark: str | None = None
@@ -200,13 +199,13 @@ class Summary(_Operation, frozen=True):
 
 
 class Restore(_Operation, frozen=True):
-    """Operation `target` no longer counts."""
+    """Undoes operation `target`, which no longer counts."""
 
     target: int
 
 
 class Pin(_Operation, frozen=True):
-    """The turn stays in the request when the window passes it."""
+    """Keeps a turn in the request after the window has passed it."""
 
     changes: ClassVar = "request"
 
@@ -222,7 +221,7 @@ class Unpin(_Operation, frozen=True):
 
 
 class Evict(_Operation, frozen=True):
-    """A one-line placeholder is sent in place of each of these tool results."""
+    """Sends a one-line placeholder in place of each of these tool results."""
 
     changes: ClassVar = "request"
 
@@ -230,7 +229,8 @@ class Evict(_Operation, frozen=True):
 
 
 class Redact(_Operation, frozen=True):
-    """The turn's events were erased in the whole database, all of the agent's for turn 0; the segments stay."""
+    """Records that the turn's events (for turn 0, all of the agent's) were erased from the database; the segments
+    stay."""
 
     restorable: ClassVar = False
 

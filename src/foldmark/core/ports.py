@@ -1,8 +1,8 @@
-"""The ports of the library: a store for events with a sandbox for a model's SQL, a provider of a model, a clock.
+"""The ports of the library: a store of events with a sandbox for a model's SQL, a provider of a model, a clock.
 
-A `Store` hands out one consistent `Snapshot` to read from and one `Transaction` to write in; everything that the
-library asks of a database is a method of one of these. The methods are the smallest set that keeps the number of
-statements of each command fixed: they take segments or lists of ids, and return values.
+A `Store` hands out a consistent `Snapshot` to read from and a `Transaction` to write in; everything that the library
+needs from a database is a method of one of these. The methods are the smallest set that keeps the number of statements
+of each command fixed: they accept segments or lists of ids, and return values.
 """
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,8 +32,8 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
 
 
 class QueryScope(NamedTuple):
-    """The rows that the views hold: those of `agent` and of its `lineage` (as `Standing.lineage`); rows outside
-    `visible`, the segments of its fold, have the status dropped."""
+    """The rows that the views show: those of `agent` and of its `lineage` (`Standing.lineage`); rows outside `visible`,
+    the segments of its fold, have the status `dropped`."""
 
     agent: str
     lineage: Segments
@@ -41,8 +41,8 @@ class QueryScope(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits of a query: seconds, and rows and characters of its result. `stopped` is polled from the thread that runs
-    the query; True ends it."""
+    """Limits of a query: seconds, and rows and characters of its result. The thread that runs the query polls
+    `stopped`; True ends the query."""
 
     seconds: float
     rows: int
@@ -53,8 +53,8 @@ class Limits(NamedTuple):
 class Rows(NamedTuple):
     """The result of a query: column names and rows, cells as None, int, float, str or bytes.
 
-    `cut` says why there may be more: `rows` or `characters` where a limit was reached, `time`; None if the result is
-    complete.
+    `cut` names the limit that was reached, `rows`, `characters` or `time`, if there may be more rows; None if the
+    result is complete.
     """
 
     columns: tuple[str, ...]
@@ -67,12 +67,12 @@ class SqlSandbox(Protocol):
 
     @property
     def dialect(self) -> str:
-        """The database whose SQL dialect it takes, by its name."""
+        """The name of the database whose SQL dialect the sandbox accepts."""
 
     def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         """Run one reading statement over the views of `VIEWS`, and nothing else.
 
-        `sql` is hostile: no statement reads or changes anything outside the views, or takes more than `limits` and the
+        `sql` is hostile: no statement may read or change anything outside the views, or use more than `limits` and the
         memory that the store allows. Raises CommandError, worded for a model, for an invalid statement.
         """
 
@@ -81,43 +81,43 @@ class Maintenance(Protocol):
     """Maintains a database."""
 
     narrowed: bool
-    """True if others could read the database until it was opened, and no longer can."""
+    """True if other users could read the database until this store opened it, and no longer can."""
 
     def forget_erased(self) -> bool:
-        """Remove all traces of erased content from the files beside the database. Return False if another process is
-        still reading one, a block of `read` or `write` is open, or the disk is full."""
+        """Remove all traces of erased content from the files next to the database. Return False if another process is
+        still reading one of them, a block of `read` or `write` is open, or the disk is full."""
 
     def damage(self) -> Iterator[str]:
         """Yield one line for each fault of the database, its events or its stored sums; none if it is sound.
 
-        A part that cannot be read is one such line; the other parts are still checked.
+        A part that cannot be read yields one line, and the other parts are still checked.
         """
 
     def unchecked(self) -> int:
-        """Return the number of events recorded before checksums existed. A changed byte in these is not found."""
+        """Return the number of events recorded before checksums existed. Changed bytes in these are not detected."""
 
 
 Clock = Callable[[], str]
-"""Returns the present, in the form of `Event.created_at`."""
+"""Returns the current time, in the form of `Event.created_at`."""
 
 NewId = Callable[[], str]
-"""A fresh uuid for an agent."""
+"""Returns a new uuid for an agent."""
 
 Progress = Callable[[int, int], None]
-"""Receives the amount that is done and the total."""
+"""Receives the amount done and the total."""
 
 
 NEWEST_KINDS = ("config", "command", "state", "scratchpad", "summary", "system")
-"""Kinds whose newest event a `Head` holds."""
+"""Kinds whose newest events a `Head` holds."""
 
 BESIDE = ("memos", "mail", "children")
-"""Content of a request that does not come from the agent's own events: memos, mail and its own forks."""
+"""Content of a request that does not come from the agent's own events: memos, mail and the agent's forks."""
 
 
 class Head(NamedTuple):
-    """The state of an agent in the store: its row, its stored segment cache with the size (None without one), the
-    newest event of each of `NEWEST_KINDS` that the agent itself recorded and that was not erased, and which of `BESIDE`
-    ever existed."""
+    """The state of an agent in the store: its row, its stored segment cache with the size (None if there is no cache),
+    the newest event of each of `NEWEST_KINDS` that the agent itself recorded and that was not erased, and those of
+    `BESIDE` that ever existed."""
 
     record: AgentRecord
     cache: tuple[Fold, Size] | None
@@ -126,8 +126,8 @@ class Head(NamedTuple):
 
 
 class Since(NamedTuple):
-    """An agent's events after event `after` that are not messages: operations, and events of some of `NEWEST_KINDS`
-    that nobody erased, in order; and its newest ones of these kinds up to `after`."""
+    """An agent's events after event `after` that are not messages: operations, and unerased events of some of
+    `NEWEST_KINDS`, in order; and its newest events of these kinds up to `after`."""
 
     after: int
     newest_of: Mapping[str, Event]
@@ -135,8 +135,8 @@ class Since(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """An agent in a list of all: the time of its newest event, or of its creation; since when it is archived; and the
-    size of its context, None for a fork and where that has to be counted."""
+    """An agent in the list of all agents: the time of its newest event, or else of its creation; the time since which
+    it has been archived; and the size of its context, None for a fork or if the size would have to be counted."""
 
     record: AgentRecord
     last_used: str
@@ -147,27 +147,27 @@ class Overview(NamedTuple):
 class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentView, CodingSessionsView, Protocol):
     """A consistent view of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
-    It is used inside the block of `Store.read` only. Ids increase along a conversation and its forks, in the order of
-    commits; there may be gaps, and ids of two conversations cannot be compared.
+    It is valid only inside the block of `Store.read`. Ids increase along a conversation and its forks, in the order of
+    commits; there may be gaps, and ids of different conversations cannot be compared.
     """
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        """Call `undo` if what this moment shows is rolled back, for callers that cache something of it. It is never
-        called if everything is committed."""
+        """Call `undo` if the state that this moment shows is rolled back; for callers that cache parts of that state.
+        It is never called if everything is committed."""
 
     def now(self) -> str:
-        """Return the present by the database's clock, in the form of `Event.created_at`. All processes of the database
-        share it. Only leases use it."""
+        """Return the time of the database's clock, in the form of `Event.created_at`. All processes that use the
+        database share this clock. Only leases use it."""
 
     def head(self, agent_id: str) -> Head:
         """Return the state of an agent. Raises DamagedError."""
 
     def newest_of(self, agent_id: str, until: int) -> Mapping[str, Event]:
-        """Return the newest event up to id `until` of each of `NEWEST_KINDS` that an agent recorded itself and nobody
-        erased."""
+        """Return the newest event up to id `until` of each of `NEWEST_KINDS` that an agent itself recorded and that was
+        not erased."""
 
     def since(self, agent_id: str, after: int, kinds: Collection[str] = NEWEST_KINDS) -> Since:
-        """Return an agent's events after `after` that are not messages: operations, and events of these of
+        """Return an agent's events after `after` that are not messages: operations, and events of `kinds`, a part of
         `NEWEST_KINDS`."""
 
     def agents(self) -> list[AgentRecord]:
@@ -180,7 +180,7 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the agent with this uuid, or None."""
 
     def root_of(self, agent_id: str) -> str:
-        """Return the uuid of the root agent of this one, which may be itself."""
+        """Return the uuid of this agent's root, which may be the agent itself."""
 
     def named(self, name: str) -> AgentRecord | None:
         """Return the root agent with this name."""
@@ -189,7 +189,8 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the agents forked from this one, oldest first."""
 
     def unstarted(self) -> list[AgentRecord]:
-        """Return the living forks without a message of their own whose model was never asked, oldest first."""
+        """Return the living forks that have no messages of their own and whose models were never asked, oldest
+        first."""
 
     def event(self, event_id: int) -> Event | None:
         """Return the event with this id, of any agent."""
@@ -203,38 +204,37 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
         """Return an agent's operations with ids above `after` and up to `until`, oldest first.
 
-        The ends of turns that closed a planning conversation are among them.
+        They include the ends of turns that closed a planning conversation.
         """
 
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
-        """Return the outlines of the existing agents among these."""
+        """Return the outlines of those agents that exist."""
 
     def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
         """Yield the messages inside `segments`, read as they are consumed: about `expected` of them first."""
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
-        """Return the newest event of a kind inside `segments`; none that was erased. The kinds are `state`,
-        `scratchpad`, `system`, `config`, `command`, `usage`, `window_summary`, and `summary` for one that carries a
-        state."""
+        """Return the newest event of a kind inside `segments` that was not erased. The kinds are `state`, `scratchpad`,
+        `system`, `config`, `command`, `usage`, `window_summary`, and `summary` for a summary that carries a state."""
 
     def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
-        """Return the agent's own newest events of a kind up to event `until`, newest first, at most `limit`; none that
-        was erased. The kinds are those of `newest`."""
+        """Return the agent's own newest unerased events of a kind up to event `until`, newest first, at most `limit`.
+        The kinds are those of `newest`."""
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        """Return ids of all events of a kind inside `segments`; kinds as for `newest`."""
+        """Return the ids of all events of a kind inside `segments`. The kinds are those of `newest`."""
 
     def size(self, segments: Segments) -> Size:
         """Return the number of messages and tokens inside `segments`, from stored sums."""
 
     def weight(self, segments: Segments) -> int:
-        """Return the bytes that the messages inside `segments` weigh (`wire.weight`), from stored sums."""
+        """Return the weight of the messages inside `segments` in bytes (`wire.weight`), from stored sums."""
 
     def weights(self, segments: Segments, *, expected: int = 256) -> Iterator[tuple[int, int]]:
         """Yield the id and the weight of every message inside `segments`, newest first, read as they are consumed."""
 
     def bounds(self, segments: Segments) -> Segments:
-        """Return `segments`, each from its oldest message to its newest, without empty ones."""
+        """Return `segments`, each reduced to the range from its oldest message to its newest, without empty ones."""
 
     def message_before(self, agent_id: str, event_id: int) -> Message | None:
         """Return the agent's newest message with an id up to and including `event_id`."""
@@ -246,38 +246,38 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the messages of each of these turns in order; none for an id that is not a turn."""
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        """Return the results of `calls` in order, wherever they are, of any agent; with `erased` also those erased
-        since."""
+        """Return the results of `calls` in order, wherever they are, of any agent; with `erased`, also those that have
+        since been erased."""
 
     def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
         """Return, for each of these events, the neighbouring messages of the same agent in order: up to `count` that
         end with it, and up to `count` after it."""
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
-        """Return results after `event_id` that answer a call before it and stand apart from it: they do not directly
-        follow the calls of that answer, or other results of these."""
+        """Return the results after `event_id` that answer a call before it and are apart from it: they do not directly
+        follow the calls of that answer, or other results of these calls."""
 
     def waiting(self, agent_id: str) -> list[Message]:
         """Return the calls of the agent's open turn that have no result yet."""
 
     def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
-        """Return the newest call with a provider's call id among those that wait in the agent's open `turn`."""
+        """Return the newest call with this provider's call id that has no result yet in the agent's open `turn`."""
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
-        """Return the agent's newest calls with a provider's call id, newest first."""
+        """Return the agent's newest calls with this provider's call id, newest first."""
 
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
-        """Return the existing events with these ids, in the order asked for."""
+        """Return the existing events with these ids, in the requested order."""
 
     def erased_by(self, event_id: int) -> Event | None:
-        """Return the redact operation that erased this event's content; None if nothing did."""
+        """Return the redact operation that erased this event's content; None if it was not erased."""
 
     def index(self, scope: SearchScope) -> LogIndex:
-        """Return an index of the messages of all agents inside `scope`, without erased ones."""
+        """Return an index of the unerased messages of all agents inside `scope`."""
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
-        """Return the surroundings of the existing messages among these, in the order asked for, with up to `turns`
-        following turns; without score, snippet and visibility."""
+        """Return the surroundings of those messages that exist, in the requested order, with up to `turns` following
+        turns; without score, snippet and visibility."""
 
     def opened(self, segments: Segments) -> list[int]:
         """Return the ids of the turns that were opened inside `segments`, in order."""
@@ -286,10 +286,10 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
 class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions, Protocol):
     """A unit of writing: all of it is recorded or, if the block of `Store.write` raises, nothing [SPEC 2].
 
-    Transactions on one conversation and its forks take place one after another, in whichever process; the order of
-    those on different ones is not defined. Reads inside a transaction see its own writes. A part that fails after it
-    has recorded something fails the whole transaction: a caller that catches its error and continues gets StoreError.
-    Every method raises StoreError when the database fails.
+    Transactions on one conversation and its forks run one after another, across all processes; transactions on
+    different conversations have no defined order. Reads inside a transaction see its own writes. A part that fails
+    after it has recorded something fails the whole transaction: a caller that catches its error and continues gets
+    StoreError. Every method raises StoreError when the database fails.
     """
 
     def append(
@@ -297,33 +297,33 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions,
     ) -> list[int]:
         """Append events to an agent and return their ids; one transaction may append to any number of agents.
 
-        `key` is the caller's own, for an append that may be repeated when its outcome is unknown: if there was one to
-        this agent with this key, nothing is appended, and the earlier ids are returned.
+        `key` is chosen by the caller, for an append that may be repeated because its outcome is unknown: if this agent
+        already has an append with this key, nothing is appended, and the earlier ids are returned.
 
         Raises ConflictError unless the agent's head is `expected` (None: do not check), ValueError if data is not JSON,
-        CommandError if the agent has ended (`inbox.refused`).
+        CommandError if the agent has ended (`agents.refused`).
         """
 
     def next_id(self, agent_id: str) -> int:
-        """Return the id that the next event appended to this agent gets."""
+        """Return the id that the next event appended to this agent will get."""
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
-        """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; for turn
-        0 of all its events, including scratchpads and what its forks handed down.
+        """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`. Turn 0
+        stands for all its events, including scratchpads and the content that its forks handed down.
 
-        The id, kind, time and actor of each event remain, and `by`; it is no longer a message. The sizes of the stored
-        segments of all agents that inherited from `owner` need `save_fold` afterwards. The questions that were asked in
-        the turn (`sent.RequestRecord.question`) are erased with it; if all of an agent is erased, so are the records of
-        its requests.
+        Of each event, the id, kind, time, actor and `by` remain; it is no longer a message. The caller must then call
+        `save_fold` for all agents that inherited from `owner`, because the sizes of their stored segments change. The
+        questions that were asked in the turn (`sent.RequestRecord.question`) are erased with it; if a whole agent is
+        erased, so are the records of its requests.
         """
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
-        """Add an agent with its initial fold and the size of that. Raises StoreError if its name is taken."""
+        """Add an agent with its initial fold and the size of that fold. Raises StoreError if its name is taken."""
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         """Store the segment cache of an agent.
 
-        `beside` is the size of the visible messages less the size of all messages of the agent itself. An append
+        `beside` is the size of the visible messages minus the size of all messages of the agent itself. An append
         changes both sizes by the same amount, so `beside` stays valid.
         """
 
@@ -332,7 +332,7 @@ class Store(Maintenance, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     address: str
-    """Address that opens the same store again, also in another process."""
+    """Address that opens the same store again, in this or another process."""
 
     @property
     def sandbox(self) -> SqlSandbox | None:
@@ -340,19 +340,19 @@ class Store(Maintenance, Protocol):
 
     @property
     def vectors(self) -> Vectors | None:
-        """The vectors of messages; None if the store keeps none, and a search goes by words alone."""
+        """The vectors of messages; None if the store keeps none, so that searches use words alone."""
 
     def read(self) -> AbstractContextManager[Snapshot]:
         """Open one consistent moment. Inside another block of the same thread it is the moment of that block, or the
-        state that its transaction sees. Other threads of the process may have to wait. Nothing can be written inside,
-        and nothing is read from it after the block."""
+        state that its transaction sees. Other threads of the process may have to wait. Inside the block nothing can be
+        written; after it the moment must not be read."""
 
     def write(self) -> AbstractContextManager[Transaction]:
         """Open one transaction, which is committed at the end of the block and rolled back if the block raises. Inside
-        another block of `write` of the same thread it joins that one. Raises StoreError inside a block of `read`."""
+        another `write` block of the same thread it joins that transaction. Raises StoreError inside a `read` block."""
 
     def watch(self) -> Watch:
-        """Watch for commits from now on, by any process. Close it after use."""
+        """Watch for commits by any process from now on. Close the watch after use."""
 
     def close(self) -> None:
         """Release the database and end all watches. The store cannot be used afterwards."""
@@ -365,5 +365,5 @@ class Provider(Protocol):
         """Stream the answer to a request; closing the iterator ends the request. Raises ProviderError."""
 
     async def count(self, request: Request) -> int:
-        """Return the tokens of a request as the provider itself counts them. Raises ProviderError, also if it cannot
-        count."""
+        """Return the number of tokens of a request as counted by the provider. Raises ProviderError, also if the
+        provider cannot count."""

@@ -1,7 +1,8 @@
-"""Records that belong to the database: memos and the sessions of coding agents; and all records as copies take them.
+"""Records that belong to the database: memos and coding agents' sessions; and the form in which records are copied.
 
-A copy is independent of the source store. It keeps all ids and leaves out whatever the target store can derive from the
-log: running sums, weights, the word index, stored segments. Vectors, leases and the keys of appends are not copied.
+A copy is independent of the source store. It keeps all ids and leaves out everything that the target store can derive
+from the log: running sums, weights, the word index, stored segments. Vectors, leases and the keys of appends are not
+copied.
 """
 
 import re
@@ -19,7 +20,7 @@ from foldmark.core.errors import CommandError
 class Memo(Struct, frozen=True):
     """A memo; `tags` are in lower case, sorted, distinct.
 
-    `agent` is the agent that saved it, if any; `created_at` is UTC as `Event.created_at`.
+    `agent` is the agent that saved it, if any; `created_at` is in UTC like `Event.created_at`.
     """
 
     id: int
@@ -31,7 +32,7 @@ class Memo(Struct, frozen=True):
 
     @property
     def labels(self) -> str:
-        """The tags as a suffix: ` [arch-decision, gotcha]`; empty without any."""
+        """The tags as a suffix: ` [arch-decision, gotcha]`; empty if there are none."""
         return f" [{', '.join(self.tags)}]" if self.tags else ""
 
 
@@ -45,15 +46,15 @@ class MemosView(Protocol):
         """Return the newest memos, newest first."""
 
     def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
-        """Return memos with any of these tags: those with most of them first, then the newest."""
+        """Return memos with any of these tags: those with the most matching tags first, then the newest."""
 
     def memos_with(self, queries: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
         """Return memos of any agent for each query, a pair of words and an event: memos with any of the words in
-        content or tags, saved before the event was appended, best first, at most `limit` each. `END` stands for all
-        memos.
+        content or tags, saved before the event was appended, best first, at most `limit` each. With `END` as the event,
+        memos of any time are found.
 
-        The order depends on the memos and the words alone. The order of commits decides which was first; ids of two
-        conversations cannot be compared.
+        The order depends on the memos and the words alone. Commit order decides which came first, because ids of
+        different conversations cannot be compared.
         """
 
     def memo_tags(self, limit: int) -> list[tuple[str, int]]:
@@ -64,14 +65,14 @@ class Memos(MemosView, Protocol):
     """The part of `Transaction` that writes memos."""
 
     def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
-        """Store a memo and return its id; ids are never used again."""
+        """Store a memo and return its id; ids are never reused."""
 
     def remove_memo(self, memo_id: int) -> None:
-        """Erase a memo. Its text remains nowhere in the database except where it was sent to a model."""
+        """Erase a memo, also from the records of requests. Its text remains only in messages that quote it."""
 
 
 LONGEST_MEMO = 2000
-"""Maximum number of characters of a memo: up to five memos go into every request of a turn."""
+"""Maximum number of characters of a memo, because up to five memos go into every request of a turn."""
 
 MOST_TAGS, LONGEST_TAG = 10, 40
 _TAG = re.compile(r"\w[\w.+/-]*")
@@ -113,10 +114,10 @@ EndReason = Literal["rollover", "trim", "completed"]
 class CodingSession(Struct, frozen=True):
     """One session of a coding agent.
 
-    `kind` is `claude` or `codex`, `session_id` the agent's own id of it, `file` its path. `parent` is the `session_id`
-    of the session that it continues, of the same kind; `session_number` counts from 1 along such a chain. Times are as
-    `Event.created_at`; `context_at_end` is in percent of the model's window; `summary` is the summary that a rollover
-    handed over. Unknown fields are None. `id` is the store's, 0 before it is saved.
+    `kind` is `claude` or `codex`, `session_id` is the agent's own id of the session, `file` its path. `parent` is the
+    `session_id` of the session that it continues, of the same kind; `session_number` counts from 1 along such a chain.
+    Times are as in `Event.created_at`; `context_at_end` is a percentage of the model's window; `summary` is the summary
+    that a rollover handed over. Unknown fields are None. `id` is the store's id, 0 before the session is saved.
     """
 
     kind: str
@@ -138,7 +139,7 @@ class CodingSessionsView(Protocol):
     """The part of `Snapshot` that reads the sessions of coding agents."""
 
     def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
-        """Return the session with the coding agent's own id."""
+        """Return the session with this id of the coding agent's own."""
 
     def coding_sessions(self) -> list[CodingSession]:
         """Return all sessions, in the order in which they became known."""
@@ -153,8 +154,8 @@ class CodingSessions(CodingSessionsView, Protocol):
 
 
 class CopiedEvent(Struct, frozen=True):
-    """An event as it is stored. `data` is its JSON text; `apart` marks a result that stands apart from its call
-    (`Snapshot.apart_results`); `redacted` is the operation that erased the event, if one did."""
+    """An event as it is stored. `data` is its JSON text; `apart` marks a result that is apart from its call
+    (`Snapshot.apart_results`); `redacted` is the operation that erased the event, if it was erased."""
 
     id: int
     agent: str
@@ -173,8 +174,8 @@ class CopiedEvent(Struct, frozen=True):
 
 
 class CopiedEnd(Struct, frozen=True):
-    """How an agent ended: who killed it and when, who deleted it and when, and since when it is archived. Each is None
-    if that did not happen."""
+    """The end of an agent: who killed it and when, who deleted it and when, and when it was archived. Each is None if
+    that did not happen."""
 
     agent: str
     killed: tuple[str, str, str] | None
@@ -227,19 +228,19 @@ class Numbers(NamedTuple):
 
 
 class CopyingView(Protocol):
-    """Reads records to copy. Every method raises DamagedError for bytes that changed on the disk."""
+    """Reads records to copy. Every method raises DamagedError if bytes have changed on the disk."""
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
-        """Yield the events of these agents after the id given for each; those of a conversation and its forks in order.
-        They are read as they are consumed."""
+        """Yield the events of these agents after the id given for each; those of a conversation and its forks come in
+        order. They are read as they are consumed."""
 
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
-        """Yield the records of one kind beside the log, by id, with ids above `after`: those of these agents (mail of
-        its recipients), by default all. Memos and sessions belong to no agent. Ends come in no order and all at once;
-        the others are read as they are consumed."""
+        """Yield the records of one kind beside the log, by id, with ids above `after`: those of these agents (mail
+        belongs to its recipient), by default all. Memos and sessions belong to no agent. Ends come in no order and all
+        at once; the others are read as they are consumed."""
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
-        """Yield the erased events of these agents: the id, the agent, the operation that erased it."""
+        """Yield the id, the agent and the erasing operation of each erased event of these agents."""
 
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
         """Return the existing texts with these hashes, hash -> text."""
@@ -256,8 +257,8 @@ class Copying(CopyingView, Protocol):
         keys are their places among all agents of their store, from 1. Raises StoreError if a name is taken."""
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
-        """Append events with their ids to any of the agents. Raises StoreError if an event is not newer than its
-        agent's newest, or its id is taken. An operation invalidates its agent's stored segments."""
+        """Append events with their ids to any agents. Raises StoreError if an event is not newer than its agent's
+        newest, or its id is taken. An operation invalidates its agent's stored segments."""
 
     def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
         """Store records beside the log, replacing records with the same id, and texts by their hashes."""

@@ -1,14 +1,15 @@
 """Replay: the only place where a context changes [SPEC 3].
 
-The log only grows, so a context cannot be edited. It is computed: a fold over the agent's operations, in the order of
-their ids, starting with what the agent was born with. Undoing an operation is computing the fold without it.
+The log only grows, so a context cannot be edited. It is computed as a fold over the agent's operations, in the order of
+their ids, starting from the context that the agent was created with. To undo an operation is to compute the fold
+without it.
 
-A fold reads operations only, never messages. A segment that reaches `END` includes everything that its agent appends
+A fold reads only operations, never messages. A segment that reaches `END` includes everything that its agent appends
 later, and every operation stores the ranges that it resolved to when it was recorded. Almost all operations can only
-take ranges away. So the segments are those that the agent started with, less the union of the ranges that the
-operations in force take away. Two operations begin a new segment: `clear` begins a new list, and the end of a planning
-conversation begins the agent's last segment again, which the ranges of the filter had cut off up to `END`. A clear or a
-rewind ends a planning conversation before its turn does.
+remove ranges. So the segments are those that the agent started with, minus the union of the ranges that the operations
+in force remove. Two operations begin a new segment: `clear` begins a new list, and the end of a planning conversation
+reopens the agent's last segment, which the ranges of the filter had removed up to `END`. A clear or a rewind ends a
+planning conversation before the turn ends it.
 
 Laws, cited by the tests:
 
@@ -16,9 +17,9 @@ Laws, cited by the tests:
   events gives the same `Fold`.
 - L2 immutability: nothing here changes an event; a fold is a new value.
 - L3 cost: O(ranges written in operations + segments), never O(messages).
-- L5 reversibility: `replay` leaves out what a `restore` in force names, and nothing else; so a restore gives the fold
-  that the same recorded events give without the operation.
-- L6 independence: a child's fold begins with the start that its `fork` event stores and reads its own operations only.
+- L5 reversibility: `replay` leaves out the operation that a `restore` in force names, and nothing else; so a restore
+  gives the fold that the same recorded events give without the operation.
+- L6 independence: a child's fold begins with the start that its `fork` event stores and reads only its own operations.
 
 `History` keeps the operations of an agent in memory, so that a restore does not read and fold all of them again. A
 restore changes only whether its target counts, and nothing that was folded before the target. So a few intermediate
@@ -65,10 +66,10 @@ Recorded: TypeAlias = tuple[int, Operation]
 class Fold(Struct, frozen=True):
     """An agent's context without its messages, as of operation `at` (0: none yet).
 
-    `segments` reach `END` where the agent's next message will be visible; `marks` are name -> event id in the order
-    they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 if
-    that was before the agent's birth. `closing` is (filter, first) if a filter was recorded whose planning conversation
-    lasts from event `first` to the end of the turn, whether or not the filter still counts.
+    `segments` reach `END` if the agent's next message will be visible; `marks` are name -> event id in the order in
+    which they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it,
+    0 if that was before the agent's creation. `closing` is (filter, first) if a filter was recorded whose planning
+    conversation lasts from event `first` to the end of the turn, whether or not the filter still counts.
     """
 
     agent: str
@@ -86,9 +87,10 @@ class Fold(Struct, frozen=True):
 
     @property
     def leaving(self) -> int | None:
-        """The first event of the planning conversation that leaves with the open turn; None if there is none.
+        """The first event of the planning conversation that leaves when the open turn ends; None if there is none.
 
-        It is over as soon as a clear, a rewind or a restore of its filter makes the agent's next message visible.
+        A planning conversation is over once a clear, a rewind or a restore of its filter makes the agent's next message
+        visible.
         """
         return self.closing[1] if self.closing is not None and not self.grows else None
 
@@ -96,7 +98,7 @@ class Fold(Struct, frozen=True):
 def birth(
     agent: str, born: int = 0, start: Segments = (), pins: tuple[int, ...] = (), evicted: Iterable[int] = ()
 ) -> Fold:
-    """Return the fold of a new agent: the segments that it inherits, then everything that it appends after event
+    """Return the fold of a new agent: the segments that it inherits, and everything that it appends after event
     `born`."""
     segments = normal((*start, Segment(agent, born + 1, END)))
     return Fold(agent, segments, pins=pins, evicted=dict.fromkeys(evicted, 0))
@@ -106,7 +108,7 @@ def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
     """Fold all operations of an agent, in the order of their ids, leaving out restored ones."""
     back = taken_back(operations)
     fold = advance(begin, counting(begin.agent, operations, back.__contains__))
-    # A restored filter is closed by its turn's end, too: the restore may itself be restored.
+    # The end of the turn closes a restored filter, too, because the restore may itself be restored.
     closing = begin.closing
     for id, operation in operations:
         closing = closed_by(closing, id, operation)
@@ -115,8 +117,8 @@ def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
 
 
 def counting(agent: str, operations: Iterable[Recorded], is_back: Callable[[int], bool]) -> Iterator[Recorded]:
-    """Yield the operations that count. For each summary that does not count, yield the removal of its own text instead:
-    a summary is a message, too, and leaves the context with its operation."""
+    """Yield the operations that count. For each summary that does not count, yield a drop of its own text instead,
+    because a summary is also a message and leaves the context with its operation."""
     for id, operation in operations:
         if not is_back(id):
             yield id, operation
@@ -125,7 +127,7 @@ def counting(agent: str, operations: Iterable[Recorded], is_back: Callable[[int]
 
 
 def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
-    """Resume a fold with operations that come after it; for a `restore` use `replay` or `History`."""
+    """Continue a fold with later operations; for a `restore` use `replay` or `History`."""
     agent, segments, at = fold.agent, fold.segments, fold.at
     marks, pins, closing = dict(fold.marks), dict.fromkeys(fold.pins), fold.closing
     evicted = dict(fold.evicted)
@@ -170,7 +172,7 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
 
 def _reaches(agent: str, segments: Segments) -> bool:
     """Return True if the agent's next messages lie in these segments."""
-    # Sorted by their first ids, the one without an end is mostly the last.
+    # Segments are sorted by their first ids, so the one without an end is mostly the last.
     for segment in reversed(segments):  # noqa: SIM110 - `any` would take twice as long, and every access runs this
         if segment.last == END and segment.agent == agent:
             return True
@@ -183,7 +185,8 @@ def _grown(agent: str, segments: Segments, at: int) -> Segments:
 
 
 def closed_by(closing: tuple[int, int] | None, at: int, operation: Operation) -> tuple[int, int] | None:
-    """Return the filter whose planning conversation the end of the turn will close, as of after `operation`."""
+    """Return the filter whose planning conversation the end of the turn will close, after `operation`; see
+    `Fold.closing`."""
     match operation:
         case Filter(planning=(first, None)):
             return at, first
@@ -209,13 +212,13 @@ def recorded(events: Iterable[Event]) -> list[Recorded]:
 
 
 STEP = 32
-"""Minimum number of operations after the newest kept fold; twice as many after the one before, and so on."""
+"""Minimum number of operations after the newest kept fold; twice as many after the previous one, and so on."""
 
 _id = itemgetter(0)
 
 
 class History:
-    """All operations of an agent that was born with the fold `begin`, in the order of their ids; none at first."""
+    """All operations of an agent that was created with the fold `begin`, in the order of their ids; empty at first."""
 
     def __init__(self, begin: Fold) -> None:
         self._begin, self._closing, self.at = begin, begin.closing, begin.at
@@ -235,7 +238,7 @@ class History:
 
     def followed_by(self, event_id: int, operation: Operation) -> Fold:
         """Return the fold with one more operation, without adding it."""
-        self.fold()  # keeps folds on the way
+        self.fold()  # keeps intermediate folds
         after = copy(self)
         after._restores, after._named = self._restores.copy(), self._named.copy()
         after._operations, after._kept = self._operations.copy(), self._kept.copy()
@@ -243,7 +246,7 @@ class History:
         return after.fold()
 
     def is_back(self, event_id: int) -> bool:
-        """Return True if a restore that itself counts names this operation."""
+        """Return True if this operation is the target of a restore that itself counts."""
         return self._named[event_id] > 0
 
     def fold(self) -> Fold:
@@ -271,7 +274,7 @@ class History:
                 break
             change = 1 if before else -1
             target = self._restores[target]
-        # Kept folds that include the target were made before it changed.
+        # Kept folds that include the target are outdated.
         first = bisect_left(self._operations, target, key=_id)
         while self._kept and self._kept[-1][0] > first:
             self._kept.pop()

@@ -1,6 +1,6 @@
 """A request to a provider, the manifest with the origin of each part, and the pieces of the answer [SPEC 5, 5.6].
 
-These values are the same for all providers. A dialect encodes a prompt as the body of a `Request` and turns the
+These types are the same for all providers. A dialect encodes a prompt as the body of a `Request` and turns the
 provider's answer into pieces.
 """
 
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 
 class Child(Struct, frozen=True, omit_defaults=True):
-    """A living child as its parent's model sees it: its uuid, its state, the event that holds its task (0: not to be
-    quoted) and the mark that it was forked from."""
+    """A living child as its parent's model sees it: its uuid, its state, the event that holds its task (0: do not quote
+    it) and the mark that it was forked from."""
 
     agent: str
     state: str
@@ -24,8 +24,8 @@ class Child(Struct, frozen=True, omit_defaults=True):
 class Family(Struct, frozen=True, omit_defaults=True):
     """The report about other agents in a request.
 
-    It names the newest living children, the number of `more` of them, the uuids of the children `killed` last, and the
-    senders of unread mail.
+    It has the newest living children, the number of `more` children, the uuids of those `killed` last, and the senders
+    of unread mail.
     """
 
     children: tuple[Child, ...] = ()
@@ -52,17 +52,17 @@ class ToolCall(Struct, frozen=True):
 
 
 ERROR = "Error: "
-"""Beginning of a result that is an error: not every format has a field for that."""
+"""Prefix of an error result, because not every format has a field for errors."""
 
 ANSWER, COMPACTION = "answer", "compaction"
-"""Purposes of a request: the conversation goes on, or the provider sums it up."""
+"""Purposes of a request: to continue the conversation, or to have the provider summarize it."""
 
 
 class Options(Struct, frozen=True):
-    """Options of a request: the maximum tokens of the answer; how much the model is to think: `default` (its own
-    choice), `off`, `low`, `medium` or `high`; and how long the provider caches the request, `5m` or `1h`, where that
-    can be chosen. `binds` is True if the model accepts its thinking only after the messages that it was bound to, None
-    if the table of models does not say. `editing` is what the provider is to leave out (`config.provider_edits`);
+    """Options of a request: the maximum tokens of the answer; the thinking effort, `default` (the model's own choice),
+    `off`, `low`, `medium` or `high`; and the lifetime of the request in the provider's cache, `5m` or `1h`, if it can
+    be chosen. `binds` is True if the model accepts its thinking only after the messages that it was bound to, None if
+    the table of models does not say. `editing` are the edits that the provider should apply (`config.provider_edits`);
     `compact` asks it for a summary in its own form instead of an answer."""
 
     output: int = 8192
@@ -82,10 +82,10 @@ class Part(Struct, frozen=True):
     Foldmark's own text.
 
     `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
-    `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` says more for a person.
-    `text` is what is sent: for a call, its name and arguments. `memo` is the id of its memo; a layer that was added
-    later than the others precedes event `before`. A truncated result sends `kept` of `of` characters;
-    `failed` is True for a result that is an error.
+    `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` adds details for a
+    person. `text` is the text that is sent: for a call, its name and arguments. `memo` is the id of its memo; a layer
+    that was added later than the others precedes event `before`. Of a truncated result, `kept` of `of` characters are
+    sent; `failed` is True for a result that is an error.
     """
 
     layer: str
@@ -110,7 +110,7 @@ class Part(Struct, frozen=True):
 
 class LeftOut(Struct, frozen=True):
     """A message inside the window (or a pinned turn) that is not sent; `why` is `isolation`, `pairing`, `empty`, `pins`
-    or `kept` (it stays after the summary that is asked for)."""
+    or `kept` (it stays after the requested summary)."""
 
     event: int
     turn: int | None
@@ -119,16 +119,18 @@ class LeftOut(Struct, frozen=True):
 
 
 class Edge(Struct, frozen=True):
-    """Where the window begins: `first` is its oldest event; `why` it does not begin earlier is `budget`, `turns` or
-    `planning`, None if the window holds the whole context; `before` counts the visible messages before it.
+    """The beginning of the window: `first` is its oldest event; `why` is the reason that it does not begin earlier,
+    `budget`, `turns` or `planning`, None if the window holds the whole context; `before` is the number of visible
+    messages before it.
 
-    `limit` is the tokens, or the turns, that the request may hold. Within a budget the window begins later in steps of
-    `step` tokens; with `step` 0 before `turn`, which would exceed the limit (0: of no turn); without a `turn` in
-    one step when newer messages would have. `detail` has the reason in records of older versions without these numbers.
+    `limit` is the maximum number of tokens, or of turns, in the request. With a `step`, older turns leave in steps of
+    that many tokens. With `step` 0, `turn` is the next older turn, which would exceed the limit (0: messages outside of
+    turns); it is None if newer messages would have exceeded the limit and one step reduced the window to low water.
+    `detail` holds the reason in records of older versions, which lack these numbers.
 
-    Under the policy `steady` everything sent stays as it was at event `settled`, the boundary, with the `oldest` first
-    results of the active turn cut as if the turn were over; 0 before the first boundary, and where every request is
-    made anew [SPEC 5.7].
+    Under the policy `steady` everything sent stays as it was at event `settled`, the boundary, with the first `oldest`
+    results of the active turn cut as if the turn were over; `settled` is 0 before the first boundary, and if every
+    request is built afresh [SPEC 5.7].
     """
 
     first: int | None
@@ -143,7 +145,7 @@ class Edge(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why the window does not begin earlier, for a person; empty if it holds the whole context."""
+        """The reason, for a person, that the window does not begin earlier; empty if it holds the whole context."""
         if self.detail or self.why is None:
             return self.detail
         if self.why == "planning":
@@ -161,8 +163,8 @@ class Edge(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """Where everything in a request came from, and what was left out and why. `told` is the content of the layer
-    `children`, by the message before which it is sent (0: the person's newest, or that of the active turn)."""
+    """The origin of everything in a request, and the omitted messages with the reasons. `told` maps a message to the
+    content of the layer `children` that precedes it (0: the person's newest, or that of the active turn)."""
 
     parts: tuple[Part, ...]
     left_out: tuple[LeftOut, ...]
@@ -171,14 +173,14 @@ class Manifest(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """A request to a provider: `body` is its JSON value, `bytes` the same serialized, `tokens` the estimate.
+    """A request to a provider: `body` is its JSON value, `bytes` is that value serialized, `tokens` the estimate.
 
     `purpose` is `answer` (to continue the conversation), `match` (to find the messages of a filter), `summary`,
-    `compaction` (a summary in the provider's own form) or `state`. `names` maps names on the wire to tools that are
-    named differently. `size` is the basis of the estimate, before any calibration. `thinking` holds marks of the
-    thinking blocks in it that the model reads. `thoughtless` is True if thinking was left out because the provider
-    refused it. `cache_ttl` is that of its `Options`; `cache_key` is the same for all requests of an agent, so that a
-    cache finds them.
+    `compaction` (a summary in the provider's own form) or `state`. `names` maps names on the wire to the tools whose
+    names differ from these. `size` is the basis of the estimate, before any calibration. `thinking` holds marks of
+    those of its thinking blocks that the model reads. `thoughtless` is True if thinking was left out because the
+    provider refused it. `cache_ttl` is that of its `Options`; `cache_key` is the same for all requests of an agent, so
+    that a cache finds them.
     """
 
     provider: str
@@ -204,10 +206,11 @@ class Thought(Struct, frozen=True):
 
 
 AFTER = "after"
-"""Key in a kept block, never sent: how many characters of the answer's text precede the block; left out for 0."""
+"""Key in a kept block, never sent: the number of characters of the answer's text before the block; omitted for 0."""
 
 LENGTH = "length"
-"""Key in a kept block, never sent: how many characters of the answer's text, from `AFTER` on, the block is about."""
+"""Key in a kept block, never sent: the number of characters of the answer's text, from `AFTER` on, that the block is
+about."""
 
 CARRIED = "carried"
 """Type of a kept block that contains a provider's own block, of any type, to be sent back unchanged."""
@@ -217,10 +220,10 @@ BOUND = "bound"
 
 
 class Kept(Struct, frozen=True):
-    """A block that the provider expects back, in its own form: thinking with its signature, calls and results of tools
-    that the provider runs itself, citations.
+    """A block that the provider expects back, in the provider's own form: thinking with its signature, calls and
+    results of tools that the provider runs itself, citations.
 
-    It is recorded with the answer and sent back at its position, in its own dialect only; thinking is sent only while
+    It is recorded with the answer and sent back at its position, only in its own dialect; thinking is sent only while
     its turn lasts [SPEC 5.2].
     """
 
@@ -233,13 +236,13 @@ def carry(block: dict[str, Any], after: int, of: str) -> Kept:
 
 
 def block_in(block: dict[str, Any], of: str) -> dict[str, Any] | None:
-    """Return the block of provider `of` that a kept one carries; None for any other."""
+    """Return the block of provider `of` that a kept block carries; None if it carries none."""
     inner = block.get("block") if block.get("type") == CARRIED and block.get("of") == of else None
     return dict(inner) if isinstance(inner, dict) else None
 
 
 def block_position(block: dict[str, Any], done: int, text: str) -> int:
-    """Return the position of a kept block in an answer's text: `done`, or a later one."""
+    """Return the position of a kept block in an answer's text, at least `done`."""
     return min(max(_number(block, AFTER, done), done), len(text))
 
 
@@ -249,8 +252,8 @@ def shifted(kept: Sequence[dict[str, Any]], done: int) -> list[dict[str, Any]]:
 
 
 def block_span(block: dict[str, Any], done: int, text: str) -> tuple[int, int]:
-    """Return the beginning and the end of the part of an answer's text that a kept block is about; by default all of
-    it."""
+    """Return the beginning and the end of the part of an answer's text that a kept block is about; by default, the
+    whole text."""
     begin = block_position(block, done, text)
     return begin, min(begin + _number(block, LENGTH, len(text)), len(text))
 
@@ -263,8 +266,8 @@ def _number(block: dict[str, Any], name: str, default: int) -> int:
 class Compacted(Struct, frozen=True):
     """The provider replaced everything before this point with a summary of its own [SPEC 5.7].
 
-    `items` are the blocks of the summary, in the provider's form; `text` is its readable part, empty for none; `after`
-    is how many characters of the answer's text it replaces as well, and `kept` how many kept blocks.
+    `items` are the blocks of the summary, in the provider's form; `text` is its readable part, empty if it has none. It
+    also replaces the first `after` characters of the answer's text and the first `kept` kept blocks.
     """
 
     items: tuple[dict[str, Any], ...]
@@ -274,9 +277,9 @@ class Compacted(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """The token usage of a request, as the provider reports it. Input is the sum of `fresh`, `cache_read` and
-    `cache_write`; no token is counted twice. `output` includes the model's thinking. `altered` lists what the provider
-    removed from the request before its model saw it, in the provider's own form."""
+    """The token usage of a request, as reported by the provider. Input is the sum of `fresh`, `cache_read` and
+    `cache_write`; no token is counted twice. `output` includes the model's thinking. `altered` lists the provider's
+    removals from the request before its model saw it, in the provider's own form."""
 
     fresh: int = 0
     cache_read: int = 0
@@ -297,27 +300,27 @@ class Usage(Struct, frozen=True):
 
 
 class Stopped(Struct, frozen=True):
-    """Why the answer ended. `why` is `end`, `calls` (tools are to be run), `length` (the limit of an answer, or of the
-    model, was reached), `refused` or `compacted` (the answer is yet to come); `said` is the provider's own word."""
+    """The end of an answer. `why` is `end`, `calls` (tools must be run), `length` (the limit of an answer, or of the
+    model, was reached), `refused` or `compacted` (the answer is yet to come); `said` is the provider's own term."""
 
     why: str
     said: str
 
 
 class Waiting(Struct, frozen=True):
-    """The provider could not answer and is asked again in `seconds`, at once for 0. An interface shows this; it is not
-    recorded."""
+    """The provider could not answer and will be asked again in `seconds` (0: at once). An interface shows this; it is
+    not recorded."""
 
     seconds: float
     reason: str
 
 
 Piece: TypeAlias = str | Thought | Kept | Compacted | ToolCall | Usage | Stopped | Waiting
-"""Text arrives as it streams. Calls, kept blocks, usage and the end arrive when each is complete."""
+"""Text arrives as it streams. Calls, kept blocks, usage and the end each arrive when complete."""
 
 
 def distinct(calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Return the calls of one answer with distinct ids. Models leave ids out or use one twice."""
+    """Return the calls of one answer with distinct ids. Models omit ids or use one twice."""
     used: set[str] = set()
     found = []
     for number, call in enumerate(calls):

@@ -14,7 +14,7 @@ from foldmark.core.wording import count, one_line
 
 
 class Unembedded(NamedTuple):
-    """A message that has no vectors yet; `before` is the text before it in its conversation, perhaps ""."""
+    """A message that has no vectors yet; `before` is the preceding text in its conversation, possibly ""."""
 
     id: int
     text: str
@@ -30,8 +30,8 @@ class Embedded(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """The coverage of a model's vectors: the number of messages that have some (including those without a word), the
-    number of messages that people and models wrote, and the bytes of the vectors."""
+    """The coverage of a model's vectors: the number of messages that have vectors (including those without words), the
+    number of messages that people and models wrote, and the size of the vectors in bytes."""
 
     messages: int
     of: int
@@ -42,21 +42,21 @@ class Vectors(Protocol):
     """The part of a `Store` that holds vectors. Models are distinguished by their fingerprints."""
 
     def embedders(self) -> dict[str, int]:
-        """Return the models that have vectors, by fingerprint, each with the event up to which vectors exist."""
+        """Return the fingerprints of models that have vectors, each with the event up to which vectors exist."""
 
     def unembedded(self, until: int, limit: int) -> tuple[list[Unembedded], int, int]:
-        """Return up to `limit` messages after event `until` that people and models wrote, the event up to which these
-        are complete, and the newest event."""
+        """Return up to `limit` messages after event `until` that people and models wrote, the event up to which this
+        list is complete, and the newest event."""
 
     def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
         """Store vectors of messages, and record that every message up to event `until` that needs vectors has them.
-        Messages erased meanwhile get none."""
+        Messages that have since been erased get none."""
 
     def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
         """Yield the messages after event `after` that have vectors, oldest first, each with its signature."""
 
     def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
-        """Return the vectors of messages in the order asked for; none for a message without vectors."""
+        """Return the vectors of messages in the requested order, b"" for a message without vectors."""
 
     def remove_vectors(self, fingerprint: str) -> None:
         """Remove all vectors of a model."""
@@ -68,8 +68,8 @@ class Vectors(Protocol):
 class PassageMessage(Struct, frozen=True):
     """A message of a passage.
 
-    `place` is its position for a person; `named` is the name that reads this message alone; `asked` is True for the
-    requested message, `note` is a further remark.
+    `place` is its position in words for a person; `named` is the name under which this message alone can be read;
+    `asked` is True for the requested message, `note` is a further remark.
     """
 
     place: str
@@ -95,8 +95,8 @@ class Excerpt(Struct, frozen=True):
 
 
 def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str) -> str:
-    """Return the messages with their texts: `whole` characters of the one that was asked for (None: all), `beside`
-    characters of its neighbours. `read_on` precedes the name of a neighbour that was cut."""
+    """Return the messages with their texts: `whole` characters of the requested one (None: all), `beside` characters
+    of its neighbours. `read_on` precedes the name of a neighbour that was cut."""
     any_asked = any(line.asked for line in excerpt.lines)
     lines = [one_line(excerpt.head)]
     for line in excerpt.lines:
@@ -105,7 +105,7 @@ def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str)
 
 
 def passage_lines(line: PassageMessage, most: int | None = None, read_on: str = "") -> Iterator[str]:
-    """Yield a message as lines of text after an empty line; see `excerpt_text`."""
+    """Yield an empty line, then the message as lines of text; see `excerpt_text`."""
     about = [each for each in (line.place, line.who, one_line(minute(line.at)) if line.at else "", line.note) if each]
     yield ""
     yield f"{'>' if line.asked else '-'} {', '.join(about)}:"
@@ -124,16 +124,16 @@ PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
 
 
 class Phrase(NamedTuple):
-    """Adjacent words, the last of them perhaps only a prefix."""
+    """Adjacent words; the last one may be only a prefix."""
 
     words: tuple[str, ...]
     prefix: bool = False
 
 
 class Term(NamedTuple):
-    """A term of a query: one of several phrases, by the stems of their words.
+    """A term of a query: alternative phrases, matched by the stems of their words.
 
-    `typed` must occur literally in the text, where words were meant as typed.
+    `typed` is the phrase that must occur literally, if the words were meant as typed.
     """
 
     phrases: tuple[Phrase, ...]
@@ -141,13 +141,13 @@ class Term(NamedTuple):
 
 
 class Filters(Struct, frozen=True):
-    """Conditions on a result; None stands for anything.
+    """Conditions on a result; None matches anything.
 
     `since` and `before` are moments in UTC. `agent` is a conversation's name, or the beginning of an agent's or a
-    coding session's uuid; `project` a part of a conversation's name or of a session's working folder; `role` as in
-    `Event.kind` (of sessions also thinking); `tool` a tool's name, compared without case: its calls and their results.
-    `visible` is True for messages in the context of the agent that wrote them; it excludes sessions, for which that is
-    not known.
+    coding session's uuid; `project` is a part of a conversation's name or of a session's working folder; `role` is an
+    `Event.kind` (or `thinking`, in sessions); `tool` is a tool's name, case-insensitive, for its calls and their
+    results. `visible` is True for messages in the context of the agent that wrote them; it excludes sessions, whose
+    contexts are unknown.
     """
 
     since: datetime | None = None
@@ -165,11 +165,11 @@ ANY = Filters()
 class SearchResult(Struct, frozen=True):
     """A message or a memo found by a search.
 
-    `source` is claude, codex, conversation or memo; `id` the session's, the agent's or the memo's; `name` the session's
-    working folder, the conversation's name or the memo's tags; `role` as in `Filters`, or memo. `all_words` is True if
-    it holds every word of the query; a higher `score` is better. `snippet` is one line; `highlights` are the places of
-    the query's words in it, from and up to. A session's message is in line `line` of `file`; a conversation's is
-    the event `event_id`, and `visible` is True if it is in the context.
+    `source` is claude, codex, conversation or memo; `id` is the session's, the agent's or the memo's; `name` is the
+    session's working folder, the conversation's name or the memo's tags; `role` is as in `Filters`, or memo.
+    `all_words` is True if the message has every word of the query; a higher `score` is better. `snippet` is one line;
+    `highlights` are the (start, end) positions of the query's words in it. A session's message is in line `line` of
+    `file`; a conversation's message is the event `event_id`, and `visible` is True if it is in the context.
     """
 
     source: str
@@ -194,7 +194,7 @@ class SearchResult(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """The name of the program whose session this is; the source of any other result."""
+        """The name of the program that wrote the session; for other results, the source."""
         return PROGRAMS.get(self.source, self.source)
 
 
@@ -202,10 +202,10 @@ _UNFOUND = re.compile(r"(?:mcp_.*foldmark__?)?filter_context")
 
 
 def is_unfound(tool: str | None) -> bool:
-    """Return True if calls and results of a tool are excluded from searches, because they repeat messages that a person
+    """Return True if a tool's calls and results are excluded from searches, because they repeat messages that a person
     wanted to forget.
 
-    A coding agent calls the tool by a longer name.
+    Coding agents call the tool by a longer name.
     """
     return tool is not None and _UNFOUND.fullmatch(tool) is not None
 
@@ -214,7 +214,7 @@ class Judge(Protocol):
     """Judges messages by the operations of their agents."""
 
     def meet(self, agent_ids: Iterable[str]) -> None:
-        """Read the data of these agents in one read. Nothing is read twice."""
+        """Load the data of these agents in one read. Nothing is read twice."""
 
     def shows(self, agent_id: str, event_id: int) -> bool:
         """Return True if a message is in the context of this agent, which wrote it."""
@@ -224,8 +224,9 @@ class Judge(Protocol):
 
 
 class SearchScope(NamedTuple):
-    """The messages of a log that a search may find, computed from filters: `agents` are uuids, None for all. Planning
-    conversations are never found and belong to no passage; without a `judge` there are none, and nothing is visible."""
+    """The messages of a log that a search may find, computed from filters; `agents` are uuids, None for all. Planning
+    conversations are never found and belong to no passage. Without a `judge`, there are no planning conversations and
+    no message is visible."""
 
     filters: Filters = ANY
     agents: Collection[str] | None = None
@@ -233,8 +234,8 @@ class SearchScope(NamedTuple):
 
 
 class IndexedMessage(NamedTuple):
-    """A message of an index and its text, perhaps only the beginning; `at` is its time in ISO 8601, or "", `fits` is
-    True if it passes the filters."""
+    """A message of an index with its text or the beginning of it; `at` is its time in ISO 8601, or "", `fits` is True
+    if it passes the filters."""
 
     id: int
     text: str
@@ -246,8 +247,8 @@ How = Literal["all", "any"]
 
 
 class TermQuery(NamedTuple):
-    """Messages that hold all or any of some terms, ranked by these terms alone. With `share` below 1, only the newest
-    part of an index is searched."""
+    """A query for messages that contain all or any of some terms, ranked by these terms alone. With `share` below 1,
+    only the newest part of an index is searched."""
 
     how: How
     terms: Sequence[Term]
@@ -255,24 +256,24 @@ class TermQuery(NamedTuple):
 
 
 Mode = Literal["auto", "text", "vector", "both"]
-"""The mode of a search: words, meanings (a model's vectors), or both; auto is both where there are vectors."""
+"""The mode of a search: words, meanings (a model's vectors), or both; auto means both if there are vectors."""
 
 
 class Index(Protocol):
     """A word index of messages, either of a log or of archived sessions."""
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
-        """Return the number of messages, and how many hold each of the terms by its stems; estimated, if they are
-        many."""
+        """Return the number of messages, and for each term the number of messages that contain its stems; large counts
+        are estimated."""
 
     def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
-        """Return the ids of the best `limit` messages for each query that pass the filters, concatenated."""
+        """Return, for each query, the ids of the best `limit` messages that pass the filters, all in one list."""
 
     def passing(self, ids: Sequence[int]) -> list[int]:
-        """Return the messages among these that pass the filters."""
+        """Return the ids of those messages that pass the filters."""
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
-        """Return these messages, each with up to `reach` neighbours on each side: runs of neighbours in order."""
+        """Return these messages, each with up to `reach` neighbours on each side, as runs of neighbours in order."""
 
 
 class Similarity(Protocol):
@@ -282,11 +283,11 @@ class Similarity(Protocol):
         """Return the ids of the most similar messages that have vectors."""
 
     def of(self, ids: Sequence[int]) -> dict[int, float]:
-        """Return the similarity of the messages among these that have vectors."""
+        """Return the similarity of those messages that have vectors, by id."""
 
 
 class MessageVectors(Protocol):
-    """The vectors of messages by one model."""
+    """One model's vectors of messages."""
 
     @property
     def until(self) -> int | None:
@@ -297,19 +298,19 @@ class MessageVectors(Protocol):
 
 
 class VectorSource(Protocol):
-    """A source of messages and perhaps their vectors: a log, an archive."""
+    """A source of messages and possibly their vectors: a log or an archive."""
 
     @property
     def vectors(self) -> Vectors | None:
         """The stored vectors; None if none are kept."""
 
     def meanings(self) -> MessageVectors:
-        """Return the vectors by the model of the settings. Raises EmbeddingError if it cannot be used."""
+        """Return the vectors of the model in the settings. Raises EmbeddingError if it cannot be used."""
 
 
 class RankedMessage(NamedTuple):
-    """A ranked message: the number of its index, its id, its score (higher is better), True if it holds every term, and
-    its text, perhaps cut."""
+    """A ranked message: the number of its index, its id, its score (higher is better), True if it contains every term,
+    and its text, which may be cut."""
 
     source: int
     id: int
@@ -319,7 +320,7 @@ class RankedMessage(NamedTuple):
 
     @property
     def displayed_score(self) -> float:
-        """The score for display: above 1 with every term, otherwise below."""
+        """The score for display: above 1 if the message contains every term, otherwise below."""
         return self.every + self.score / (1 + self.score)
 
 
@@ -330,17 +331,17 @@ class ArchivedMessages(Index, VectorSource, Protocol):
         """Return the results at these places, without snippets; None for a message that is gone."""
 
     def read(self, named: str, reach: int) -> Excerpt:
-        """Return the message at SESSION:LINE with `reach` spoken lines before and after it; without a line all of
+        """Return the message at SESSION:LINE with `reach` spoken lines before and after it; without LINE, all of
         SESSION. Raises FoldmarkError if it is not archived."""
 
 
 class Hit(Struct, frozen=True):
     """A message that a search found [SPEC 9].
 
-    `agent_name` is the conversation's, None for a fork; `turn_id` is None outside of turns. A higher `score` is better:
-    above 1 if the message holds every term, otherwise below. `snippet` is one line of the message around the terms,
-    with `…` where it is cut. `visible` is True if the message is in the context of the agent that wrote it. `tool` is
-    the tool of a call or a result; `highlights` are the places of the terms in the snippet, from and up to.
+    `agent_name` is the conversation's name, None for a fork; `turn_id` is None outside of turns. A higher `score` is
+    better: above 1 if the message contains every term, otherwise below. `snippet` is one line of the message around the
+    terms, with `…` where it is cut. `visible` is True if the message is in the context of the agent that wrote it.
+    `tool` is the tool of a call or a result; `highlights` are the (start, end) positions of the terms in the snippet.
     """
 
     event_id: int
@@ -360,16 +361,16 @@ class LogIndex(Index, Protocol):
     """The messages of a log, searchable."""
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
-        """Return hits for messages that `around` returned, in the order asked for; without score and snippet."""
+        """Return hits for messages that `around` returned, in the requested order, without score and snippet."""
 
 
 class Surroundings(NamedTuple):
-    """Where a found message is in the log of its agent.
+    """The position of a found message in the log of its agent.
 
-    `asked` is the beginning of the person's text: the message itself, or else the opening of its turn, "" if no person
-    wrote that. `before` is how many messages its agent wrote before its turn, or before itself outside of turns.
-    `behind` are the agent's next turns, each with the number of messages before it; a last entry with `END` counts all
-    messages.
+    `asked` is the beginning of the person's text: that of the message itself, or else of the message that opened its
+    turn, "" if no person wrote that. `before` is the number of the agent's messages before its turn, or, outside of
+    turns, before the message. `behind` lists the agent's next turns, each with the number of messages before it; a last
+    entry with `END` counts all messages.
     """
 
     hit: Hit
@@ -379,7 +380,7 @@ class Surroundings(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """An agent's data for a search: its stored segment cache, None if none can be read; if it ever had a
+    """An agent's data for a search: its stored segment cache, None if it cannot be read; if the agent ever had a
     planning conversation, also its operations and the `command` events that open one, in order."""
 
     fold: Fold | None

@@ -1,6 +1,6 @@
 """The algebra of segments: which ranges of which agents' events are visible [SPEC 3].
 
-A context is a set of events, and a set of a million events cannot be enumerated for each request. It is described by
+A context is a set of events, and a set of a million events cannot be enumerated for each request. So it is described by
 segments: ranges of the ids of one agent. Ids of other agents in a range do not matter, because a segment names its
 agent. A range may be open-ended (`END`), so that an append changes no segment.
 
@@ -48,7 +48,7 @@ def normal(ranges: Iterable[Segment]) -> Segments:
 def subtract(segments: Segments, ranges: Iterable[Segment]) -> Segments:
     """Return the parts of `segments` outside of all `ranges`."""
     ranges = tuple(ranges)
-    # Common segments cancel out and touch no others; two contexts mostly share nearly all of them.
+    # Common segments cancel out and touch no others; two contexts usually share nearly all of them.
     shared = frozenset(segments).intersection(ranges)
     holes = _by_agent(normal(hole for hole in ranges if hole not in shared))
     if not holes and not shared:
@@ -106,8 +106,8 @@ def contains(segments: Segments, agent: str, event_id: int) -> bool:
 
 
 def _by_agent(segments: Segments) -> dict[str, tuple[list[int], list[int], list[Segment]]]:
-    """Return agent -> the beginnings of its segments, their ends, and the segments; plain numbers for a quick
-    bisection."""
+    """Return agent -> the beginnings of its segments, their ends, and the segments; bisection is fast on plain
+    numbers."""
     grouped: dict[str, tuple[list[int], list[int], list[Segment]]] = {}
     for segment in segments:
         firsts, lasts, mine = grouped.setdefault(segment.agent, ([], [], []))

@@ -1,11 +1,11 @@
-"""Turns and exchanges: how messages belong together [SPEC 1, 3].
+"""Turns and exchanges: which messages belong together [SPEC 1, 3].
 
 A message opens a turn if none is open, and a `turn_ended` event ends it; the id of a turn (GID) is that of the event
 that opened it. An exchange is a maximal run of consecutive tool calls of one turn, with all their results. It is open
 while one of its visible calls has no result and its turn has not ended.
 
 A provider refuses a call without its result, and a result without its call. So no operation may split an exchange: a
-cut moves to its edge (`settle`), and a selection takes in the rest of it (`whole`).
+cut moves to the edge of the exchange (`settle`), and a selection is extended to all of it (`whole`).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,8 +17,8 @@ from foldmark.core.events import ROLES, Event
 def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, int | None]:
     """Return the turn that an appended event belongs to, and the turn that is open after it.
 
-    A `summary` is its own turn and leaves the open turn open. A `system` message opens no turn. Every event that
-    is not a message belongs to the open turn.
+    A `summary` is a turn by itself and leaves the open turn open. A `system` message opens no turn. Every event that is
+    not a message belongs to the open turn.
     """
     if kind == "turn_ended":
         return open_turn, None
@@ -49,7 +49,7 @@ class Exchange(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The id at which the response that made the calls begins."""
+        """The id of the first message of the response that made the calls."""
         return self.calls[0] if self.text is None else self.text
 
     @property
@@ -82,11 +82,11 @@ def exchange_of(run: Sequence[Message], before: Message | None, results: Iterabl
 def settle(position: int, found: Iterable[Exchange], still_open: Sequence[Exchange]) -> int:
     """Return the position of a cut near `position` that splits no exchange [SPEC 3].
 
-    Inside one that is `still_open`: just before its first call and the text of that response. Inside another one of
-    `found`, which are complete: after its last result. Elsewhere: at `position`.
+    Inside an exchange that is `still_open`, it is just before the first call and the text of that response. Inside
+    another one of `found`, which are complete, it is after the last result. Elsewhere it is `position`.
     """
     closed = [exchange for exchange in found if exchange not in still_open]
-    # The end of one exchange may lie inside another one whose results came later.
+    # The end of one exchange may be inside another one whose results came later.
     while around := [max(e.members) for e in closed if e.calls[0] <= position < max(e.members)]:
         position = max(around)
     return min([position, *(e.first - 1 for e in still_open if e.calls[0] <= position)])

@@ -20,7 +20,8 @@ def one_line(text: str) -> str:
 
 
 def title(text: str, most: int = 60) -> str:
-    """Return a short title for a text: the beginning of its first line with a word, cut between words; may be empty."""
+    """Return a short title for a text: the beginning of the first line that has a word, cut between words; may be
+    empty."""
     begin = text[: 20 * most].splitlines()
     line = next((line for line in begin if any(char.isalnum() for char in line)), "")
     words = " ".join(line.strip(" #>*-`\t").split())
@@ -31,7 +32,7 @@ def title(text: str, most: int = 60) -> str:
 
 
 def listing(names: Iterable[object], limit: int = 12) -> str:
-    """Join the first `limit` names for an error message, and add how many more there are."""
+    """Join the first `limit` names for an error message, and add the number of further ones."""
     items = [str(name) for name in names]
     shown = ", ".join(items[:limit])
     return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
@@ -43,8 +44,8 @@ def count(number: int, noun: str) -> str:
 
 
 def quoted(text: str, most: int = 1000) -> str:
-    """Return the first `most` characters of a text, each line after a `>`, so that it cannot pass for Foldmark's own
-    words."""
+    """Return the first `most` characters of a text, each line prefixed with `>`, so that it cannot be mistaken for
+    Foldmark's own words."""
     return "\n".join(f"> {line}" for line in text[:most].splitlines())
 
 
@@ -54,7 +55,7 @@ def remarks(notes: Sequence[str]) -> list[str]:
 
 
 WINDOW = 200_000
-"""Assumed window of a model in tokens, if nothing better is known [S1]."""
+"""Assumed window of a model in tokens, if its own is unknown [S1]."""
 
 
 def percent(tokens: int, window: int = WINDOW) -> int:
@@ -63,7 +64,7 @@ def percent(tokens: int, window: int = WINDOW) -> int:
 
 
 BUDGET_SHOWN = 50
-"""Percentage of the budget from which the meter shows it. A budget smaller than the window decides when older turns
+"""Percentage of the budget from which on the meter shows it. A budget smaller than the window decides when older turns
 leave."""
 
 
@@ -71,8 +72,8 @@ def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) ->
     """Return `Context: 80K/200K tokens (40%) ⚪ · budget 100K (80%)`: the light is yellow from 80% of the window, red
     from 95.
 
-    `tokens` are those of the next request, `budget` is what the settings limit it to (0: nothing), `whole` is the
-    number of tokens of the whole context if the request does not contain all of it [SPEC 5.5].
+    `tokens` are those of the next request, `budget` is its limit in the settings (0: none), `whole` is the number of
+    tokens of the whole context if the request does not contain all of it [SPEC 5.5].
     """
     share = percent(tokens, window)
     beside = []
@@ -89,7 +90,7 @@ def is_full(tokens: int, window: int = WINDOW) -> bool:
 
 
 def is_ephemeral(tokens: int, window: int = WINDOW) -> bool:
-    """Return True if a filter is planned without the rest of the history: from 80% of the window [S1]."""
+    """Return True if a filter must be planned without the rest of the history: from 80% of the window [S1]."""
     return tokens * 100 >= window * 80
 
 

@@ -1,4 +1,4 @@
-"""The comparison behind `foldmark cost`: a conversation's requests under several policies [SPEC 5.7]."""
+"""The comparison that `foldmark cost` shows: a conversation's requests under several policies [SPEC 5.7]."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ KINDS = tuple(SENDERS)
 """The policies that can be compared."""
 
 OWN = ("steady", "eager")
-"""The policies that a setting gives."""
+"""The policies that a setting can choose."""
 
 MODELS = {
     "anthropic": "anthropic/claude-sonnet-5-5",
@@ -27,7 +27,7 @@ MODELS = {
 
 
 class CostOptions(NamedTuple):
-    """Options of a comparison. `model` is PROVIDER/MODEL; `policy` lists kinds of `KINDS`, none for all that the model
+    """Options of a comparison. `model` is PROVIDER/MODEL; `policy` lists kinds of `KINDS`, empty for all that the model
     supports; `low_water` lists shares for `steady`, as in "0.8,0.6". None stands for the agent's own setting. With
     `ignore_pauses` no cache ever expires."""
 
@@ -41,7 +41,7 @@ class CostOptions(NamedTuple):
 class CostReport(NamedTuple):
     """The cost of a conversation under each policy.
 
-    `answered` is the number of tokens of all answers; `thinks` says whether thinking was recorded; `rows` holds one
+    `answered` is the number of tokens of all answers; `thinks` is True if thinking was recorded; `rows` holds one
     replay for each policy.
     """
 
@@ -94,7 +94,8 @@ def low_waters(text: str) -> list[float]:
 
 
 def compare(agent: Agent, options: CostOptions, progress: Progress | None = None) -> CostReport:
-    """Replay an agent; `progress` as in `replay`. Raises CommandError for wrong options, and if no model was asked."""
+    """Replay an agent's requests; `progress` is as in `replay`. Raises CommandError for invalid options, or if no model
+    was asked."""
     config = agent.standing().config
     lows = [config.sliding_context_low_water] if options.low_water is None else low_waters(options.low_water)
     model = options.model or (config.model if config.model != "offline" else _fitting_model(agent))
@@ -124,6 +125,6 @@ def compare(agent: Agent, options: CostOptions, progress: Progress | None = None
 
 
 def _fitting_model(agent: Agent) -> str:
-    # A text has the dialect of the model that was set at that time, a call the dialect of the model that made it.
+    # A text has the dialect of the model that was set at that time; a call has that of the model that made it.
     calls = (each for each in reversed(agent.context().messages) if each.dialect and each.kind == "tool_call")
     return next((MODELS[each.dialect] for each in calls if each.dialect in MODELS), MODELS["anthropic"])

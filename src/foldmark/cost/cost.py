@@ -1,9 +1,9 @@
-"""Replay a recorded conversation under another policy: make its requests again, bill them by a model of the cache
+"""Replay a recorded conversation under another policy: rebuild its requests, bill them with a model of the cache
 (`foldmark.core.assembly.caching`), and count the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent or
 written.
 
-Besides Foldmark's own policies there are the whole history, the newest messages, and the whole history from which the
-provider clears tool results.
+The policies are Foldmark's own, the whole history, the newest messages, and the whole history from which the provider
+clears tool results.
 """
 
 from bisect import bisect_left, bisect_right
@@ -42,9 +42,9 @@ from foldmark.tokens.counting import BYTES_PER_TOKEN, count
 WHOLE: dict[str, Any] = {"sliding_context_tokens": 0, "context_size": 0, "truncation": False}
 
 TRIGGER, KEEP = 100_000, 3
-"""Defaults of Anthropic's `clear_tool_uses_20250919`: the tokens from which it clears tool results, and how many of the
-newest it keeps; the least that it clears is not set. Source: platform.claude.com/docs/en/build-with-claude/
-context-editing, autumn 2026."""
+"""Defaults of Anthropic's `clear_tool_uses_20250919`: the number of tokens above which it clears tool results, and the
+number of newest results that it keeps; the minimum to clear is not set. Source:
+platform.claude.com/docs/en/build-with-claude/context-editing, autumn 2026."""
 
 
 class WholeHistorySender(SteadySender):
@@ -140,7 +140,7 @@ class Policy(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name for a person."""
+        """The name to display."""
         if self.kind == "steady" and self.low_water is not None:
             return f"steady {self.low_water:g}" + (", turns' ends" if self.ends else "")
         return _NAMES.get(self.kind, self.kind)
@@ -153,7 +153,7 @@ class Policy(Struct, frozen=True):
             changes |= {"sliding_context_low_water": self.low_water} if self.low_water is not None else {}
         else:
             changes |= WHOLE
-        # A recorded summary covers what the window of that time had cut, and no other.
+        # A recorded summary covers only the turns that the window had passed at that time.
         return structs.replace(config, isolation=False, window_summary=False, **changes, **self.changes)
 
 
@@ -216,10 +216,10 @@ def replay(
 ) -> list[Replayed]:
     """Replay the conversation's requests to a model under each policy, and return the bills of its cache.
 
-    `limit` is the maximum number of tokens that the model accepts. Without `pauses`, every request follows the previous
-    one at once. If thinking was recorded, those answers count; otherwise every answer counts as if it had begun with a
-    block. Thinking has no weight. `progress` receives the number of requests made and the total. Raises CommandError
-    for an unknown provider, StoreError.
+    `limit` is the maximum number of tokens that the model accepts. Without `pauses`, every request immediately follows
+    the previous one. If thinking was recorded, the answers with thinking count; otherwise every answer counts as if it
+    had begun with a block. Thinking has no weight. `progress` receives the number of requests made and the total.
+    Raises CommandError for an unknown provider, StoreError.
     """
     name = canonical(provider)
     with agent.reading() as (moment, at):
@@ -257,8 +257,8 @@ class _Ledger:
         self._policy, self._sender, self._pieces, self._cache = policy, sender, sender.pieces, cache
         self._request, self._bound = Beginnings(), Bound()
         self._items: list[CostItem] = []
-        # Of the newest request: its blocks and bytes up to the end of each item, and which items are answers that began
-        # with thinking.
+        # For the newest request: the blocks and bytes up to the end of each item, and the items that are answers which
+        # began with thinking.
         self._blocks: list[int] = []
         self._sizes: list[int] = []
         self._answers: list[tuple[int, int]] = []
@@ -288,7 +288,7 @@ class _Ledger:
     def _go_on(self, items: Sequence[CostItem], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
         """Advance to the request of these items. Return the number of answers with thinking that it shares with the
         previous one, and its other answers with thinking."""
-        # This runs for every item of every request, so it does as little in Python as possible.
+        # This runs for every item of every request, so as little as possible is done in Python.
         for each in (self._items, self._blocks, self._sizes):
             del each[same:]
         shared = bisect_left(self._answers, (same, 0))

@@ -10,7 +10,7 @@ from foldmark.core.assembly.media import tokens_of
 from foldmark.core.request import Part, Request
 
 RESULT, FORM, OTHER = "result", "form", "other"
-"""The kinds of tool results; of braces, roles and Foldmark's own remarks; and of everything too small to be named."""
+"""The kinds of tool results; of braces, roles and Foldmark's own remarks; and of everything too small to name."""
 
 IMAGES = "images"
 """The kind of images and documents."""
@@ -37,8 +37,8 @@ _KINDS = {
 
 
 class Portion(NamedTuple):
-    """The tokens of one part of a request, or of several of one kind; `part` is None for tokens that do not belong to a
-    single one. `name` is the kind or, for a result, its tool."""
+    """The tokens of one part of a request, or of several parts of one kind; `part` is None for tokens that do not
+    belong to a single part. `name` is the kind or, for a result, its tool."""
 
     kind: str
     name: str
@@ -49,11 +49,11 @@ class Portion(NamedTuple):
 def portions(request: Request) -> list[Portion]:
     """Return the tokens of each part of a request, in order; their sum is the estimate of the whole.
 
-    Tokens are shared out by the bytes of the texts. Tools, thinking, images and the form come last.
+    Tokens are distributed in proportion to the bytes of the texts. Tools, thinking, images and the form come last.
     """
     found: list[tuple[str, str, int, Part | None]] = []
     found += [(_kind(part), name, _bytes(part.text), part) for part, name in _named(request)]
-    body = request.body.get("request", request.body)  # as Gemini's Code Assist has it
+    body = request.body.get("request", request.body)  # Gemini's Code Assist wraps the request
     blocks = list(_blocks([value for value in body.values() if isinstance(value, list)]))
     media = [block for block in blocks if tokens_of(block)]
     # An image counts by its own tokens, not by its bytes.
@@ -79,7 +79,8 @@ def portions(request: Request) -> list[Portion]:
 
 
 def shares(of: Iterable[Portion]) -> list[Portion]:
-    """Return the tokens by kind in the order of `ORDER`, tool results by tool, largest first; none without tokens."""
+    """Return the tokens by kind in the order of `ORDER`, and tool results by tool, largest first. Kinds without tokens
+    are left out."""
     sums = Counter[tuple[str, str]]()
     for each in of:
         sums[each.kind, each.name] += each.tokens
@@ -106,7 +107,7 @@ def _kind(part: Part) -> str:
 
 
 def _named(request: Request) -> Iterator[tuple[Part, str]]:
-    """Yield each part with its name: the results of an answer's calls follow its calls in the same order."""
+    """Yield each part with its name. The results of an answer's calls follow the calls in the same order."""
     calls: deque[str] = deque()
     for part in request.manifest.parts:
         if part.kind == "tool_call":

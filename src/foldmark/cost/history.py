@@ -1,5 +1,5 @@
-"""A recorded conversation for the simulator: when its model was asked, what was visible then, and the pieces of
-requests, each of which is made once for all requests that contain it [SPEC 5.3]. Nothing is written."""
+"""A recorded conversation for the simulator: the requests to its model, the messages visible at each, and the pieces of
+requests, each of which is built once for all requests that contain it [SPEC 5.3]. Nothing is written."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,8 +47,8 @@ class PastRequest(NamedTuple):
 
 
 def past_requests(moment: Snapshot, agent: Agent) -> list[PastRequest]:
-    """Return every request to the agent's own model: one before each answer, and in a turn that calls tools one before
-    each step.
+    """Return every request to the agent's own model: one before each answer, and one before each step in a turn that
+    calls tools.
 
     Answers that are no longer visible count, because they were requested. Turns that were dropped after the last
     message are left out: they are the abandoned branches of an imported session. Times never decrease, even if recorded
@@ -127,7 +127,7 @@ class ReplayedContext(Struct):
     read: ReplayedMessages = ReplayedMessages((), ())
 
     def follow(self, new: list[Event], *, goes_on: bool) -> None:
-        """Add new messages after the present ones if the conversation `goes_on`; otherwise replace the present ones."""
+        """Append new messages if the conversation `goes_on`; otherwise replace the existing ones with them."""
         calls = {event.id for event in new if event.kind == "tool_call"}
         late = any((e.kind == "tool_result" and e.answers not in calls) or begins(e) < e.id for e in new)
         if not goes_on:
@@ -142,7 +142,7 @@ class ReplayedContext(Struct):
         self.places |= {e.id: i for i in range(self.old, len(self.groups)) for e in self.groups[i].events}
 
     def first(self, unit: Unit) -> int:
-        """Return the first group of a unit, or the number of groups if nothing of the unit is in one."""
+        """Return the first group of a unit, or the number of groups if no group contains an event of the unit."""
         found = (self.places[event.id] for event in unit.events if event.id in self.places)
         return min(found, default=len(self.groups))
 
@@ -199,7 +199,7 @@ class CostItem(Struct, eq=False):
 
 
 class Pieces:
-    """Makes pieces of requests under the settings of one policy, each piece once. Policies share the `known` pieces."""
+    """Builds pieces of requests under the settings of one policy, each only once. Policies share the `known` pieces."""
 
     def __init__(self, target: Target, config: Config, known: dict[Any, CostItem]) -> None:
         self.target, self.config, self._known = target, config, known

@@ -35,7 +35,7 @@ SAME = 0.95
 """Minimum share of a request that the next one must begin with. The rest may be Foldmark's own text at its end."""
 
 NEGLIGIBLE = 256
-"""Tokens that may be missing without a reason: caches keep beginnings in steps, and counts are slightly off."""
+"""Tokens that may be missing without a reason: caches keep beginnings in steps, and counts are slightly inexact."""
 
 NAMED = 3
 """Maximum number of operations that are named; earlier ones are only counted."""
@@ -45,7 +45,7 @@ class Reason(Struct, frozen=True):
     """The reason why something was not read from the cache.
 
     `why` is `first`, `pause`, `model`, `operation`, `settings`, `system`, `tools`, `planning`, `window`, `results`,
-    `layers`, `older`, `provider` or `unknown`; `event` is the operation's.
+    `layers`, `older`, `provider` or `unknown`; `event` is that of the operation.
     """
 
     why: str
@@ -54,8 +54,8 @@ class Reason(Struct, frozen=True):
 
 
 class Missed(Struct, frozen=True):
-    """The number of tokens that a cache `held` before the request, the number of those that it missed, and the reasons;
-    no reasons without a miss."""
+    """The number of tokens that a cache `held` before the request, how many of these the request missed, and the
+    reasons; there are no reasons without a miss."""
 
     held: int
     tokens: int
@@ -149,8 +149,8 @@ Done = Sequence[tuple[int, str]]
 def _cached(
     moment: Snapshot, agent: Agent, sent: Sequence[SentRequest], until: int, *, complete: bool
 ) -> dict[int, Cached]:
-    """Return the cache hits of these requests, newest first. `complete` is True if the agent sent no request before
-    them. Their cost was recorded up to event `until`."""
+    """Return the cache hits of these requests, which are given newest first. `complete` is True if the agent sent no
+    request before them. Their costs were recorded up to event `until`."""
     answers = [each for each in reversed(sent) if each.record.purpose == "answer"]
     if not answers:
         return {}
@@ -181,8 +181,8 @@ def _missed(
     changes: Done,
     rules: Rules,
 ) -> Missed:
-    """Return the misses of request `now` in a cache with these rules, given the answered request `before` it, the
-    usages of both by their ids, and the agent's operations."""
+    """Return the misses of request `now` in a cache with these rules, given the answered request `before` it, both
+    usages by request id, and the agent's operations."""
     usage = usages[now.id]
     held = min(_tokens_held(usages[before.id], rules), usage.input)
     tokens = held - usage.cache_read
@@ -267,8 +267,8 @@ def _hash(record: RequestRecord, name: str) -> str | None:
 
 
 def _usages(moment: Snapshot, agent_id: str, answers: Sequence[SentRequest], until: int) -> dict[int, Usage]:
-    """Return the cost of these requests, oldest first, by their ids. The cost of a request is recorded before the next
-    one is sent."""
+    """Return the costs of these requests, which are given oldest first, by their ids. The cost of a request is recorded
+    before the next one is sent."""
     found: dict[int, Usage] = {}
     left = list(answers)
     for event_id in moment.of_kind("usage", (Segment(agent_id, answers[0].event + 1, until),)):
@@ -295,8 +295,8 @@ def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[s
 
 
 def _begins(agent: Agent, before: SentRequest, now: SentRequest) -> bool | None:
-    """Return True if request `now` begins with the whole of `before`, as far as a cache sees it; None if one of them
-    cannot be rebuilt."""
+    """Return True if request `now` begins with the whole of `before`, as a cache sees it; None if one of them cannot be
+    rebuilt."""
     first, second = (rebuilt(agent, each.id) for each in (before, now))
     if (first.verdict, second.verdict) != ("identical", "identical"):
         return None

@@ -1,8 +1,8 @@
 """Foldmark's two policies for the simulator [SPEC 5.3, 5.7].
 
-Where the window begins is decided by `Windowing` itself, which measures pieces here instead of whole requests. How a
-request grows from there follows `steady`, with the same pure functions. Each piece is measured once, so that the cost
-of a request grows only with its new pieces.
+`Windowing` itself decides where the window begins; here it measures pieces instead of whole requests. From there a
+request grows as in `steady`, with the same pure functions. Each piece is measured once, so the cost of a request grows
+only with its new pieces.
 """
 
 from bisect import bisect_left, bisect_right
@@ -28,8 +28,8 @@ from foldmark.request.windowing import Windowing
 
 
 class Sender:
-    """Makes the requests of one conversation under a policy, as items. `limit` is the maximum number of tokens that the
-    model accepts."""
+    """Builds the requests of one conversation under a policy, as items. `limit` is the maximum number of tokens that
+    the model accepts."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         self.moment = moment
@@ -78,8 +78,8 @@ class Sender:
     def shown(
         self, groups: Sequence[Group], now: ReplayedContext, since: int, settled: int = END, oldest: int = 0
     ) -> Iterator[CostItem]:
-        """Yield groups as they are sent at event `settled`: those from turn `since` on with results by age
-        (`view.tiers`)."""
+        """Yield groups as they are sent at event `settled`. From turn `since` on, the age of a result decides how it is
+        cut (`view.tiers`)."""
         active = [_is_active(group, since) for group in groups]
         results = sorted(each for group in compress(groups, active) for each in group.results)
         new = bisect_right(results, settled)
@@ -97,7 +97,7 @@ class Sender:
         raise NotImplementedError
 
     def pinned(self, now: ReplayedContext, pins: Sequence[Pinned], turns: Collection[int | None]) -> list[CostItem]:
-        """Return the pinned turns that are not among `turns`, as they precede the window."""
+        """Return the pinned turns that are not among `turns`; they precede the window."""
         outside = {pin.turn for pin in pins}.difference(turns)
         return self.over([group for group in now.groups if group.first.turn_id in outside], now)
 
@@ -107,7 +107,7 @@ class Sender:
 
 
 class EagerSender(Sender):
-    """Makes each request independently of the one before [S2, S3]: the newest whole turns that fit the budget when the
+    """Builds each request independently of the one before [S2, S3]: the newest whole turns that fit the budget when the
     newest turn is opened."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
@@ -124,7 +124,7 @@ class EagerSender(Sender):
         return [*self._front, *self._aged, *self.shown(groups, now, self._since)]
 
     def _age(self, now: ReplayedContext) -> None:
-        """Add the messages that no longer change during the turn: those before the recent results."""
+        """Add the messages that no longer change during the turn, that is, those before the recent results."""
         newest = (each for group in reversed(now.groups[self._active :]) for each in reversed(group.results))
         recent = set(islice(newest, self.config.truncate_recent_count))
         for group in now.groups[self._active + len(self._aged) :]:
@@ -197,11 +197,11 @@ class SteadySender(Sender):
         return self._items
 
     def _begin(self, now: ReplayedContext, settled: int) -> None:
-        """Compute the window as of a boundary, and add the messages that came since."""
+        """Compute the window as of a boundary, and add the messages since then."""
         groups = [group for group in now.groups if group.events[-1].id <= settled]
         then = as_of(self.moment, now.at, settled)
         self._settled, self._then = settled, self.sources(now, then)
-        # A calibration waits for the next boundary.
+        # A new calibration takes effect at the next boundary.
         self.ruler = self.pieces.calibrated(then.config.calibration)
         window, units = PieceWindowing(self, now, self._then, groups), self._then.units
         count = window.cut().units
@@ -239,7 +239,7 @@ class SteadySender(Sender):
 
     def _grow(self, now: ReplayedContext, new: Sequence[Event]) -> int:
         """Add messages by their weights, with the steps that `growth.advanced` finds. Return the event up to which a
-        step made the request again, 0 without a step."""
+        step rebuilt the request, or 0 without a step."""
         if not self.budget and self.limit is None:
             return 0
         beside = {event.id: self._beside(now, event) for event in new if _opens(event)}

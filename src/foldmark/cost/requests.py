@@ -31,8 +31,8 @@ class Next(Struct, frozen=True):
     `tokens` and `without` are the estimates of both. `held` is the number of tokens that a cache would still serve if
     it holds the whole request without the operation. `more` is the extra cost with the operation, in tokens at the full
     price of input (negative if it costs less), and `dollars` the same in dollars, None if the price is unknown. `saved`
-    and `saved_dollars` are the amounts that each later request costs less, as long as the cache serves everything that
-    was sent before.
+    and `saved_dollars` are the savings on each later request, as long as the cache serves everything that was sent
+    before.
     """
 
     tokens: int
@@ -108,9 +108,9 @@ Decision = Callable[[Snapshot, Standing], Operation]
 
 
 def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: Decision | None = None) -> Preview:
-    """Preview the operation that `decision` makes. Raises as `Agent.operate`; writes nothing.
+    """Preview the operation that `decision` makes, and write nothing. Raises the same errors as `Agent.operate`.
 
-    The next request is compared with the present one, or with the one after the operation that is made `instead`.
+    The next request is compared with the current one, or with the one after the operation made `instead`.
     """
     with agent.reading() as (moment, at):
         outcome = agent.outcome(moment, at, decision(moment, at), at.newest + 1)

@@ -1,5 +1,5 @@
-"""Prices: what input tokens cost with a model's cache, and what an agent's requests have cost so far, by the providers'
-own count."""
+"""Prices: the cost of input tokens with a model's cache, and the cost of an agent's requests so far, as counted by the
+providers."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class Tariff(NamedTuple):
 
 
 def tariff_of(known: Model) -> Tariff:
-    """Return the prices of a model's input; a token with an unknown price costs as much as a fresh one."""
+    """Return the prices of a model's input; without a known price, a cached token costs as much as a fresh one."""
     read, write = known.cache_read, known.cache_write
     return Tariff(1.0 if read is None else read, 1.0 if write is None else write, known.input_price)
 
@@ -38,7 +38,7 @@ def tariff_of(known: Model) -> Tariff:
 def rules_of(known: Model) -> Rules | None:
     """Return the rules of a model's cache; None if it has none.
 
-    Where writing costs, a cache without explicit breakpoints keeps few beginnings: OpenAI since GPT-5.6.
+    If writing costs extra, a cache without explicit breakpoints keeps few beginnings: OpenAI since GPT-5.6.
     """
     if known.caching == "none":
         return None

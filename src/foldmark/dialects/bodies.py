@@ -12,25 +12,25 @@ Json = dict[str, Any]
 
 
 class Reader(Protocol):
-    """Reads a streamed answer; `over` is True once all of it has come."""
+    """Reads a streamed answer; `over` is True once it is complete."""
 
     over: bool
 
     def add(self, event: Json) -> Iterator[str | Thought]:
-        """Take an event, and yield the pieces to show at once. Raises ProviderError."""
+        """Process an event, and yield the pieces to show at once. Raises ProviderError."""
 
     def pieces(self) -> Iterable[Piece]:
         """Return the pieces of the whole answer, and the part of its text that was not shown. Raises ProviderError,
-        also for an answer that broke off."""
+        also if the answer broke off."""
 
 
 def as_text(value: Any) -> str:
-    """Return the value if it is a text, else an empty text."""
+    """Return the value if it is a string, otherwise an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def as_object(value: Any) -> Json:
-    """Return the value if it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -47,8 +47,8 @@ def tokens(usage: Any, *path: str) -> int:
 
 
 def arguments(raw: Any) -> Any:
-    """Return the arguments of a call: the value of their JSON, the text itself if it is not JSON, an empty object
-    without arguments."""
+    """Return the arguments of a call: the decoded JSON, the text itself if it is not JSON, or an empty object without
+    arguments."""
     if not isinstance(raw, str):
         return {} if raw is None else raw
     if not raw.strip():
@@ -60,11 +60,11 @@ def arguments(raw: Any) -> Any:
 
 
 def text_parts(text: str, kind: str = "text") -> list[Json]:
-    """Return a text as the parts of a content: none if it is blank."""
+    """Return a text as a list of content parts, empty if the text is blank."""
     return [{"type": kind, "text": text}] if text.strip() else []
 
 
 def described(tool: ToolSpec) -> Json:
-    """Return the name of a tool, as it is sent, and its description."""
+    """Return the name of a tool as it is sent, and its description."""
     about = {"description": tool.description} if tool.description.strip() else {}
     return {"name": tool_name(tool.name), **about}

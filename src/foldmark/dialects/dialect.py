@@ -1,6 +1,6 @@
-"""`Dialect`: everything specific to one wire format, as values and pure functions; and dialects by name.
+"""`Dialect`: everything specific to one wire format, as values and pure functions; and the look-up of dialects by name.
 
-A dialect is built in, or registered as an entry point of the group `foldmark.dialects`.
+A dialect is built in or registered as an entry point of the group `foldmark.dialects`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ Body = Mapping[str, Any]
 
 
 class ThinkingRule(Struct, frozen=True, kw_only=True):
-    """The rules for thinking blocks that are bound to the content before them. By default none is bound.
+    """The rules for thinking blocks that are bound to the content before them. By default no block is bound.
 
-    `binds` returns True for a model that binds them; it decides for models that the table of models does not know.
-    `bind` adds to the pieces of an answer the content that they are bound to in the body of the request, which it calls
-    for only if something is bound. `sent` returns the blocks in a body, each by its mark with the model that made it.
-    `without` returns the body without them. `staying` returns the marks of the blocks that stay valid after a
+    `binds` returns True for a model that binds them; it is used for models that are not in the table of models. `bind`
+    adds to the pieces of an answer the content that they are bound to; it calls its first argument for the body of the
+    request, but only if something is bound. `sent` maps the mark of each block in a body to the model that made the
+    block. `without` returns the body without them. `staying` returns the marks of the blocks that stay valid after a
     compaction.
     """
 
@@ -39,13 +39,13 @@ class ThinkingRule(Struct, frozen=True, kw_only=True):
 class Dialect(Accepts, frozen=True, kw_only=True):
     """One wire format.
 
-    `encode` encodes a prompt for a model as a body, `parse` parses a whole answer. `blocks` returns the pieces of a
+    `encode` encodes a prompt for a model as a body; `parse` parses a whole answer. `blocks` returns the pieces of a
     body in the order in which the provider's cache reads them. `on_the_wire` describes how the bytes that are sent
     differ from `Request.bytes`.
 
-    `lifetimes` is True if a request can choose its lifetime in the cache, `clears` if the API can clear tool results
-    itself. `compacts` returns True if the API can write a summary in its own form for a model. With `foreign`, calls of
-    all other dialects are sent as well.
+    `lifetimes` is True if a request can choose its lifetime in the cache; `clears` is True if the API can clear tool
+    results itself. `compacts` returns True if the API can write a summary in its own form for a model. With `foreign`,
+    calls of all other dialects are sent as well.
     """
 
     name: str

@@ -10,9 +10,9 @@ from email.utils import parsedate_to_datetime
 from foldmark.core.errors import ContextOverflowError, ProviderError
 
 LONGEST = 400
-"""Maximum number of characters of a server's words that are repeated."""
+"""Maximum number of characters of a server's message that an error quotes."""
 _PATIENCE = 86_400.0
-"""Maximum number of seconds that a server's request to wait can stand for."""
+"""Upper bound, in seconds, for the time that a server asks to wait."""
 
 _HEADS = {
     "key": "refused the request",
@@ -89,9 +89,9 @@ def refused(
     tokens: int | None = None,
     limit: int | None = None,
 ) -> ProviderError:
-    """Return the error of a kind: the server's action, its own words, and the next step (`hint`).
+    """Return the error of this `kind`. It states the server's action, its own words, and the next step (`hint`).
 
-    `status` is that of HTTP, 0 for an error in the middle of a stream. `after` is the number of seconds to wait.
+    `status` is the HTTP status, or 0 for an error in the middle of a stream. `after` is the number of seconds to wait.
     """
     number = f" ({status})" if status else ""
     shown = brief(words)
@@ -110,7 +110,7 @@ def not_understood(server: str, problem: str) -> ProviderError:
 
 
 def broken_off(server: str) -> ProviderError:
-    """Return the error for a stream that ended before its answer did."""
+    """Return the error for a stream that ended before the answer was complete."""
     return ProviderError("network", f"The connection to {server} ended in the middle of the answer. Ask again.")
 
 
@@ -124,8 +124,8 @@ def brief(text: str) -> str:
 
 
 def overflow(words: str) -> tuple[int | None, int | None] | None:
-    """Return the tokens of a request that is too long and the limit, each None if unknown; None if the text reports
-    another error."""
+    """Return the tokens of a request that is too long, and the limit, each None if unknown; None if the text reports a
+    different error."""
     words = " ".join(words[:20_000].split())
     return (_number(_TOKENS, words), _number(_LIMIT, words)) if _OVERFLOW.search(words) else None
 

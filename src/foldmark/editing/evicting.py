@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def eviction(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
-    """Return an eviction of tool results in the context, named by id or by ranges of ids (first, last); a range takes
-    the results in it that are not evicted yet and longer than their placeholder. Raises CommandError for results that
-    cannot be evicted."""
+    """Return an eviction of tool results in the context, given by id or by ranges of ids (first, last). A range covers
+    the results in it that are not evicted yet and are longer than their placeholder. Raises CommandError for results
+    that cannot be evicted."""
     found = set[int]()
     for each in wanted:
         found |= _results_between(moment, at, *each) if isinstance(each, tuple) else {_result(moment, at, each)}
@@ -76,8 +76,8 @@ ABOUT = 60
 
 
 class SentResult(Struct, frozen=True):
-    """A tool result of the next request: its event, its call, the tokens that eviction would save, and why it is stale,
-    if it is."""
+    """A tool result of the next request: its event, its call, the tokens that eviction would save, and the reason if it
+    is stale."""
 
     result: Event
     call: Event
@@ -125,7 +125,8 @@ def sent_results(agent: "Agent") -> list[SentResult]:
 def evict(
     agent: "Agent", wanted: Iterable[int | tuple[int, int]], *, actor: str = "human", reason: str | None = None
 ) -> Result:
-    """Record the eviction of these results. The receipt reports the tokens saved. Raises as `eviction`."""
+    """Record the eviction of these results. The receipt reports the tokens saved. Raises the same errors as
+    `eviction`."""
     receipt = agent.operate(lambda moment, at: eviction(moment, at, wanted), actor=actor, reason=reason)
     operation = receipt.operation
     assert isinstance(operation, Evict)

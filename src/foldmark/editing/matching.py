@@ -1,5 +1,5 @@
-"""Find the messages that match criteria: the agent's model decides, chunk by chunk; without a model, a local matcher
-[SPEC 4.2]."""
+"""Find the messages that match criteria: the agent's model decides, chunk by chunk, or a local matcher if there is no
+model [SPEC 4.2]."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
@@ -21,7 +21,7 @@ PAGE = 200
 
 
 class Candidates:
-    """The messages that a filter may name: all inside `segments` except `system` messages; texts are read as needed."""
+    """The messages that a filter may name: all inside `segments` except `system` messages. Texts are read as needed."""
 
     def __init__(self, moment: Snapshot, segments: Segments) -> None:
         self._segments = segments
@@ -39,7 +39,7 @@ class Candidates:
 
 
 class _CandidateTexts:
-    """The candidates with their texts, `PAGE` at a time, so that their processing does not block the store."""
+    """The candidates with their texts, read `PAGE` at a time so that processing them does not block the store."""
 
     def __init__(self, store: Store, among: Candidates) -> None:
         self._store, self._among = store, among
@@ -64,7 +64,7 @@ def matched(
     """Return the ids of the messages that match `criteria`, in order. Raises CommandError if the criteria contain no
     words.
 
-    With `local` no model is asked.
+    With `local`, no model is asked.
 
     A model reads the messages in chunks of whole turns, whose number depends on how full its window is; `progress`
     receives the number of turns read. The answer is checked against the messages that the model was shown.
@@ -73,7 +73,7 @@ def matched(
 
     at = agent.standing()
     if local or at.config.provider == "offline":
-        from foldmark.recall.matcher import match  # takes 9 ms, and a start does not need it
+        from foldmark.recall.matcher import match  # takes 9 ms, and is not needed at startup
 
         texts = _CandidateTexts(agent.log.store, among)
         # Without vectors no embedding model is loaded.

@@ -1,7 +1,7 @@
 """Offers to forget or to keep messages, and the answers to them [SPEC 4.2].
 
-This is the only place where a filter is agreed to; the chat, `foldmark do`, the runtime and the MCP server all use it.
-A person's `yes`, `no`, `all but 2` and `only 1 3` are parsed and carried out without a model.
+All agreement to filters is handled here, for the chat, `foldmark do`, the runtime and the MCP server. A person's `yes`,
+`no`, `all but 2` and `only 1 3` are parsed and carried out without a model.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -44,8 +44,8 @@ ENDED = "Planning has ended; nothing was forgotten."
 
 
 class Offer(Effect, frozen=True):
-    """The effect of a yes. `id` is the event of the preview. `along` are messages that leave or stay with the matched
-    ones, so that no call is separated from its result. `before` and `after` are the sizes of the context without the
+    """The effect of a yes. `id` is the event of the preview. `along` are the messages that leave or stay with the
+    matches, so that no call is separated from its result. `before` and `after` are the sizes of the context without the
     planning conversation."""
 
     id: int
@@ -61,11 +61,11 @@ class Offer(Effect, frozen=True):
 
     @property
     def forgets(self) -> bool:
-        """True if the messages leave; False if all others do."""
+        """True if the matches leave; False if all other messages do."""
         return self.mode == "forget"
 
     def data(self) -> dict[str, Any]:
-        """Return the offer as JSON: the ranges are numbered from 1."""
+        """Return the offer as JSON; ranges are numbered from 1."""
         shown = [{"number": number, **to_builtins(each)} for number, each in enumerate(self.ranges, 1)]
         return {
             "offer": self.id,
@@ -80,7 +80,7 @@ class Offer(Effect, frozen=True):
         }
 
     def lines(self, most: int = RANGES) -> list[str]:
-        """Return the ranges by number, what goes along, and the context before and after."""
+        """Return lines with the numbered ranges, the closure, and the context before and after."""
         found = [f"  {number}. {_range(each)}" for number, each in enumerate(self.ranges[:most], 1)]
         if more := len(self.ranges) - len(found):
             found.append(f"  … and {count(more, 'more range')}, to message {self.ranges[-1].last}")
@@ -103,7 +103,7 @@ class Offer(Effect, frozen=True):
         return f"Keep {what}, and forget everything else ({gone})"
 
     def shown(self, price: Sequence[str]) -> str:
-        """Return the text and the question for a person; `price` are lines about the cost of the next request."""
+        """Return the text and the question for a person; `price` holds lines about the cost of the next request."""
         count_of = len(self.ranges)
         numbered = "" if count_of < 2 else ", all but 2, only 1" if count_of == 2 else ", all but 2, only 1 3"
         answers = f"Nothing has changed yet. Answer yes, no{numbered}, or say what else to look for."
@@ -124,7 +124,7 @@ def open_offer(moment: Snapshot, at: Standing) -> Offer | None:
 
 
 def standing_offer(agent: "Agent") -> Result:
-    """Return the offer to show at the end of a turn of a planning conversation, independent of the model's answer."""
+    """Return the offer to show at the end of a turn of a planning conversation, regardless of the model's answer."""
     with agent.reading() as (moment, at):
         found, open_one = open_offer(moment, at), _open(moment, at)
     if found is not None:
@@ -141,8 +141,8 @@ def _priced(agent: "Agent", found: Offer) -> Result:
 
 
 def price(agent: "Agent", found: Offer) -> "Preview":
-    """Preview the open offer, compared with a no, which also removes the planning conversation."""
-    from foldmark.cost.requests import preview as priced  # needs agents
+    """Preview the open offer, compared with the answer no, which also removes the planning conversation."""
+    from foldmark.cost.requests import preview as priced  # imports agents
 
     return priced(
         agent,
@@ -152,7 +152,7 @@ def price(agent: "Agent", found: Offer) -> "Preview":
 
 
 def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Collection[int] | None = None) -> Offer:
-    """Return the offer of a preview, or of these ids of it."""
+    """Return the offer for a preview, or for only these of its ids."""
     wanted = preview.ids if ids is None else tuple(id for id in preview.ids if id in ids)
     kept = frozenset(wanted)
     parts = [
@@ -196,11 +196,11 @@ class FilterMatches(Struct, frozen=True):
 
 
 def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, local: bool = False) -> FilterMatches:
-    """Find the messages that match the criteria of the open planning conversation, or these criteria, and record the
+    """Find the messages that match these criteria, by default those of the open planning conversation, and record the
     preview. The context does not change.
 
     The agent's model decides which messages match; with `local`, their words do. Raises CommandError if no planning
-    conversation is open, and as `matched`.
+    conversation is open, and the errors of `matched`.
     """
     with agent.reading() as (moment, at):
         open_one = _open(moment, at)
@@ -219,7 +219,7 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
     """Preview a `/forget` or `/remember` without a conversation with the model, and end the turn.
 
     The agent's model decides which messages match. If it cannot be asked, their words decide, and the result says so.
-    If nothing matches, or an error is raised, the planning conversation is over.
+    If nothing matches or an error is raised, the planning conversation ends.
     """
     told = ""
     try:
@@ -262,8 +262,8 @@ def _give_up(agent: "Agent") -> None:
 
 
 def answered(agent: "Agent", text: str) -> Result | None:
-    """Record a person's answer to the open offer in its own turn and carry it out. Return None and record nothing
-    if no offer is open, or if the text is neither a yes, nor a no, nor a choice of ranges.
+    """Record a person's answer to the open offer in its own turn and carry it out. Return None and record nothing if no
+    offer is open, or if the text is neither a yes, nor a no, nor a choice of ranges.
 
     Raises CommandError for ranges that were not offered.
     """
@@ -286,9 +286,9 @@ def answered(agent: "Agent", text: str) -> Result | None:
 
 
 def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
-    """Carry out an offer by its id, or the ranges of it that `choice` names ("all but 2").
+    """Carry out the offer with this id, or only the ranges that `choice` names ("all but 2").
 
-    Raises CommandError if it is not open, or for another choice.
+    Raises CommandError if the offer is not open or the choice is invalid.
     """
     with agent.batch() as moment:
         preview = _offered(moment, agent.standing_in(moment), offer_id)
@@ -303,7 +303,7 @@ def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -
     """End the open planning conversation; nothing is forgotten. Raises CommandError if none is open."""
 
     def decided(moment: Snapshot, at: Standing) -> Filter:
-        past = passed(moment, at)  # messages that talked past it stay
+        past = passed(moment, at)  # the message that ended the planning stays, and so do later ones
         return _filter(moment, at) if past is None else decide.ended_before(moment, at, *past)
 
     return _cancelled(agent, decided, actor, reason)
@@ -317,7 +317,8 @@ def _cancelled(
 
 
 def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
-    """Record the filter of the open planning conversation, for ids of its preview. The planning leaves with it."""
+    """Record the filter of the open planning conversation for these ids of its preview. The planning conversation
+    leaves with it."""
 
     def decided(moment: Snapshot, at: Standing) -> Filter:
         preview = _open(moment, at).preview
@@ -345,13 +346,13 @@ def _result(receipt: Receipt, text: str) -> Result:
 
 
 def _ids(preview: RecordedPreview, numbers: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the ids of these ranges, by default of all."""
+    """Return the ids in these ranges, by default in all."""
     parts = preview.parts
     return preview.ids if numbers is None else tuple(id for number in numbers for id in parts[number - 1])
 
 
 def _offered(moment: Snapshot, at: Standing, offer_id: int) -> RecordedPreview:
-    """Return the preview with an offer's id. Raises CommandError if it is not open."""
+    """Return the preview with an offer's id. Raises CommandError if the offer is not open."""
     preview = offer(moment, at)
     if preview is not None and preview.event_id == offer_id:
         return preview
@@ -377,7 +378,7 @@ def _open(moment: Snapshot, at: Standing) -> Planning:
 def _filter(
     moment: Snapshot, at: Standing, mode: str = "forget", ids: Collection[int] = (), criteria: str | None = None
 ) -> Filter:
-    """Return the filter that ends the open planning conversation and removes it from the context; without ids it
+    """Return the filter that ends the open planning conversation and removes it from the context. Without ids, it
     removes nothing else."""
     last = None if at.record.open_turn is not None else at.newest  # up to now, or to the end of the open turn
     return decide.filter(moment, at, mode, ids, (_open(moment, at).first, last), criteria)

@@ -1,8 +1,8 @@
-"""The coding agents that `foldmark live` runs: the provider's address of each, how it is pointed at a gateway, and how
-it runs beside that gateway [SPEC 5.7].
+"""The coding agents that `foldmark live` runs: their providers' addresses, the way to point each one at a gateway, and
+the code that runs both [SPEC 5.7].
 
 The gateway is a separate process, but its listening socket belongs to this one. If the gateway is killed, another one
-takes its place at the same address, and connections that arrive meanwhile wait.
+replaces it at the same address, and connections that arrive meanwhile wait.
 """
 
 import os
@@ -26,7 +26,7 @@ CHATGPT = "https://chatgpt.com/backend-api/codex"
 """The base URL that Codex uses with a login to ChatGPT."""
 
 API_KEY = "gemini-api-key"
-"""How Gemini CLI signs in where it asks the Gemini API, as its settings name it."""
+"""The sign-in method of Gemini CLI for the Gemini API, as named in its settings."""
 
 _SELECTED = re.compile(r'"selectedType"\s*:\s*"([^"]*)"')
 
@@ -34,8 +34,9 @@ _SELECTED = re.compile(r'"selectedType"\s*:\s*"([^"]*)"')
 class AgentProgram:
     """A coding agent.
 
-    `variable` names its base URL, and is its upstream when set; otherwise `provider` is, which speaks `wire`. With one
-    of the variables `elsewhere` it asks another service, which no gateway intercepts.
+    `variable` is the environment variable for its base URL, which is the upstream if set; otherwise `provider` is the
+    upstream. It speaks `wire`. If one of the variables `elsewhere` is set, the agent asks another service, which no
+    gateway intercepts.
     """
 
     program: str
@@ -45,11 +46,11 @@ class AgentProgram:
     elsewhere: ClassVar[tuple[str, ...]] = ()
 
     def upstreams(self, environment: Mapping[str, str]) -> str | dict[str, str]:
-        """Return the base URL that the agent would have used, or one for each wire. Raises as `upstream`."""
+        """Return the base URL that the agent would have used, or one for each wire. Raises like `upstream`."""
         return self.upstream(environment)
 
     def given(self, upstreams: Sequence[str]) -> str | dict[str, str]:
-        """Return the upstreams that a person has named, as `upstreams` does: each is URL or WIRE=URL. Raises
+        """Return the upstreams that a person has named, in the form of `upstreams`; each is URL or WIRE=URL. Raises
         CommandError if they contradict each other."""
         wires = [each.wire for each in AGENTS.values()]
         named = dict(each.split("=", 1) for each in upstreams if each.partition("=")[0] in wires)
@@ -60,7 +61,7 @@ class AgentProgram:
         return upstreams[0]
 
     def variables(self, url: str) -> dict[str, str]:
-        """Return the variables that name the gateway at `url` as its base URL."""
+        """Return the environment variables that set the gateway at `url` as the agent's base URL."""
         return {self.variable: url}
 
     def upstream(self, environment: Mapping[str, str]) -> str:
@@ -74,11 +75,11 @@ class AgentProgram:
         return environment.get(self.variable) or self.provider
 
     def command(self, url: str, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-        """Return the command line that asks at the base URL `url`."""
+        """Return the command line that makes the agent use the base URL `url`."""
         return [self.program, *self.options(url, environment), *arguments]
 
     def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
-        """Return the options that name the base URL where the variable does not suffice."""
+        """Return the options that set the base URL if the variable is not sufficient."""
         return []
 
 
@@ -90,7 +91,7 @@ class ClaudeCode(AgentProgram):
     elsewhere = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 
     def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
-        # Its settings may set variables, over those of the shell.
+        # Its settings may set variables, which override those of the shell.
         return ["--settings", f'{{"env":{{"ANTHROPIC_BASE_URL":"{url}"}}}}']
 
 
@@ -107,11 +108,11 @@ class Codex(AgentProgram):
     def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
         settings = [f'openai_base_url="{url}"', 'model_provider="openai"']
         if environment.get("OPENAI_API_KEY") and not codex_login(environment):
-            # Its own provider takes no key from there, and would ask by WebSocket.
+            # The built-in provider does not read the key from this variable, and would use a WebSocket.
             table = f'{{ name="OpenAI", base_url="{url}", env_key="OPENAI_API_KEY", wire_api="responses", '
             table += "supports_websockets=false }"
             settings = ['model_provider="foldmark"', f"model_providers.foldmark={table}"]
-        settings.append("features.enable_request_compression=false")  # what is compressed could not be read here
+        settings.append("features.enable_request_compression=false")  # compressed bodies could not be read here
         return [word for each in settings for word in ("-c", each)]
 
 
@@ -123,13 +124,13 @@ class GeminiCli(AgentProgram):
     elsewhere = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA")
 
     def upstream(self, environment: Mapping[str, str]) -> str:
-        # With an account it asks Code Assist, whose address no variable of ours changes.
+        # With an account it asks Code Assist, whose address these variables do not change.
         upstream = super().upstream(environment)
         home = Path(environment.get("GEMINI_CLI_HOME") or environment.get("HOME") or Path.home())
         system = Path(environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or "/etc/gemini-cli/settings.json")
         for path in (system, Path.cwd() / ".gemini" / "settings.json", home / ".gemini" / "settings.json"):
             try:
-                found = _SELECTED.search(path.read_text("utf-8", "replace"))  # it may hold comments
+                found = _SELECTED.search(path.read_text("utf-8", "replace"))  # the file may contain comments
             except OSError:
                 continue
             if found is not None and found[1] == API_KEY:
@@ -146,7 +147,7 @@ class GeminiCli(AgentProgram):
 
 
 def codex_login(environment: Mapping[str, str]) -> str:
-    """Return how Codex is logged in by its file `auth.json`: `chatgpt`, `key`, or nothing."""
+    """Return the login of Codex according to its file `auth.json`: `chatgpt`, `key`, or an empty text."""
     from foldmark.sessions.codex import codex_folder
 
     try:
@@ -162,7 +163,7 @@ AGENTS: dict[str, AgentProgram] = {each.program: each for each in (ClaudeCode(),
 
 
 class AnyProgram(AgentProgram):
-    """Any program that takes its base URLs from the variables that the SDKs of the providers read."""
+    """Any program that reads its base URLs from the variables of the providers' SDKs."""
 
     def __init__(self, program: str) -> None:
         self.program = program
@@ -180,13 +181,13 @@ class AnyProgram(AgentProgram):
 
 
 SECRET = "FOLDMARK_LIVE_SECRET"
-"""The variable by which a gateway gets the secret segment of its address: arguments can be seen by other users."""
+"""The variable that passes the secret segment of its address to a gateway: other users can see arguments."""
 
 READY = "ready"
-"""What a gateway prints once it listens."""
+"""The line that a gateway prints once it is listening."""
 
 _PAUSE = 0.2
-"""Seconds before a gateway that ended is started again."""
+"""Seconds before a gateway that has ended is restarted."""
 
 
 def installed(agent: AgentProgram) -> str:
@@ -198,8 +199,8 @@ def installed(agent: AgentProgram) -> str:
 
 
 def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:
-    """Run an agent to its end, and return its exit code; that of a signal is 128 and its number. Raises as
-    `installed`."""
+    """Run an agent until it exits, and return its exit code: 128 plus the signal's number if a signal ended it. Raises
+    like `installed`."""
     program, command = installed(agent), agent.command(url, arguments, os.environ)
     environment = {**os.environ, **agent.variables(url)}
     with _interrupts_ignored():
@@ -209,7 +210,7 @@ def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """While an agent has the terminal, Ctrl-C is for the agent."""
+    """Ignore Ctrl-C while an agent has the terminal: it is meant for the agent."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -223,7 +224,7 @@ def supervised(
 ) -> Iterator[Callable[[], int]]:
     """Keep a gateway running while the block runs, and yield a function that returns its process id.
 
-    It is `foldmark ARGUMENTS`, which takes over the socket as descriptor and ends when its standard input does. Its
+    It is `foldmark ARGUMENTS`, which inherits the socket as a descriptor and ends when its standard input does. Its
     messages go to the file `log`. Raises CommandError if it does not start.
     """
     over, gateways = Event(), list[subprocess.Popen[bytes]]()
@@ -238,7 +239,7 @@ def supervised(
                     stdout=subprocess.PIPE,
                     stderr=output,
                     pass_fds=[listening.fileno()],
-                    start_new_session=True,  # Ctrl-C in the terminal is not for it
+                    start_new_session=True,  # Ctrl-C in the terminal must not reach it
                 )
             ]
 
@@ -261,7 +262,7 @@ def supervised(
         yield lambda: gateways[0].pid
     finally:
         over.set()
-        while watching.is_alive():  # it may be starting another one just now
+        while watching.is_alive():  # the thread may be starting another gateway right now
             _end(gateways[0])
             watching.join(_PAUSE)
         with gateways[0]:

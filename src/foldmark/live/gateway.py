@@ -1,8 +1,8 @@
-"""The gateway: what an agent sends goes on to its provider, and what the provider answers goes back, byte for byte.
+"""The gateway: it forwards an agent's requests to the provider and the provider's answers back, byte for byte.
 
-It listens on the loopback interface alone. The agent's base URL holds a path segment that nobody can guess, and the
-Host header has to name the loopback interface, so that neither another user of the machine nor a web page (by way of
-DNS rebinding) can spend the agent's credentials. The upstream is fixed at the start; no request can change it.
+It listens only on the loopback interface. The agent's base URL contains an unguessable path segment, and the Host
+header has to name the loopback interface, so that neither another user of the machine nor a web page (through DNS
+rebinding) can use the agent's credentials. The upstream is fixed at the start; no request can change it.
 """
 
 import asyncio
@@ -33,19 +33,19 @@ HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer trailers "
     b"transfer-encoding upgrade expect".split()
 )
-"""Headers about one connection, not about the message (RFC 9110, 7.6.1). The server here has answered `expect`."""
+"""Headers about one connection, not about the message (RFC 9110, 7.6.1). This server has already answered `expect`."""
 
 CONNECT_SECONDS = 30.0
-"""How long a connection to the upstream may take. How long an answer may take is for the agent to say."""
+"""Timeout for connecting to the upstream. The agent itself decides how long an answer may take."""
 
 LEAVE_SECONDS = 3
-"""How long answers that still stream are waited for at the end."""
+"""Seconds to wait at the end for answers that are still streaming."""
 
 Headers = list[tuple[bytes, bytes]]
 
 
 class Passing(NamedTuple):
-    """A request on its way: its upstream, and its path and query below the gateway's own address."""
+    """A request to forward: its upstream, and its path and query below the gateway's own address."""
 
     upstream: httpx.URL
     path: bytes
@@ -58,18 +58,17 @@ class Passing(NamedTuple):
 
     @property
     def asked(self) -> str:
-        """The path and query as the agent names them."""
+        """The path and query as the agent sent them."""
         return (self.path + self.query).decode("latin-1")
 
 
 class Gateway:
-    """A gateway to `upstream`, an http or https URL, while it is entered; `url` is the agent's base URL. With several
-    upstreams, name -> URL, the base URL for each is `url/NAME`.
+    """A gateway to `upstream`, an http or https URL, that runs while it is entered; `url` is the agent's base URL. With
+    several upstreams, name -> URL, the base URL for each is `url/NAME`.
 
-    What passes is recorded by `sessions`, and changed as they say; without them it only passes. A gateway that takes
-    the place of another one is given its `port`, or the socket that was `listening`, and its `secret`, so that the
-    agent's base URL stays right. Raises CommandError for an upstream that is no such URL, OSError for a port that is
-    in use.
+    `sessions` record and edit the requests; without them, everything is only forwarded. A gateway that replaces another
+    one receives its `port`, or its `listening` socket, and its `secret`, so that the agent's base URL stays valid.
+    Raises CommandError for an upstream that is not such a URL, OSError for a port that is in use.
     """
 
     def __init__(
@@ -99,9 +98,9 @@ class Gateway:
             uvicorn.Config(
                 application,
                 ws="none",
-                access_log=False,  # paths hold the secret
+                access_log=False,  # paths contain the secret
                 log_config=None,
-                log_level="critical",  # the agent's screen is no place for it; what matters is logged here
+                log_level="critical",  # it would clutter the agent's screen; anything important is logged here
                 server_header=False,
                 date_header=False,
                 timeout_graceful_shutdown=LEAVE_SECONDS,
@@ -110,7 +109,7 @@ class Gateway:
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="foldmark-gateway")
 
     def __enter__(self) -> Self:
-        self._socket.listen(128)  # whoever connects now waits until the server takes it
+        self._socket.listen(128)  # connections made now wait until the server accepts them
         self._thread.start()
         return self
 
@@ -151,7 +150,7 @@ class Forwarder:
             return
         read = self._sessions is not None and self._sessions.reads(passing.asked)
         if read and request.headers.get("upgrade", "").lower() == "websocket":
-            # What passes through a WebSocket could not be read. Codex then asks by HTTP.
+            # WebSocket traffic could not be read. After this answer Codex uses HTTP.
             await PlainTextResponse("This gateway takes requests only.\n", 426)(scope, receive, send)
             return
         headers, made = forwarded(scope["headers"]), Answering(b"")
@@ -174,7 +173,7 @@ class Forwarder:
                     headers.append((b"content-length", str(len(made.body)).encode()))
             else:
                 content = begun
-        # A URL object would resolve `..` and write escapes its own way: the target goes as it came.
+        # A URL object would resolve `..` and rewrite escapes, so the target is passed on unchanged.
         sent = httpx.Request(
             request.method, passing.upstream, headers=headers, content=content, extensions={"target": passing.target}
         )
@@ -191,7 +190,7 @@ class Forwarder:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Ask the upstream, and answer with what it says."""
+        """Send a request to the upstream and return its answer to the client."""
         try:
             answer = await self._client.send(sent, stream=True)
         except ClientDisconnect:
@@ -209,7 +208,7 @@ class Forwarder:
             await answer.aclose()
 
     async def _asked_by_others(self, request: Request) -> Response | None:
-        """Return the answer to another program of this user that asks a session's model; None for anything else."""
+        """Return the answer to another of the user's programs that asks a session's model; None for anything else."""
         sessions, path = self._sessions, request.url.path
         if sessions is None or not sessions.others.asks(path):
             return None
@@ -230,7 +229,7 @@ class Forwarder:
         return len(hosts) == 1 and hosts[0].lower() in self._hosts
 
     def _passing(self, scope: Scope) -> Passing | None:
-        """Return a request with the secret, to this host; None for any other."""
+        """Return a request that has the secret and is addressed to this host; None for any other."""
         path, query = scope["raw_path"], b"?" + scope["query_string"] if scope["query_string"] else b""
         for prefix, upstream in self._places.items():
             rest: bytes = path[len(prefix) :]
@@ -240,8 +239,8 @@ class Forwarder:
 
 
 def loopback_socket(port: int = 0) -> socket.socket:
-    """Return a socket of the loopback interface, at any free port by default. Raises OSError for one in use."""
-    # With its protocol named: asyncio looks for that before it sends small packets at once (TCP_NODELAY).
+    """Return a socket on the loopback interface, at any free port by default. Raises OSError for a port in use."""
+    # The protocol is explicit because asyncio checks it before it sets TCP_NODELAY, which sends small packets at once.
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -253,20 +252,20 @@ def loopback_socket(port: int = 0) -> socket.socket:
 
 
 def forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers that go on, names in lower case: not those about the connection, nor the host asked."""
+    """Return the headers to forward, names in lower case, without those about the connection and without Host."""
     given = list(headers)
     named = {each.strip().lower() for name, value in given if name == b"connection" for each in value.split(b",")}
     return [(name, value) for name, value in given if name not in HOP_BY_HOP and name not in named and name != b"host"]
 
 
 def _body(request: Request) -> AsyncIterator[bytes] | None:
-    """Return the body as it comes; None for a request without one."""
+    """Return the body as a stream; None for a request without one."""
     framed = "content-length" in request.headers or "transfer-encoding" in request.headers
     return request.stream() if framed else None
 
 
 async def _read(request: Request, longest: int) -> bytes | AsyncIterator[bytes]:
-    """Return the whole body; one that is longer than `longest` as it comes. Raises ClientDisconnect."""
+    """Return the whole body, or a stream of it if it is longer than `longest` bytes. Raises ClientDisconnect."""
     begun, size, stream = list[bytes](), 0, request.stream()
     named = request.headers.get("content-length", "")
     if named.isdecimal() and int(named) > longest:
@@ -287,7 +286,7 @@ async def _chained(begun: list[bytes], rest: AsyncIterator[bytes]) -> AsyncItera
 
 
 async def _kept(answer: httpx.Response, taken: Callable[[bytes, bool], object]) -> AsyncIterator[bytes]:
-    """The answer as it comes; once it has all come, `taken` gets it. One that is too long is not kept."""
+    """Yield the answer as it arrives, and pass it to `taken` once it is complete, unless it is too long."""
     kept = bytearray()
     async for piece in _pieces(answer):
         if len(kept) <= LONGEST:
@@ -298,7 +297,7 @@ async def _kept(answer: httpx.Response, taken: Callable[[bytes, bool], object]) 
 
 
 def _plain(answer: httpx.Response, body: bytes) -> bytes | None:
-    """Return the answer's body without its encoding, such as gzip; None for one that cannot be read here."""
+    """Return the answer's body with its encoding, such as gzip, removed; None if it cannot be decoded here."""
     encoding = answer.headers.get("content-encoding", "identity")
     if encoding == "identity":
         return body
@@ -309,7 +308,7 @@ def _plain(answer: httpx.Response, body: bytes) -> bytes | None:
 
 
 async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """The answer as it comes. Where it breaks off, so does what the agent gets: it must not take half for the whole."""
+    """Yield the answer as it arrives. If it breaks off, so does the agent's: half must not look like the whole."""
     try:
         async for piece in answer.aiter_raw():
             yield piece
@@ -319,14 +318,14 @@ async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
 
 
 def _unreachable(host: str, error: Exception) -> Response:
-    """Return what the agent is told, in a shape that the SDKs of all providers find a message in."""
+    """Return the error for the agent, in a form in which the SDKs of all providers find a message."""
     message = f"foldmark: {host} could not be reached ({error}); the gateway is well, so ask again"
     body = {"type": "error", "error": {"type": "api_error", "message": message}}
     return Response(json.dumps(body), 502, media_type="application/json")
 
 
 def upstream_url(text: str) -> httpx.URL:
-    """Return the base URL of a provider. Raises CommandError for a text that is none."""
+    """Return the base URL of a provider. Raises CommandError if the text is not one."""
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL:

@@ -1,8 +1,8 @@
-"""What a client's request becomes where operations are in force [SPEC 5.7]. Pure.
+"""Apply the operations in force to a client's request [SPEC 5.7]. Pure.
 
-Whatever the context no longer shows is left out, whole exchanges at a time, since operations take whole exchanges.
-Everything else keeps its bytes, but for cache marks, which move to the nearest message kept before theirs, and for
-thinking that was bound to what is no longer there. What the client injected, and what Foldmark does not know, stays.
+Messages that the context no longer shows are left out, in whole exchanges, as operations remove them. Everything else
+keeps its bytes, with two exceptions: cache marks move to the nearest preceding message that is kept, and thinking is
+removed if it was bound to messages that are gone. Blocks that the client injected or that Foldmark does not know stay.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,22 +14,22 @@ from msgspec import Struct
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, SentMessage, decoded
 
 LOCAL = -1
-"""In place of an event: a block of a command to Foldmark, or of its reply. It goes to nobody else."""
+"""In place of an event id: a block of a command to Foldmark or of its reply. It is never sent to a provider."""
 
 
 class KnownMessage(Struct, frozen=True, gc=False):
-    """A message that the client sends, in the log: its key and the event of each of its blocks, 0 for a block that has
-    none."""
+    """A message that the client sends, as the log knows it: its key and the event id of each block, 0 for a block
+    without an event."""
 
     key: str
     ids: tuple[int, ...] = ()
 
 
 class ContextView(NamedTuple):
-    """What the context shows: whether an event is visible, the placeholder of each evicted result, the messages to put
-    before the first message with an event after a given one (in order), whether the model binds thinking, and
-    which prefix the thinking of an answer is bound to, by the answer's key. `notice` is the text of the event that was
-    recorded for a result whose call had left; its block is sent as that."""
+    """The context as a request needs it. `shows` returns True if an event is visible, `evicted` has the placeholder of
+    each evicted result, `inserted` (in order) the messages to put before the first message with a later event. `binds`
+    is True if the model binds thinking, `bound` has the prefix that the thinking of an answer is bound to, by the
+    answer's key. `notice` returns the text recorded for a result whose call had left; the block is replaced by it."""
 
     shows: Callable[[int], bool]
     evicted: Mapping[int, str]
@@ -40,7 +40,7 @@ class ContextView(NamedTuple):
 
 
 class EditedMessages(NamedTuple):
-    """The messages to send, and the prefix that the answer's thinking will be bound to, where it is bound to one."""
+    """The messages to send, and the prefix that the answer's thinking will be bound to, if the model binds it."""
 
     messages: list[bytes]
     prefix: str
@@ -50,7 +50,7 @@ class EditedMessages(NamedTuple):
 def edited(
     dialect: ClientDialect, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
 ) -> EditedMessages:
-    """Return what is left of the messages `sent`, each with what is known of it. Raises UnpairedError."""
+    """Return the messages to send instead of `sent`; `known` has an entry for each. Raises UnpairedError."""
     ours, theirs = blake2b(digest_size=16), blake2b(digest_size=16)
     found: list[SentMessage] = []
     waiting = list(view.inserted)
@@ -65,7 +65,7 @@ def edited(
     for place, ((raw, message), each) in enumerate(zip(sent, known, strict=True)):
         if waiting:
             begins = next((id for id in each.ids if id > 0), None)
-            # What follows on everything precedes the prompt that is being asked.
+            # Messages that come after all others are put before the prompt being asked.
             while waiting and (place == last if begins is None else waiting[0][0] < begins):
                 inserted = waiting.pop(0)[1]
                 add(inserted, dialect.read(inserted))
@@ -76,7 +76,7 @@ def edited(
         elif kept is None:
             gone.update(message.calls)
         else:
-            gone.difference_update(message.calls)  # not every provider's ids are good for more than one exchange
+            gone.difference_update(message.calls)  # some providers reuse ids in later exchanges
         if kept is not None and message.thinks and view.binds:
             bound_to = view.bound.get(message.key, theirs.hexdigest())
             if bound_to != ours.hexdigest():
@@ -101,14 +101,14 @@ def edited(
 
 
 def repeated(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[KnownMessage]:
-    """Return what is known of each message of a request beside the conversation, which repeats a part of it in order:
-    its beginning if both begin alike, otherwise its newest part."""
+    """Return an entry for each message of a request outside the conversation that repeats a part of it in order: its
+    beginning if both begin with the same message, otherwise its newest part."""
     from difflib import SequenceMatcher
 
     begins = bool(known) and list(keys[:1]) == [known[0].key]
     before, after = list(known) if begins else list(known)[::-1], list(keys) if begins else list(keys)[::-1]
     found = [KnownMessage(key) for key in after]
-    # Of equal messages it takes the first ones.
+    # Among equal messages, the matcher prefers the first ones.
     for begin, at, size in SequenceMatcher(None, [each.key for each in before], after, False).get_matching_blocks():
         found[at : at + size] = before[begin : begin + size]
     return found if begins else found[::-1]
@@ -117,7 +117,7 @@ def repeated(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[KnownMe
 def _kept(
     dialect: ClientDialect, raw: bytes, message: ClientMessage, known: KnownMessage, view: ContextView
 ) -> bytes | None:
-    """Return what is left of a message: itself, less, or None."""
+    """Return a message without the blocks that have left; the same object if nothing changes, None if nothing stays."""
     ids, shows, evicted = known.ids, view.shows, view.evicted
     for id in ids:
         if id and (id in evicted or not shows(id)):
@@ -141,8 +141,8 @@ def _kept(
 def _placed(
     dialect: ClientDialect, message: ClientMessage, ids: tuple[int, ...], shows: Callable[[int], bool]
 ) -> tuple[int, ...]:
-    """Return the event of each block of a message that the client has cut otherwise since it was recorded: in order, or
-    the first one for all of them if all have left. Empty if they cannot be told."""
+    """Return the event of each block of a message that the client has divided differently since it was recorded: in
+    order, or the first event for all blocks if all have left. Empty if they cannot be matched."""
     told = [id for id in ids if id]
     says = [part is not None for part in dialect.parts(message)]
     if says.count(True) != len(told):
@@ -188,8 +188,8 @@ def _move(dialect: ClientDialect, found: list[SentMessage], mark: bytes) -> None
 def aligned(known: Sequence[KnownMessage], messages: Sequence[ClientMessage], asked: int) -> list[int | None]:
     """Return the place in `known` of each message that the client still sends, None for a new one.
 
-    A client that compacts its session may keep some of its messages and send them in another order. The messages from
-    `asked` on, which are being asked, are new then, even if the client sent the same before: that may have left.
+    A client that compacts its session may keep some of its messages and send them in another order. Then the messages
+    from `asked` on, which are being asked, count as new even if the client sent equal ones before: those may have left.
     """
     before, after = [each.key for each in known], [message.key for message in messages]
     same = shared(before, after)
@@ -210,15 +210,15 @@ def aligned(known: Sequence[KnownMessage], messages: Sequence[ClientMessage], as
     moved: dict[str, list[int]] = {}
     for place in left:
         moved.setdefault(before[place], []).append(place)
-    for at in range(last - 1, same - 1, -1):  # of equal ones, those that are kept are the newest
+    for at in range(last - 1, same - 1, -1):  # among equal messages, the client keeps the newest
         if places[at] is None and moved.get(after[at]):
             places[at] = moved[after[at]].pop()
     return places
 
 
 def asked_in(messages: Sequence[ClientMessage]) -> int:
-    """Return the place of the message that a request asks, behind which only messages of the role system may stand;
-    the number of messages if it asks none, as where an answer is to go on."""
+    """Return the place of the message that a request asks, which only system messages may follow; the number of
+    messages if there is none, for example if an answer is to be continued."""
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].role != "system":
             return at if messages[at].role in ("user", "tool") else len(messages)
@@ -226,7 +226,7 @@ def asked_in(messages: Sequence[ClientMessage]) -> int:
 
 
 def shared(before: Sequence[str], after: Sequence[str]) -> int:
-    """Return how many keys both begin with."""
+    """Return the length of the common beginning of both lists."""
     shared = 0
     for mine, theirs in zip(before, after, strict=False):
         if mine != theirs:

@@ -1,7 +1,7 @@
-"""What a gateway tells other programs of its user about its sessions, and what these may ask it [SPEC 5.7].
+"""The information that a gateway gives the user's other programs about its sessions, and their questions [SPEC 5.7].
 
-A small file for each session holds the numbers for the status line, and the address where a command in another terminal
-can put a question to the session's own model. The credentials for that stay in the memory of the gateway.
+A small file for each session contains the numbers for the status line, and the address at which a command in another
+terminal can ask the session's own model. The credentials for that stay in the memory of the gateway.
 """
 
 import logging
@@ -21,15 +21,15 @@ from foldmark.sessions.hook import live_state
 LOG = logging.getLogger(__name__)
 
 Asked = tuple[Mapping[str, str], ClientRequest]
-"""The headers and the request of a client, with whose credentials a question is asked."""
+"""The headers and the request of a client whose credentials are used to ask a question."""
 
 Ask = Callable[[Asked, Request], str]
-"""Puts a question to a model. Raises ProviderError."""
+"""Asks a model a question. Raises ProviderError."""
 
 
 class OtherPrograms:
-    """The files of a gateway's sessions, and the endpoint for questions, under its own secret. `base` is the
-    address of the gateway, without a path; no file is written before it is set, and none without an `environment`."""
+    """The files of a gateway's sessions, and the endpoint for questions, under a separate secret. `base` is the address
+    of the gateway, without a path; no file is written before it is set, and none without an `environment`."""
 
     def __init__(self, environment: Mapping[str, str], ask: Ask) -> None:
         self.base = ""
@@ -39,11 +39,11 @@ class OtherPrograms:
         self._told: dict[str, dict[str, object]] = {}
 
     def note(self, transcript: ClientTranscript, headers: Mapping[str, str], request: ClientRequest) -> None:
-        """Keep the newest request of a session: a question is asked as its client would."""
+        """Keep the newest request of a session: questions are asked in the way its client would ask them."""
         self._newest[transcript.agent.id] = (headers, request)
 
     def tell(self, transcript: ClientTranscript) -> None:
-        """Write the file of a session. Does nothing for a sub-agent, or if nothing has changed."""
+        """Write the file of a session. Do nothing for a sub-agent or if nothing has changed."""
         agent = transcript.agent
         if agent.name is None or not self.base or not self._environment:
             return
@@ -71,8 +71,9 @@ class OtherPrograms:
         return secrets.compare_digest(path[: len(self._path)].encode(), self._path.encode())
 
     def answer(self, path: str, body: bytes) -> tuple[int, str]:
-        """Return status and text of the answer to a question, which is a request as `encoded` has it: 200 and what the
-        model says, 409 while nothing of the session has passed, 502 and why the model could not be asked."""
+        """Return the status and text of the answer to a question, which is a `Request` in msgpack: 200 with the model's
+        answer, 400 for an invalid question, 409 before any request of the session has passed, 502 with the reason if
+        the model could not be asked."""
         asked = self._newest.get(path[len(self._path) :])
         if asked is None:
             return 409, "nothing of this session has passed through this gateway yet"

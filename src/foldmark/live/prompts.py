@@ -1,4 +1,4 @@
-"""Commands that a person types as a prompt in the agent, `:drop 18` [SPEC 5.7].
+"""Commands that a person types as a prompt in the agent, such as `:drop 18` [SPEC 5.7].
 
 Each is a command of the registry with another sign. Foldmark answers it at once; the model is not asked.
 """
@@ -21,7 +21,7 @@ from foldmark.operations.effects import AskModel, EditText, Result, StartPlannin
 from foldmark.rendering import harmless, result_text
 
 FM_SIGN = ":"
-"""Stands before a command in the text of Claude Code's command /fm, whatever the setting `live_sign` says."""
+"""The sign before a command in the text of Claude Code's command /fm, regardless of the setting `live_sign`."""
 
 COMMANDS = {
     "mark": "mark",
@@ -35,7 +35,7 @@ COMMANDS = {
     "operations": "operations",
     "marks": "marks",
 }
-"""The prompts that are commands of the registry."""
+"""The prompts that map to commands of the registry."""
 
 OWN = ("context", "help")
 ANSWERS = ("yes", "no", "all but", "only")
@@ -45,7 +45,7 @@ _WORDS = "|".join((*COMMANDS, *OWN, *ANSWERS))
 _PROMPT = re.compile(rf"(?P<name>{_WORDS})(?=\s|$)(?P<rest>[^\n]*)")
 
 _EXPANDED = re.compile(r"\s*<foldmark-live>.*</foldmark-live>\s*\Z", re.DOTALL)
-"""The end of the text of Claude Code's command /fm (`sessions/install/texts/fm.md`): it is for a model elsewhere."""
+"""The end of the text of Claude Code's command /fm (`sessions/install/texts/fm.md`), for use without a gateway."""
 
 _AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
 
@@ -62,7 +62,7 @@ class AskedCommand(NamedTuple):
 
 
 def help_text(sign: str) -> str:
-    """Return the help, with commands as they are typed here."""
+    """Return the help, with the commands as typed here."""
     return f"""\
   {sign}context            how much this session holds, and its largest turns
   {sign}mark NAME          set a mark; {sign}clear NAME goes back to it, {sign}clear empties the context
@@ -74,7 +74,7 @@ def help_text(sign: str) -> str:
 
 
 def command_in(prompt: str, sign: str) -> str | None:
-    """Return the command that a prompt is, without its sign; None for an ordinary prompt. An unknown command of /fm is
+    """Return the command in a prompt, without its sign; None for an ordinary prompt. An unknown command of /fm is
     answered with the help."""
     own = _EXPANDED.sub("", prompt)
     expanded = own != prompt
@@ -86,13 +86,13 @@ def command_in(prompt: str, sign: str) -> str | None:
 
 
 def without_commands(text: str, sign: str) -> str:
-    """Return a text without the lines that are commands, for a request beside the conversation that repeats prompts."""
+    """Return a text without its command lines, for a request outside the conversation that repeats prompts."""
     signs = "|".join(map(re.escape, {sign, FM_SIGN}))
     return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", "(a command to Foldmark)", text, flags=re.MULTILINE)
 
 
 def unescaped(raw: bytes, prompt: str, sign: str) -> bytes:
-    """Return a message with one sign where the prompt that it holds is a command behind two."""
+    """Return a message with one sign if its prompt is a command escaped with two."""
     if not prompt.startswith(sign) or command_in(prompt.removeprefix(sign), sign) is None:
         return raw
     once = sign.encode()
@@ -101,7 +101,7 @@ def unescaped(raw: bytes, prompt: str, sign: str) -> bytes:
 
 
 def asked_command(request: ClientRequest, sign: str) -> AskedCommand | None:
-    """Return the command that a request asks: the last prompt, behind which only messages of the role system may stand,
+    """Return the command in a request's last prompt; None if there is none. Only system messages may follow the prompt,
     since the client adds those."""
     for at in range(len(request.sent) - 1, -1, -1):
         message = request.sent[at].message
@@ -113,13 +113,13 @@ def asked_command(request: ClientRequest, sign: str) -> AskedCommand | None:
 
 
 def without_escape(request: ClientRequest, raw: bytes, sign: str) -> bytes:
-    """Return a message with one sign where its prompt is a command behind two."""
+    """Read a message, and return it with one sign if its prompt is a command escaped with two."""
     prompt = request.dialect.prompt(request.dialect.read(raw))
     return raw if prompt is None else unescaped(raw, prompt.text, sign)
 
 
 def without_repeated(dialect: ClientDialect, raw: bytes, sign: str) -> bytes:
-    """Return a message without the commands to Foldmark that it repeats; empty for a reply to one."""
+    """Return a message without the commands to Foldmark that it repeats; empty bytes for a reply to one."""
     message = dialect.read(raw)
     if dialect.is_reply(message):
         return b""
@@ -132,7 +132,7 @@ def without_repeated(dialect: ClientDialect, raw: bytes, sign: str) -> bytes:
 
 
 def carried_out(agent: Agent, line: str) -> str:
-    """Carry out a command and return the reply. It raises nothing: an error is a reply, too."""
+    """Execute a command and return the reply. A FoldmarkError is not raised but becomes the reply."""
     try:
         text = _carried_out(agent, line)
     except FoldmarkError as error:
@@ -153,7 +153,7 @@ def _carried_out(agent: Agent, line: str) -> str:
         return result_text(done)
     result = _repeated(agent, lambda: _done(agent, f"/{COMMANDS[name]}{line[len(name) :]}"))
     text = result_text(result)
-    return _AGREE.sub("", text)  # :yes is nearer
+    return _AGREE.sub("", text)  # :yes is simpler
 
 
 def _done(agent: Agent, line: str) -> Result:
@@ -166,7 +166,7 @@ def _done(agent: Agent, line: str) -> Result:
 
 
 def _repeated(agent: Agent, act: Callable[[], T]) -> T:
-    """Act once more if something was recorded in the meantime."""
+    """Call `act`, once more if something was recorded in the meantime."""
     try:
         return act()
     except ConflictError:
@@ -175,7 +175,7 @@ def _repeated(agent: Agent, act: Callable[[], T]) -> T:
 
 
 def context(agent: Agent) -> str:
-    """Return how much the client's next request will hold, and the largest turns of the context."""
+    """Return the size of the client's next request, and the largest turns of the context."""
     with agent.reading() as (moment, at):
         tokens, out = client_tokens(agent, moment, at), taken_out(moment, at)
     window, size = agent.window, at.size
@@ -198,7 +198,7 @@ def _title(turn: Turn) -> str:
 
 
 def _with_sign(text: str, sign: str) -> str:
-    """Return a reply with the commands that work here written as they are typed here."""
+    """Return a reply in which the commands that work here are written as they are typed here."""
     for name, command in COMMANDS.items():
         text = re.sub(rf"(?<![\w/.])/{command}(?=[\s`;,.)]|$)", sign + name, text)
     return text

@@ -1,8 +1,8 @@
 """The sessions that pass through a gateway: recorded in the log, and sent on as the log shows them [SPEC 5.7].
 
-One thread reads and writes: a request is edited first, then passed on, and what it brought is recorded while the
-provider answers. So what is recorded never delays a request, and every request sees what all requests before it
-recorded. Whatever fails here is logged, and the client's own bytes are passed on.
+One thread reads and writes. A request is first edited, then passed on, and its new messages are recorded while the
+provider answers. So recording never delays a request, and every request sees everything that earlier requests recorded.
+Any failure here is logged, and the client's own bytes are passed on.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ from foldmark.sessions.messages import TextMessage
 LOG = logging.getLogger(__name__)
 
 LONGEST = 32 << 20
-"""Bytes of the longest body that is read, which is what the API takes, and of the longest answer that is recorded."""
+"""Maximum bytes of a body that is read (the API's own limit) and of an answer that is recorded."""
 
 PATIENCE = 5.0
-"""Seconds that a request waits for the log before it is passed on as it came."""
+"""Seconds that a request waits for the log before it is passed on unchanged."""
 
 _LENGTHS = (8, 13, 18)
-"""Characters of a session's id that its conversation is named after: up to a hyphen of a UUID."""
+"""Numbers of characters of a session's id used in its conversation's name: up to a hyphen of a UUID."""
 
 T = TypeVar("T")
 
@@ -51,14 +51,15 @@ DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, GEMINI)
 """The wires that are recorded."""
 
 _ASKING: ContextVar[Asked] = ContextVar("asking")
-"""The headers and the request of the client whose command is being carried out."""
+"""The headers and the request of the client whose command is being executed."""
 
 
 class Answering(NamedTuple):
-    """What a request becomes: the body to pass on, or the `reply` to give (media type and body) without asking anybody.
+    """The outcome for a request: the body to pass on, or a `reply` (media type and body) to give without asking a
+    provider.
 
-    `taken` is called with a whole answer's bytes and whether they are a stream; None if nobody wants them. `ended` is
-    called after that, and also where no whole answer came.
+    `taken` is called with a complete answer's bytes and True if they are a stream; None if the answer is not needed.
+    `ended` is called after that, and also if no complete answer arrived.
     """
 
     body: bytes
@@ -68,7 +69,7 @@ class Answering(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A request, its transcript (None beside a conversation), the command that it is, and its messages as edited."""
+    """A request, its transcript (None outside a conversation), its command if it is one, and its edited messages."""
 
     request: ClientRequest
     transcript: ClientTranscript | None
@@ -80,8 +81,8 @@ class Sessions:
     """The sessions of one client in a folder.
 
     `upstream` is a base URL, or one for each wire by its name. `run` is the same for all gateways of one run of the
-    client. `others` holds what other programs learn and may ask; `environment` says where their files are, and without
-    it there are none."""
+    client. `others` manages the information for other programs and their questions; `environment` locates their files,
+    and without it there are none."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class Sessions:
         self._worker = ThreadPoolExecutor(1, "foldmark-recording")
 
     def close(self) -> None:
-        """Wait until everything that has passed is recorded."""
+        """Wait until everything that has passed is recorded, and stop."""
         self._worker.shutdown()
         self.others.close()
 
@@ -111,15 +112,15 @@ class Sessions:
         self._worker.submit(lambda: None).result()
 
     def reads(self, target: str) -> bool:
-        """Return True for the target (path and query) of a request that belongs to a conversation."""
+        """Return True if a target (path and query) is that of a conversation's requests."""
         return _dialect_of(target) is not None
 
     async def pass_on(self, target: str, headers: Mapping[str, str], body: bytes) -> Answering:
-        """Return what a request becomes. Whatever fails, the request is passed on as it came."""
+        """Return the outcome for a request. On any failure, the request is passed on unchanged."""
         try:
             return await self._pass_on(target, headers, body)
         except Exception as error:
-            # The text may quote what the client sent.
+            # The text of the error may quote the client's messages.
             LOG.warning("a request is passed on as it came: %s", type(error).__name__, exc_info=_DEBUG)
             self._later(partial(self._prevented, target, headers, body))
             return Answering(body)
@@ -148,8 +149,7 @@ class Sessions:
         transcript: ClientTranscript,
         command: prompts.AskedCommand,
     ) -> Answering:
-        """Carry out a command in its own thread: it may ask a model, and other requests are not to wait for
-        that."""
+        """Execute a command in a separate thread: it may ask a model, and other requests must not wait for that."""
         messages = request.messages
         prompt = messages.pop(command.place[0])
         await self._soon(lambda: self._take(transcript, request.head.model, messages, asks=False))
@@ -161,8 +161,8 @@ class Sessions:
         return Answering(request.body, request.dialect.reply(text, request))
 
     def _asked(self, by: Asked, asked: Request) -> str:
-        """Return the model's answer to a question of Foldmark's own, with the credentials of the request `by` which it
-        is asked. Raises ProviderError."""
+        """Return the model's answer to one of Foldmark's own questions, asked with the credentials of the request `by`.
+        Raises ProviderError."""
         headers, request = by
         dialect = request.dialect
         kept = {name: value for name, value in headers.items() if name in dialect.credentials}
@@ -206,14 +206,14 @@ class Sessions:
         self._worker.submit(act).add_done_callback(told)
 
     def _tell(self, transcript: ClientTranscript, headers: Mapping[str, str], request: ClientRequest) -> None:
-        """Tell other programs of a session, once what has passed so far is recorded."""
+        """Notify other programs of a session once everything that has passed so far is recorded."""
         self.others.note(transcript, headers, request)
         self._later(lambda: self.others.tell(transcript))
 
     # In the worker's thread
 
     def _prevented(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Count a request that was passed on as it came, if it can be read and its session is known."""
+        """Count a request that was passed on unchanged, if it can be read and its session is known."""
         dialect = _dialect_of(target)
         with suppress(ValueError):
             assert dialect is not None
@@ -241,7 +241,7 @@ class Sessions:
         return Prepared(request, transcript, None, made)
 
     def _transcript(self, request: ClientRequest) -> ClientTranscript | None:
-        """Return the transcript that a request goes on with; None for a request beside the conversation."""
+        """Return the transcript that a request continues; None for a request outside the conversation."""
         head = request.head
         if head.aside:
             return None
@@ -267,8 +267,8 @@ class Sessions:
         return self._transcripts[head.agent]
 
     def _beside(self, request: ClientRequest) -> EditedMessages:
-        """Return a request beside the conversation: what it repeats of one is sent as the log shows it, and without the
-        commands to Foldmark."""
+        """Return the messages of a request outside the conversation: any part of a conversation that it repeats is sent
+        as the log shows it, without the commands to Foldmark."""
         raw, dialect = [raw for raw, _ in request.sent], request.dialect
         if not request.head.session and (found := self._unnamed.repeated(request)) is not None:
             self._transcripts[found.session] = found
@@ -286,8 +286,8 @@ class Sessions:
         return EditedMessages(made, "", changed=made != [raw for raw, _ in request.sent])
 
     def _conversation(self, session: str) -> Agent:
-        """Return the conversation of a session, named after the folder and the beginning of the session's id: as much
-        of it as no other session has, since ids may begin with the time."""
+        """Return the conversation of a session, named after the folder and the beginning of the session's id, as long
+        as needed to distinguish it from other sessions, since ids may begin with the time."""
         for length in (*_LENGTHS, len(session)):
             agent = self._log.agent(f"{self._folder} · {session[:length]}")
             if client_session(agent) in (None, session):
@@ -295,7 +295,7 @@ class Sessions:
         return agent
 
     def _is_edited(self, transcript: ClientTranscript, at: Standing | None = None) -> bool:
-        """Return True if the log may show something else than what the client sends."""
+        """Return True if the log may show something different from what the client sends."""
         at = transcript.agent.standing() if at is None else at
         changed = at.fold.segments != at.origin.segments or bool(at.fold.evicted)
         return changed or transcript.edited or bool(transcript.left)
@@ -303,8 +303,8 @@ class Sessions:
     def _take(
         self, transcript: ClientTranscript, model: str, messages: list[ClientMessage], *, asks: bool = True
     ) -> None:
-        """Record messages. Messages with `asks` False came before a command, whose author no longer waits for an
-        answer to them."""
+        """Record messages. Those with `asks` False preceded a command, whose author no longer expects an answer to
+        them."""
         agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
             with suppress(FoldmarkError):
@@ -320,7 +320,7 @@ class Sessions:
         places = transcript.places(messages, asks=True)
         new = [message for message, place in zip(messages, places, strict=True) if place is None]
         if transcript.commands(new) or (self._is_edited(transcript) and any(each.results for each in new)):
-            # Commands and the replies to them go to nobody. A result whose call has left is recorded as a notice,
+            # Commands and the replies to them are never sent on. A result whose call has left is recorded as a notice,
             # which is sent instead.
             self._take(transcript, model, messages)
             places = list(range(len(messages)))
@@ -333,7 +333,7 @@ class Sessions:
     def _shown(
         self, request: ClientRequest, transcript: ClientTranscript, known: list[KnownMessage], *, inserts: bool = True
     ) -> EditedMessages:
-        """Return the messages of a request, each with what is known of it, as the log shows them."""
+        """Return the messages of a request as the log shows them; `known` has an entry for each."""
         agent, dialect, model = transcript.agent, request.dialect, request.head.model
         with agent.reading() as (moment, at):
             fold = at.fold
@@ -362,7 +362,7 @@ class Sessions:
 
 
 def _dialect_of(target: str) -> ClientDialect | None:
-    """Return the wire of a request by its path; None if it belongs to no conversation."""
+    """Return the wire of a request by its path; None if it does not belong to a conversation."""
     path = target.partition("?")[0]
     return next((dialect for dialect in DIALECTS if dialect.reads(path)), None)
 
@@ -370,4 +370,4 @@ def _dialect_of(target: str) -> ClientDialect | None:
 _AS_IT_CAME = EditedMessages([], "", changed=False)
 
 _DEBUG = False
-"""Whether what failed is logged with its traceback: for tests, since it may quote messages."""
+"""True to log failures with their tracebacks, which may quote messages: for tests."""

@@ -14,13 +14,13 @@ from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
 
 _NEWEST = 200
-"""Answers that the share of the cache is taken of."""
+"""Number of newest answers from which the share read from the cache is computed."""
 
 
 class LiveStatus(NamedTuple):
     """A recorded session: the tokens of its next request and of the model's window, the answers (at most the newest
     200 are counted), the share of their input that was read from the cache, the tokens that were taken out, the
-    operations of people and models, and the requests that were passed on as they came because an edit failed."""
+    operations by people and models, and the requests that were passed on unchanged because an edit failed."""
 
     name: str
     agent: str
@@ -77,7 +77,7 @@ def status(agent: Agent, session: str) -> LiveStatus:
 
 
 def edits(moment: Snapshot, at: Standing) -> tuple[int, int]:
-    """Return the tokens that were taken out, and the number of operations of people and models."""
+    """Return the tokens that were taken out, and the number of operations by people and models."""
     operations = [event for event in moment.operations(at.record.id) if event.actor != "system"]
     return taken_out(moment, at), len(operations)
 
@@ -89,19 +89,19 @@ _PAGE, _FIRST = 1000, 50
 
 
 def first_keys(agent: Agent) -> set[str]:
-    """Return the keys of the messages that the client began with, and that it has sent first since it replaced its
-    beginning for the last time, as by a compaction."""
+    """Return the keys of the client's first messages: those at the start of the session, and those since it last
+    replaced the beginning of its transcript, for example by a compaction."""
     with agent.reading() as (moment, at):
         found = _beginnings(agent.events(0, _FIRST))
         for operation in reversed(list(_left_out(moment, at))):
-            # The messages that took the place of others, and the record of them.
+            # The messages that replaced others, and the record of them.
             if newest := _beginnings(moment.events_after(agent.id, operation.id, _FIRST)):
                 return found | newest
     return found
 
 
 def _beginnings(events: Iterable[Event]) -> set[str]:
-    """Return the first messages of transcripts that are wholly new, by what a gateway recorded among events."""
+    """Return the keys of the first messages of entirely new transcripts, from a gateway's records among `events`."""
     found = [about for about in map(gateway_record, events) if about is not None and about.get("added")]
     return {about["added"][0][0] for about in found if not about["kept"]}
 
@@ -112,14 +112,14 @@ def _left_out(moment: Snapshot, at: Standing) -> Iterator[Event]:
 
 
 def taken_out(moment: Snapshot, at: Standing) -> int:
-    """Return the tokens that operations remove from what the client sends, without those that it left out itself."""
+    """Return the tokens that operations remove from the client's messages, without those that it left out itself."""
     ranges = [Segment(*each) for event in _left_out(moment, at) for each in (event.data or {}).get("ranges", ())]
     left = moment.size(subtract(normal(ranges), at.visible)).tokens
     return max(0, at.record.own.tokens - at.size.tokens - left)
 
 
 def prevented_in(moment: Snapshot, at: Standing) -> int:
-    """Return the number of a session's requests that were passed on as they came because an edit failed."""
+    """Return the number of a session's requests that were passed on unchanged because an edit failed."""
     reach = _PAGE
     while True:  # a session's newest events hold a record, unless much else was recorded in the database since
         after = max(0, at.newest - reach)

@@ -1,9 +1,9 @@
 """The transcript of one agent of a client, and its agent in the log [SPEC 5.7].
 
-A client sends its whole transcript with each request. Here it is compared with what the log has of it: what is new is
-appended, and what the client no longer sends leaves the context, by an operation of actor `system` that can be
-restored. Which event holds which block is kept in the log too, as `record` events with the data `live`, so that another
-gateway goes on where this one ended.
+A client sends its whole transcript with each request. This module compares it with the log: new messages are appended,
+and messages that the client no longer sends leave the context, by an operation of actor `system` that can be restored.
+The mapping from blocks to events is kept in the log too, as `record` events with the data `live`, so that another
+gateway can continue where this one ended.
 """
 
 from bisect import bisect_left
@@ -38,10 +38,11 @@ _ATTEMPTS, _PAGE = 10, 1000
 
 class ClientTranscript:
     """The messages of one agent of a client. `known` are those that it sends, `left` the events of those that it no
-    longer does, `bound` the prefix that the thinking of an answer is bound to where that was not what the client sent.
+    longer sends. `bound` maps an answer's key to the prefix that its thinking is bound to, where that differs from what
+    the client sent.
 
-    `children` are the agents of the client's own sub-agents, by the ids that it gave them. `prevented` counts the
-    requests that were passed on as they came because an edit failed.
+    `children` are the agents of the client's sub-agents, by the ids that the client gave them. `prevented` counts the
+    requests that were passed on unchanged because an edit failed.
     """
 
     def __init__(self, agent: Agent, session: str, dialect: ClientDialect) -> None:
@@ -64,11 +65,11 @@ class ClientTranscript:
 
     @property
     def edited(self) -> bool:
-        """True if a request may have to differ from what the client sends, whatever the log shows."""
+        """True if a request may have to differ from what the client sends, regardless of the context."""
         return bool(self.bound) or any(LOCAL in each.ids for each in self.known)
 
     def placeholders(self, moment: Snapshot, evicted: Mapping[int, int]) -> dict[int, str]:
-        """Return what is sent instead of each evicted result; `evicted` is result -> operation, as in a fold."""
+        """Return the placeholder sent for each evicted result; `evicted` is result -> operation, as in a fold."""
         new = [id for id in evicted if self._placeholders.get(id, (0, ""))[0] != evicted[id]]
         if new:
             found = {
@@ -78,15 +79,15 @@ class ClientTranscript:
         return {id: self._placeholders[id][1] for id in evicted if id in self._placeholders}
 
     def inserted(self, moment: Snapshot, at: Standing, known: Sequence[KnownMessage]) -> Iterator[tuple[int, bytes]]:
-        """Yield what the context shows and the client does not send: summaries, and what it left out itself and a
-        person has restored. `known` are the messages of a request."""
+        """Yield the messages that the context shows but the client does not send: summaries, and messages that the
+        client left out and a person restored. `known` are the messages of a request."""
         agent, planned = at.record.id, talk(moment, at)
         sent = {id for each in known for id in each.ids}
         gone = sorted({id for each in self.known for id in each.ids if id > 0} - sent)
         wanted = {id for id in self.left if id not in sent}
         if "summary" in at.newest_of:
             wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"}
-        wanted -= set(gone)  # it is about to leave, as what the client no longer sends
+        wanted -= set(gone)  # these are about to leave, because the client no longer sends them
         wanted = {id for id in wanted if contains(at.visible, agent, id) and not contains(planned, agent, id)}
         if not wanted:
             return
@@ -107,8 +108,8 @@ class ClientTranscript:
         yield from flushed()
 
     def places(self, messages: Sequence[ClientMessage], *, asks: bool) -> list[int | None]:
-        """Return the place in `known` of each of the client's messages, None for a new one. With `asks` they are a
-        request: a prompt that has left the context is new if it is asked once more."""
+        """Return the place in `known` of each of the client's messages, None for a new one. With `asks`, they are a
+        request: a prompt that has left the context counts as new if it is asked again."""
         asked = asked_in(messages) if asks else len(messages)
         places = aligned(self.known, messages, asked)
         place = places[asked] if asked < len(messages) else None
@@ -121,21 +122,21 @@ class ClientTranscript:
         return places
 
     def take(self, messages: Sequence[ClientMessage], *, asks: bool) -> None:
-        """Record what is new in the client's messages, and what it has left out; `asks` as in `places`."""
+        """Record the client's new messages and those that it has left out; `asks` as in `places`."""
         places = self.places(messages, asks=asks)
         if places != list(range(len(self.known))):
             self._retried(partial(self._take, places, messages))
 
     def take_answer(self, after: Sequence[ClientMessage], answer: ClientAnswer, prefix: str | None) -> None:
-        """Record the answer to the messages `after`, unless the client has sent more since then. `prefix` is what its
-        thinking is bound to, None if that is what the client sent."""
+        """Record the answer to the messages `after`, unless the client has sent more since then. `prefix` is the prefix
+        that its thinking is bound to, None if that is what the client sent."""
         if len(self.known) == len(after):
             joined = self.dialect.continued(after[-1], answer) if after else None
             self._retried(partial(self._take_answer, answer, prefix, joined))
 
     def take_local(self, place: tuple[int, int], prompt: ClientMessage, reply: str) -> None:
-        """Note a command to Foldmark at a place (message, block), and the key of its reply: neither is recorded as a
-        message. What the client adds after a prompt precedes the reply."""
+        """Note a command to Foldmark at a place (message, block), and the key of its reply; neither is recorded as a
+        message. Messages that the client adds after a prompt precede the reply."""
         at, local = place
         own = {local} | ({local - 1} if local and self.dialect.announces(prompt.blocks[local - 1]) else set())
 
@@ -146,16 +147,16 @@ class ClientTranscript:
         self._retried(noted)
 
     def end_turn(self) -> None:
-        """End the turn that is open, as one that was not answered to its end."""
+        """End the open turn, if any, as interrupted."""
         if self.agent.open_turn is not None:
             self._retried(lambda: self.agent.end_turn(interrupted=True))
 
     def note_prevented(self) -> None:
-        """Count a request that was passed on as it came because an edit failed."""
+        """Count a request that was passed on unchanged because an edit failed."""
         self._retried(lambda: self._record({"prevented": self.prevented + 1}))
 
     def child(self, named: str) -> Agent:
-        """Return the agent of a sub-agent of the client, made if there is none yet. It inherits no message."""
+        """Return the agent of a sub-agent of the client, creating it if needed. It inherits no messages."""
         log = self.agent.log
         if named not in self.children:
             own = log.new_id()
@@ -175,7 +176,8 @@ class ClientTranscript:
     def _begin(self, session: str) -> None:
         self._record({"session": session, "wire": self.dialect.name})
         if self.agent.standing().config.sliding_context_tokens:
-            # The client decides how far back its requests reach; no chat on this conversation shows another window.
+            # The client decides how far back its requests reach; a chat on this conversation must not show another
+            # window.
             self.agent.configure("sliding_context_tokens", 0, actor="system")
 
     def _take(self, places: Sequence[int | None], messages: Sequence[ClientMessage]) -> None:
@@ -195,8 +197,8 @@ class ClientTranscript:
         self._note([place for place in places[:first] if place is not None], added)
 
     def commands(self, new: Sequence[ClientMessage]) -> dict[int, tuple[int, ...]]:
-        """Return the messages that are surely commands to Foldmark and its replies, with the numbers of their blocks: a
-        client may repeat them in another transcript, as in one of a sub-agent, and there without the replies."""
+        """Return the messages that are certainly commands to Foldmark or its replies, with the numbers of their blocks.
+        A client may repeat them in another transcript, such as a sub-agent's, and may leave out the replies there."""
         found: dict[int, tuple[int, ...]] = {}
         for place, message in enumerate(new):
             if message.role == "user" and (block := self._command(message, new[place + 1 :])) is not None:
@@ -210,7 +212,7 @@ class ClientTranscript:
         return found
 
     def _command(self, message: ClientMessage, following: Sequence[ClientMessage]) -> int | None:
-        """Return the block of a command that no answer of a model follows; None for any other message."""
+        """Return the block of a command that is not followed by a model's answer; None for any other message."""
         prompt = self.dialect.prompt(message)
         if prompt is None or command_in(prompt.text, self.agent.log.given.live_sign) is None:
             return None
@@ -218,25 +220,25 @@ class ClientTranscript:
         return prompt.block if answer is None or answer.role != "assistant" else None
 
     def _leave(self, gone: list[int]) -> None:
-        """Take events out of the context, exactly these: whole exchanges would take what the client still sends."""
+        """Remove exactly these events from the context: whole exchanges could include messages still being sent."""
         self.agent.end_turn(interrupted=True)
         self.agent.operate(lambda moment, at: exactly(moment, at, gone), actor="system", reason=LEFT)
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
-        """Record a message but for the blocks `local`, and return the event of each block."""
+        """Record a message except for the blocks `local`, and return the event of each block."""
         agent, parts = self.agent, self.dialect.parts(message)
         parts = [None if block in local else part for block, part in enumerate(parts)]
         typed = [part for part in parts if isinstance(part, TextMessage) and part.kind == "user"]
         interrupted = any(map(self.dialect.is_interruption, typed))
         if any(map(self.dialect.opens, typed)) and not message.results and not interrupted:
-            agent.end_turn(interrupted=True)  # no answer ended it
+            agent.end_turn(interrupted=True)  # no answer ended the previous turn
         ids = self._append_parts(parts, local)
         if interrupted:
             agent.end_turn(interrupted=True)
         return ids
 
     def _append_parts(self, parts: Iterable[Part | None], local: Container[int] = ()) -> tuple[int, ...]:
-        """Record what the blocks of a message say but for the blocks `local`, and return the event of each block."""
+        """Record the content of a message's blocks, except for the blocks `local`; return the event of each block."""
         return tuple(
             LOCAL if block in local else 0 if part is None else self._append_part(part)
             for block, part in enumerate(parts)
@@ -250,11 +252,11 @@ class ClientTranscript:
             return agent.append_tool_result(
                 part.call_id, part.text, dialect=dialect, is_error=part.is_error, data=part.data
             )
-        # Verbatim: a state block at the end of a message is not from a model of this conversation.
+        # Verbatim: a state block at the end of a message does not come from a model of this conversation.
         return agent.append(part.kind, part.text, data=part.data, dialect=dialect, verbatim=True)
 
     def _take_answer(self, answer: ClientAnswer, prefix: str | None, joined: str | None) -> None:
-        """Record an answer; `joined` is the key of the message that it makes together with the newest one."""
+        """Record an answer; `joined` is the key of the message that it forms together with the newest one."""
         agent = self.agent
         ids = self._append_parts(answer.parts)
         if answer.usage is not None:
@@ -275,12 +277,12 @@ class ClientTranscript:
 
     def _record(self, about: dict[str, Any]) -> None:
         if self.prevented:
-            about = {"prevented": self.prevented, **about}  # the newest record has the count
+            about = {"prevented": self.prevented, **about}  # the newest record carries the count
         self.agent.record("record", data={"live": about})
         self._pending.append(about)
 
     def _retried(self, change: Callable[[], T]) -> T:
-        """Make a change in one transaction. Who has appended meanwhile is let go first: a gateway holds no lease."""
+        """Make a change in one transaction; retry after other writers' appends, since a gateway holds no lease."""
         for attempt in range(_ATTEMPTS):
             self._pending = []
             try:
@@ -297,7 +299,7 @@ class ClientTranscript:
         raise AssertionError
 
     def _follow(self, about: dict[str, Any]) -> None:
-        """Follow a change that the log has."""
+        """Apply a recorded change to this object."""
         if "child" in about:
             named, own = about["child"]
             self.children[named] = own

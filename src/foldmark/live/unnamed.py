@@ -4,10 +4,10 @@ A request continues the conversation that begins with the same messages. A gatew
 run, so that another gateway of the same run finds it. A session that a client has resumed in another run is looked up
 in the log: it is the newest conversation of the folder and wire that shares a prompt and an answer with the request.
 
-A request of a sub-agent does not say which sub-agent sends it. Sub-agents with the same task begin alike, may work at
-the same time, and may even get the same answers. So a request belongs to the sub-agent of its session whose messages it
-repeats. A sub-agent never returns to its task: a request that holds only the task comes from a new sub-agent, unless it
-repeats a request whose answer did not arrive.
+A sub-agent's request does not identify the sub-agent that sends it. Sub-agents with the same task begin alike, may work
+at the same time, and may even get the same answers. So a request belongs to the sub-agent of its session whose messages
+it repeats. A sub-agent never returns to its task: a request that contains only the task comes from a new sub-agent,
+unless it repeats a request whose answer did not arrive.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
 
 _SEARCHED = 50
-"""Conversations among which a resumed one is looked for, the newest ones."""
+"""Number of newest conversations to search for a resumed one."""
 
 _LOADED = 5
-"""Conversations that are read for a request beside one, the newest ones."""
+"""Number of newest conversations to read for a request outside a conversation."""
 
 _ENOUGH = 2
-"""Messages that a resumed session has in common with its conversation: a first prompt alone is often the same."""
+"""Minimum number of messages shared by a resumed session and its conversation: equal first prompts are common."""
 
 
 class UnnamedSessions:
@@ -37,7 +37,7 @@ class UnnamedSessions:
         self._loaded: list[ClientTranscript] = []
 
     def continued(self, request: ClientRequest) -> ClientTranscript | None:
-        """Return the transcript that a request goes on with, or that its sub-agent belongs to; None for a new one."""
+        """Return the transcript that a request continues, or that its sub-agent belongs to; None for a new one."""
         dialect, messages = request.dialect, request.messages
         loaded = [each for each in reversed(self._loaded) if each.dialect is dialect]
         if not loaded and (own := self._own_one(dialect)) is not None:
@@ -54,8 +54,8 @@ class UnnamedSessions:
         return found
 
     def repeated(self, request: ClientRequest) -> ClientTranscript | None:
-        """Return the transcript of which a request beside it repeats a part, if none is known yet: a client that has
-        resumed a session may ask such a request first."""
+        """Return the transcript of which a request outside the conversation repeats a part, if no transcript is known
+        yet: a client that has resumed a session may send such a request first."""
         if any(each.dialect is request.dialect for each in self._loaded):
             return None
         keys = {message.key for message in request.messages[:-1]}
@@ -79,7 +79,7 @@ class UnnamedSessions:
         return f"{self._folder} · {session[:8]}"
 
     def _own_one(self, dialect: ClientDialect) -> ClientTranscript | None:
-        """Return what an earlier gateway of this run has recorded."""
+        """Return the transcript that an earlier gateway of this run recorded; None if there is none."""
         name = self._log_name(self._own)
         agent = next((each for each in self._log.agents() if each.name == name), None)
         return None if agent is None else _opened(agent, dialect)
@@ -104,7 +104,7 @@ def _opened(agent: Agent, dialect: ClientDialect) -> ClientTranscript | None:
 
 
 def _shared(transcript: ClientTranscript, request: ClientRequest) -> int:
-    """Return how many messages both begin with."""
+    """Return the number of messages at the beginning that both have in common."""
     return shared([each.key for each in transcript.known], [message.key for message in request.messages])
 
 
@@ -139,7 +139,7 @@ class UnnamedSubAgents:
         return self._loaded[agent.id]
 
     def _best(self, same: list[ClientTranscript], messages: Sequence[ClientMessage]) -> ClientTranscript | None:
-        """Return the sub-agent, of those with the same task, that sends these messages; None for a new one."""
+        """Return the sub-agent with the same task that sends these messages; None for a new one."""
         keys = [message.key for message in messages]
         sent = [(each, self._sent(each)) for each in same]
         going_on = [
@@ -153,16 +153,16 @@ class UnnamedSubAgents:
             return next((each for each in equal if _calls_alike(each, messages[:longest])), equal[0])
         if len(keys) <= 1:
             return None
-        # It has changed what it sends, as by a compression.
+        # The sub-agent has changed its messages, for example by a compression.
         return max(sent, key=lambda found: shared(found[1], keys))[0] if sent else None
 
     def _sent(self, transcript: ClientTranscript) -> list[str]:
-        """Return the keys of the messages that a sub-agent has sent or got."""
+        """Return the keys of the messages that a sub-agent has sent or received."""
         if (asked := self._asked.get(transcript.agent.id)) is not None:
             return [message.key for message in asked.messages]
         known = transcript.known
         if known and not any(known[-1].ids):
-            known = known[:-1]  # an empty answer, which is asked for again
+            known = known[:-1]  # an empty answer, which the client requests again
         return [each.key for each in known]
 
 

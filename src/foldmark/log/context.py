@@ -17,14 +17,15 @@ _PAGE = 512
 class Messages(Sequence[Event]):
     """The visible messages in order, read from the store as they are consumed.
 
-    The length comes from stored sums; an item costs its distance from the nearer end; `reversed` starts at the newest.
+    The length comes from stored sums; the cost of an item grows with its distance from the nearer end; `reversed`
+    starts at the newest.
     """
 
     def __init__(self, store: Store, segments: Segments, length: int) -> None:
         self._store, self._segments, self._length = store, segments, length
 
     def __iter__(self) -> Iterator[Event]:
-        return self._read(_PAGE)  # a reader that begins with the oldest wants all
+        return self._read(_PAGE)  # a reader that starts with the oldest usually wants all
 
     def __reversed__(self) -> Iterator[Event]:
         return self.newest_first(8)
@@ -47,7 +48,7 @@ class Messages(Sequence[Event]):
                 break
             last = page[-1].id
             left = until(left, last - 1) if newest_first else since(left, last + 1)
-            count = min(max(32, done // 2), _PAGE)  # reads at most a third more than is taken
+            count = min(max(32, done // 2), _PAGE)  # reads at most a third more than is consumed
 
     def __len__(self) -> int:
         return self._length
@@ -83,9 +84,9 @@ class Context:
     """The visible part of an agent's lineage, before any policy: the fold as of the agent's event `at`.
 
     `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `size` is
-    how many are visible, and their tokens as fixed at append (bytes / 4); `marks` is name -> event id in the order they
-    were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 if that
-    was before a fork: these are sent as placeholders. Everything is read from the store on demand.
+    their number, and their tokens as fixed at append (bytes / 4); `marks` is name -> event id in the order in which
+    they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 if
+    that was before a fork: these results are sent as placeholders. Everything is read from the store on demand.
     """
 
     def __init__(self, store: Store, standing: Standing) -> None:
@@ -97,7 +98,7 @@ class Context:
 
     @once
     def segments(self) -> Segments:
-        """Return the visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
+        """Return the visible ranges as (agent, first, last), sorted and disjoint. Both ends of each are messages."""
         with self._store.read() as moment:
             return moment.bounds(self.ranges)
 
@@ -110,10 +111,10 @@ class Context:
 
     @once
     def scratchpad(self) -> str | None:
-        """Return the agent's scratchpad: its newest, or the one that a full fork handed down; no context operation
-        touches it."""
+        """Return the agent's newest scratchpad, or the one that a full fork handed down. Context operations do not
+        affect it."""
         return self._standing.scratchpad
 
     def turns(self, newest: int) -> list[Turn]:
-        """Return the newest visible turns, oldest first; reads no message before them."""
+        """Return the newest visible turns, oldest first, without reading earlier messages."""
         return newest_turns(self.messages.newest_first(min(2 * newest + 2, _PAGE)), newest)  # a turn has two or more

@@ -17,10 +17,10 @@ class StoreFinding(Struct, frozen=True):
 
 
 def examine(log: Log) -> Iterator[StoreFinding]:
-    """Yield one finding for each fault of the database; nothing if it is sound. Writes nothing.
+    """Yield one finding for each fault in the database, without writing anything.
 
-    Checks SQLite's own structures, the stored sums against a count of the messages, and the stored segment cache of
-    every agent against a full replay of its operations.
+    Checks SQLite's own structures, the stored sums against a count of the messages, and the stored segments of every
+    agent against a full replay of its operations.
     """
     for line in log.store.damage():
         yield StoreFinding(line)
@@ -45,7 +45,7 @@ def _compared(moment: Snapshot, agent: Agent) -> StoreFinding | None:
         return StoreFinding(f"{name}: its operations cannot be replayed: {error}")
     try:
         cache = moment.head(agent.id).cache
-        # While a planning conversation ends, new messages are not visible, and the size beside is not used.
+        # While a planning conversation ends, new messages are not visible, and the stored size is not used.
         sized = cache is None or not replayed.grows or cache[1] == agent.beside(moment, replayed)
         if cache is None or (cache[0] == replayed and sized):
             return None
@@ -61,7 +61,7 @@ def repair(log: Log, finding: StoreFinding) -> bool:
     if finding.agent_id is None:
         return False
     if any(log.store.damage()):
-        return False  # the size beside the segments would be computed from wrong sums
+        return False  # the size stored with the segments would be computed from wrong sums
     agent = log.agent(finding.agent_id)
     with log.store.write() as transaction:  # no other writer can append in the meantime
         fold = agent.replay(transaction)

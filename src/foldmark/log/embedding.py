@@ -1,13 +1,13 @@
 """The vectors of a log's messages, made by an embedding model [SPEC 7].
 
-A message has two vectors, one of its own text and one of the text with the preceding text, because an answer alone
-seldom names its subject; a long message has one more for each further passage. Vectors are made beside the log, in
-batches; an interrupted run continues where it stopped.
+A message has two vectors, one of its own text and one of its text together with the preceding text, because an answer
+alone seldom names its subject; a long message has one more for each further passage. Vectors are made outside the log,
+in batches; an interrupted run continues where it stopped.
 
 While a chat or a server runs, `kept_up` makes them in the background. A thread checks every few seconds whether a
-database with vectors has changed. It embeds one text at a time and rests as long after each (a 50% duty cycle), and it
-stops between two texts. A failure is retried after the next change, silently: a search by words misses nothing. If
-several processes embed the same messages, those that find another one ahead of them go back to sleep.
+database with vectors has changed. It embeds one text at a time and then rests for the same time (a 50% duty cycle), and
+it stops between two texts. A failure is silent and is retried after the next change: a search by words misses nothing.
+If several processes embed the same messages, a process that finds another one ahead of it goes back to sleep.
 """
 
 import time
@@ -33,10 +33,10 @@ BATCH = 32
 """Number of messages per batch."""
 
 ITSELF = 0.75
-"""Weight of a message's own vector against the one with the preceding text."""
+"""Weight of a message's own vector relative to the one with the preceding text."""
 
 BEFORE = 400
-"""Maximum number of characters of the preceding text in a message's vector: the last ones."""
+"""Maximum number of characters of the preceding text in a message's vector, counted from its end."""
 
 
 class EmbeddingProgress(NamedTuple):
@@ -53,7 +53,7 @@ class LogVectors:
     """The vectors of one store by one model; thread-safe."""
 
     def __init__(self, store: Vectors | None, embedder: Embedder) -> None:
-        """Raises CommandError for a database that keeps no vectors."""
+        """Raises CommandError for a database that does not store vectors."""
         if store is None:
             raise CommandError("this database keeps no vectors; a search goes by words alone")
         self.store, self.embedder = store, embedder
@@ -69,9 +69,9 @@ class LogVectors:
         return self.store.embedders().get(self.embedder.fingerprint)
 
     def bring_up(self, progress: Progress | None = None, stop: Callable[[], bool] = lambda: False) -> int:
-        """Make the missing vectors, until `stop`; return the number of messages. `progress` receives the event up to
-        which vectors exist, and the newest. After an interruption the next call continues where it stopped. Raises
-        StoreError."""
+        """Make the missing vectors until `stop` returns True; return the number of messages. `progress` receives the
+        event up to which vectors exist, and the newest. After an interruption the next call continues where this one
+        stopped. Raises StoreError."""
         total = 0
         while not stop():
             step = self.step()
@@ -83,7 +83,7 @@ class LogVectors:
         return total
 
     def step(self, most: int = BATCH) -> "EmbeddingProgress":
-        """Make the vectors of up to `most` next messages, and store them in one transaction. Raises StoreError."""
+        """Make the vectors of up to `most` more messages, and store them in one transaction. Raises StoreError."""
         name, begin = self.embedder.fingerprint, self.until
         messages, until, newest = self.store.unembedded(begin or 0, most)
         vectors = embedded(messages, self.embedder)
@@ -94,7 +94,7 @@ class LogVectors:
         return EmbeddingProgress(len(messages), until, newest)
 
     def similarity_to(self, query: str) -> "LogSimilarity":
-        """Return the similarity of messages to a query, for those with vectors."""
+        """Return the similarity to a query, for messages with vectors."""
         with self._reading:
             fresh = list(self.store.signatures(self.embedder.fingerprint, self._newest))
             if fresh:
@@ -124,8 +124,8 @@ class LogSimilarity:
 
 
 def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedded]:
-    """Return the vectors of messages: of the first passage, of the first passage with the preceding text, of each
-    further passage. A message without a word has no vectors."""
+    """Return the vectors of messages: for the first passage, the first passage with the preceding text, and each
+    further passage. A message without words has no vectors."""
     import numpy as np
 
     from foldmark.recall.embeddings.nearest import pack, signature
@@ -144,7 +144,7 @@ def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedde
 
 
 def _likeness(cosines: "NDArray[np.float32]") -> float:
-    """Return the similarity of the best passage; the first one counts mostly by itself, and a little with the preceding
+    """Return the similarity of the best passage; the first one counts mostly alone, and a little with the preceding
     text."""
     first, before, *rest = map(float, cosines)
     return max(ITSELF * first + (1 - ITSELF) * before, *rest, -1.0)
@@ -153,7 +153,7 @@ def _likeness(cosines: "NDArray[np.float32]") -> float:
 # In the background
 
 EVERY = 5.0
-"""Seconds between two checks; the first one comes after as many, so that a short chat loads no model."""
+"""Seconds between two checks, and before the first one, so that a short chat loads no model."""
 
 LEAVING = 0.3
 """Maximum number of seconds to wait for the thread at the end."""
@@ -171,7 +171,7 @@ class VectorDatabase(NamedTuple):
 
 @contextmanager
 def kept_up(sources: Sequence[VectorDatabase], model: str) -> Iterator[None]:
-    """Keep the vectors by `model` of each source up to date while the block runs, if there are some."""
+    """Keep each source's vectors by `model`, if it has any, up to date while the block runs."""
     stop = Event()
     thread = Thread(target=_run, args=(sources, model, stop), name="embedding", daemon=True)
     thread.start()
@@ -187,7 +187,7 @@ class _StoppedError(Exception):
 
 
 class _DutyCycle:
-    """An `Embedder` that throttles another one to a 50% duty cycle, until it is stopped: then it raises."""
+    """An `Embedder` that throttles another one to a 50% duty cycle; once stopped, it raises."""
 
     def __init__(self, embedder: Embedder, stop: Event) -> None:
         self._embedder, self._stop = embedder, stop
@@ -213,11 +213,11 @@ def _run(sources: Sequence[VectorDatabase], model: str, stop: Event) -> None:
     while not stop.wait(EVERY):
         for file, opened in sources:
             now = _state(file)
-            # Check twice: the file may change before the commit is visible, because the database waits for the disk.
+            # Process each change twice: the file may change before the commit is visible, while the database syncs.
             before, twice = states.get(file, (None, False))
             if now is None or (before == now and twice):
                 continue
-            with suppress(Exception):  # any error: the model may be any program
+            with suppress(Exception):  # any error: the model may be arbitrary code
                 with opened() as store:
                     _bring_up(store, model, stop)
                 states[file] = now, before == now
@@ -225,7 +225,7 @@ def _run(sources: Sequence[VectorDatabase], model: str, stop: Event) -> None:
 
 def _bring_up(store: Vectors, model: str, stop: Event) -> None:
     embedders = store.embedders()
-    # Load no model without work.
+    # Do not load a model if there is no work.
     if not embedders or {*embedders.values()} == {store.unembedded(max(embedders.values()), 1)[2]}:
         return
     from foldmark.recall.embeddings.model import kept, one_thread_each
@@ -242,7 +242,7 @@ def _bring_up(store: Vectors, model: str, stop: Event) -> None:
 
 
 def _state(file: Path) -> object:
-    """Return a value that changes with every write; None without a file."""
+    """Return a value that changes with every write; None if the file does not exist."""
     found = []
     for each in (file, file.with_name(f"{file.name}-wal")):
         try:

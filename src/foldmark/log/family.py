@@ -1,7 +1,7 @@
 """The agents of one conversation as a tree: their ends, their leases, their mail [SPEC 2, 4, 6].
 
-Mail waits in a separate table and is delivered exactly once. An agent is being run if its lease is in force and the
-process that holds it is not known to have ended.
+Mail waits in a separate table and is delivered exactly once. An agent is running if its lease is in force and the
+process that holds the lease is not known to have ended.
 """
 
 import os
@@ -23,7 +23,7 @@ from foldmark.request.planning import not_while_planning
 
 
 class TreeNode(NamedTuple):
-    """An agent in its tree; `depth` is 0 for the agent at which the walk began."""
+    """An agent in its tree; `depth` is 0 for the agent at which the walk started."""
 
     agent: Agent
     depth: int
@@ -55,10 +55,10 @@ def tree(agent: Agent) -> list[TreeNode]:
 
 
 def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
-    """Kill an agent and its descendants, by a command of agent `by`, and return those that were alive [SPEC 6].
+    """Kill an agent and its descendants, on a command in agent `by`, and return those that were alive [SPEC 6].
 
-    A person may kill any fork, a model those of its own agent only; no agent kills itself. Their logs stay. Raises
-    CommandError.
+    A person may kill any fork, a model only descendants of its own agent; no agent can kill itself. Their logs stay.
+    Raises CommandError.
     """
     log = by.log
     with log.store.write() as transaction:
@@ -86,9 +86,9 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
 
 
 def delete(conversation: Agent, actor: str) -> list[Agent]:
-    """Delete a conversation with all its forks, erase the content of their events, and return these agents.
+    """Delete a conversation with all its forks, erase the content of their events, and return the deleted agents.
 
-    This is one transaction. The name is free afterwards; unread mail to the agents is gone, mail that they sent stays.
+    This is one transaction. Afterwards the name is free; unread mail to the agents is gone, mail that they sent stays.
     """
     log = conversation.log
     with log.store.write() as transaction:
@@ -105,7 +105,7 @@ def delete(conversation: Agent, actor: str) -> list[Agent]:
 
 
 def rename(conversation: Agent, name: str) -> None:
-    """Give a conversation another name. Raises CommandError if the name is taken or invalid."""
+    """Rename a conversation. Raises CommandError if the name is taken or invalid."""
     conversation.log.check_new(name)
     with conversation.log.store.write() as transaction:
         _check_there(transaction, conversation)
@@ -115,7 +115,7 @@ def rename(conversation: Agent, name: str) -> None:
 
 
 def archive(conversation: Agent) -> None:
-    """Archive a conversation. Raises CommandError if it is archived already."""
+    """Archive a conversation. Raises CommandError if it is already archived."""
     with conversation.log.store.write() as transaction:
         _check_there(transaction, conversation)
         if since := transaction.archived(conversation.id):
@@ -132,12 +132,12 @@ def _check_there(moment: Snapshot, agent: Agent) -> None:
 
 
 def label(agent: Agent) -> str:
-    """Return the name of an agent in a sentence: `conversation 'default'`, `agent 1a2b3c4d`."""
+    """Return an agent's name for use in a sentence: `conversation 'default'`, `agent 1a2b3c4d`."""
     return f"conversation '{agent.name}'" if agent.name else f"agent {agent.id[:8]}"
 
 
 class RuntimeLocation(NamedTuple):
-    """The location of a runtime: a machine, told apart from others of the same name, and a process on it."""
+    """The location of a runtime: a machine, distinguished from others of the same name, and a process on it."""
 
     host: str
     process: int
@@ -149,8 +149,8 @@ def here() -> RuntimeLocation:
 
 
 def alive(lease: Lease, now: str) -> bool:
-    """Return True if the holder still runs the agent: the lease has not expired, and its process is not known to have
-    ended."""
+    """Return True if the holder still runs the agent: the lease has not expired, and the holder's process is not known
+    to have ended."""
     if lease.until <= now:
         return False
     if lease.host != _host() or os.name == "nt":  # on Windows signal 0 would be delivered
@@ -166,7 +166,7 @@ def running(agent: Agent) -> Lease | None:
 
 
 def _has_ended(process: int) -> bool:
-    """Return True if a process of this machine has ended; on Linux also if its parent has not collected it yet."""
+    """Return True if a process on this machine has ended; on Linux even if its parent has not collected it yet."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -174,7 +174,7 @@ def _has_ended(process: int) -> bool:
     except OSError:  # the process belongs to another user
         pass
     with suppress(OSError):
-        # "ID (NAME) STATE ...", where the name may hold anything; `Z` has ended, `X` is about to disappear.
+        # "ID (NAME) STATE ...", where the name may contain anything; `Z` has ended, `X` is about to disappear.
         return Path(f"/proc/{process}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"Z", b"X")
     return False
 
@@ -194,8 +194,7 @@ _FORGED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(?=\s*\[(?:mai
 
 
 class Delivery(Struct, frozen=True):
-    """Mail that event `event_id` carried to its recipient, as `content` shows it; the context's size `before` and
-    `after`."""
+    """Mail that event `event_id` delivered, as shown in `content`, and the context's size `before` and `after`."""
 
     event_id: int
     mail: tuple[Mail, ...]
@@ -227,10 +226,10 @@ def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
 
 
 def deliver(agent: Agent) -> Delivery | None:
-    """Carry all unread mail into the agent's log with one message; return None, with nothing written, if there is none.
+    """Deliver all unread mail into the agent's log as one message; return None and write nothing if there is none.
 
-    Marking it read and appending the message are one transaction. It joins the open turn; without one it is a turn of
-    its own. Raises CommandError if the agent is dead, ConflictError.
+    One transaction marks the mail as read and appends the message. The message joins the open turn, or forms a separate
+    turn if none is open. Raises CommandError if the agent is dead, ConflictError.
     """
     with agent.reading() as (moment, at):
         _check_alive(moment, agent)
@@ -241,7 +240,7 @@ def deliver(agent: Agent) -> Delivery | None:
         mail = tuple(transaction.unread(agent.id))
         if not mail:
             return None
-        # The agent may just have been killed, and the rule that a dead agent's turn can be closed would accept this.
+        # The agent may just have been killed. The append alone would succeed, since a dead agent's turn can be closed.
         _check_alive(transaction, agent)
         content, opens = "\n\n".join(_shown(each) for each in mail), agent.open_turn is None
         data = {"mail": [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in mail]}
@@ -260,6 +259,6 @@ def _check_alive(moment: Snapshot, agent: Agent) -> None:
 
 
 def _shown(mail: Mail) -> str:
-    # The text of another agent must not pass for further mail from a third one.
+    # Text from one agent must not pass as mail from another.
     quoted = _FORGED.sub(lambda found: f"{found[1]}> ", mail.content)
     return f"{mail_head(mail.sender, mail.sent_at)}\n{quoted}"

@@ -1,4 +1,4 @@
-"""Read committed changes, and wait for the next ones, from any process [SPEC 9]."""
+"""Read changes committed by any process, and wait for the next ones [SPEC 9]."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -18,8 +18,8 @@ T = TypeVar("T")
 def changes(store: Store, after: str | None, limit: int, seconds: float) -> Changes:
     """Return up to `limit` (1 to 1000) changes after the cursor `after`, and the next cursor.
 
-    Without `after` it begins now. If there is no change, it waits up to `seconds` for one; inside a block of `read`
-    none can come. Raises CommandError for an invalid cursor, StoreError inside a batch or when the log is closed.
+    Without `after`, begin now. If there is no change, wait up to `seconds` for one; inside a `read` block none can
+    arrive. Raises CommandError for an invalid cursor, StoreError inside a batch or if the log is closed.
     """
     check_limit(limit)
     if not isinstance(after, str | None):
@@ -29,16 +29,16 @@ def changes(store: Store, after: str | None, limit: int, seconds: float) -> Chan
     if found.changes or seconds <= 0:
         return found
     with closing(store.watch()) as watch:
-        # Commits before the watch began do not wake it.
+        # Commits made before the watch began do not wake it.
         while not (found := _read(store, found.cursor, limit)).changes and (left := end - monotonic()) > 0:
             watch.wait(left)
     return found
 
 
 def wait_for(store: Store, look: Callable[[], T], seconds: float) -> T:
-    """Return the first true result of `look`, or its last one after `seconds`.
+    """Return the first true result of `look`, or its last result after `seconds`.
 
-    It is called at once, after commits, and every LOOK_SECONDS.
+    `look` is called at once, after commits, and every LOOK_SECONDS.
     """
     end = monotonic() + seconds
     if found := look():

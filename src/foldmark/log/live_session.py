@@ -1,4 +1,4 @@
-"""Conversations that a gateway records while a coding agent runs [SPEC 5.7]: how to recognize one, and how full its
+"""Conversations that a gateway records while a coding agent runs [SPEC 5.7]: recognize one, and measure how full its
 agent's context is."""
 
 from typing import Any
@@ -11,7 +11,7 @@ from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
 
 _BEGINNING = 3
-"""Number of events among which a live conversation says that it is one."""
+"""Number of first events among which a live conversation has the gateway's record."""
 
 
 def gateway_record(event: Event) -> dict[str, Any] | None:
@@ -21,8 +21,8 @@ def gateway_record(event: Event) -> dict[str, Any] | None:
 
 
 def client_session(agent: Agent, wire: str = "") -> str | None:
-    """Return the client's id of the session that a gateway recorded into this conversation; None for any other one, or
-    for one of another `wire` (a dialect's name) than the given one."""
+    """Return the client's id of the session that a gateway recorded into this conversation; None for any other
+    conversation, or if `wire` (a dialect's name) is given and differs."""
     about = next(filter(None, map(gateway_record, agent.events(0, _BEGINNING))), None)
     if about is None or (wire and about.get("wire") != wire):
         return None
@@ -30,7 +30,7 @@ def client_session(agent: Agent, wire: str = "") -> str | None:
 
 
 def check_not_live(agent: Agent) -> None:
-    """Raise CommandError for a live conversation: its prompts and answers are those of its own coding agent."""
+    """Raise CommandError for a live conversation: its prompts and answers belong to its own coding agent."""
     if client_session(agent) is not None:
         raise CommandError(
             "prompts for this session belong in the agent that runs it: type this in the agent. To ask here instead, "
@@ -40,7 +40,7 @@ def check_not_live(agent: Agent) -> None:
 
 def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:
     """Return the tokens of the client's next request: those of its newest request and answer by the provider's count,
-    changed by what came and left since. Without an answer, the estimate of the messages."""
+    adjusted by the messages that were added or left since. Without an answer, the estimate of the messages."""
     newest = moment.recent("usage", agent.id, at.newest, 1)
     usage = usage_of(newest[0].data) if newest else None
     if usage is None:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class Agent(Operable):
     """The owner of one timeline: a conversation, or a fork of one.
 
-    One agent has one writer at a time: an append fails with ConflictError when another writer has appended since this
-    object last appended or read the context; `context()` brings it up to date. Agents compare by id, also with a plain
-    uuid.
+    An agent has one writer at a time: an append fails with ConflictError when another writer has appended since this
+    object last appended or read the context; `context()` brings it up to date. Agents are compared by id, and also
+    equal a plain uuid.
     """
 
     log: "Log"
@@ -64,23 +64,23 @@ class Agent(Operable):
             return [self.log.agent(record.id) for record in moment.children(self.id)]
 
     def append_answer(self, provider: str, answer: Mapping[str, Any]) -> list[int]:
-        """Record a provider's whole answer as its API gave it, and return the events' ids: the model's text, with the
-        blocks that go back to it, its calls, and a summary for each place where the provider compacted what stood in
-        front [S2, SPEC 5.7].
+        """Record a provider's complete answer as its API returned it, and return the events' ids: the model's text,
+        with the blocks that go back to it, its calls, and a summary for each place where the provider compacted the
+        preceding messages [S2, SPEC 5.7].
 
         `answer` is the JSON of the SDK's object (`.model_dump(mode="json", exclude_unset=True)`; for Gemini in
-        camelCase). It is read in the dialect of `provider`, never guessed, and counts as the answer to `request()`.
-        Raises CommandError for an unknown provider, ProviderError for an invalid answer.
+        camelCase). It is read in the dialect of `provider`, which is never guessed, and counts as the answer to
+        `request()`. Raises CommandError for an unknown provider, ProviderError for an invalid answer.
         """
         from foldmark.log.recording import append_parsed  # takes 5 ms
 
         return append_parsed(self, provider, answer)
 
     def do(self, line: str, *, actor: str = "human", asking: Asking = NOBODY) -> Result:
-        """Carry out a command as it is typed, "/mark BEFORE". If it raises CommandError, nothing was written.
+        """Execute a command as typed, for example "/mark BEFORE". If it raises CommandError, nothing was written.
 
         `asking` reaches the person who typed it: a command that erases asks first, a long one reports progress. A
-        provider's key in the line is replaced by its name, also where an error repeats the line.
+        provider's key in the line is replaced by its name, even where an error quotes the line.
         """
         line = self.log.secrets.hidden(line) if isinstance(line, str) else line
         return self.log.commands(self, line, actor, asking)
@@ -100,7 +100,7 @@ class Agent(Operable):
 
 
 Commands = Callable[[Agent, str, str, Asking], Result]
-"""Carries out (agent, line, actor, asking): the registry, which is above this layer."""
+"""Executes (agent, line, actor, asking): the registry, which is above this layer."""
 
 Tools = Callable[[], Sequence[ToolSpec]]
 """The tools that a model may call."""
@@ -115,7 +115,7 @@ class AddedTool(Protocol):
 
     @property
     def together(self) -> bool:
-        """True if it may run beside other calls of the same answer: it changes nothing that they could see."""
+        """True if it may run in parallel with other calls of the same answer: it changes nothing they could see."""
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
         """Run it. Raises CommandError, worded for the model, for wrong arguments."""
@@ -125,24 +125,24 @@ CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
 """Runs (agent, tool, arguments, asking) as a model would."""
 
 Complete = Callable[[Request], str]
-"""Sends a request and waits for the whole answer, text only."""
+"""Sends a request, waits for the complete answer and returns its text."""
 
 Compact = Callable[[Request], list[Piece]]
-"""Sends a request and waits for all pieces of the answer."""
+"""Sends a request and returns all pieces of the answer."""
 
 Count = Callable[[Request], int]
 """Asks a request's provider for its number of tokens."""
 
 Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[ArchivedMessages | None]]
-"""Opens the index of archived sessions, None if none is archived, and reports in words which sessions are missing."""
+"""Opens the index of archived sessions (None if none is archived) and reports missing sessions as text."""
 
 
 class CodingSessions(Protocol):
-    """The sessions of coding agents on this machine. Without a name, the session that the agent was imported from is
-    meant; without a folder, the current one."""
+    """The sessions of coding agents on this machine. The default session is the one that the agent was imported from;
+    the default folder is the current one."""
 
     def bring_in(self, agent: Agent, named: str | None, progress: Progress | None) -> Result:
-        """Import the session that a file or the beginning of an id names. Raises FoldmarkError."""
+        """Import the session named by a file or by the beginning of an id. Raises FoldmarkError."""
 
     def write_out(self, agent: Agent, folder: str | None) -> Result:
         """Write an agent's context as a new session that works in `folder`. Raises FoldmarkError."""
@@ -188,8 +188,8 @@ class Log:
         self.store.close()
 
     def add_tool(self, tool: AddedTool) -> None:
-        """Add a tool for the models of all conversations, as long as this log is open. Raises CommandError if the name
-        is taken."""
+        """Add a tool for the models of all conversations until this log is closed. Raises CommandError if the name is
+        taken."""
         if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(tool):
             raise CommandError(f"a tool must have a `spec` and be callable, not {tool!r:.80}; docs/agents.md shows one")
         if tool.spec.name in [spec.name for spec in self.tools()]:
@@ -197,7 +197,7 @@ class Log:
         self.added[tool.spec.name] = tool
 
     def remove_tool(self, name: str) -> None:
-        """Remove an added tool; does nothing for an unknown name."""
+        """Remove an added tool; do nothing for an unknown name."""
         self.added.pop(name, None)
 
     def tools(self) -> list[ToolSpec]:
@@ -236,9 +236,9 @@ class Log:
 
     @contextmanager
     def creating(self, name: str) -> Iterator[Agent]:
-        """Create a conversation in one transaction with all that is appended inside the block, or not at all.
+        """Create a conversation and record everything appended inside the block in one transaction: all or nothing.
 
-        Raises as `check_new`.
+        Raises the same errors as `check_new`.
         """
         self.check_new(name)
         agent = self._object(self._root(name))
@@ -254,7 +254,7 @@ class Log:
             record = self._named(moment, name) or (moment.agent(name.lower()) if name.isprintable() else None)
             if record is not None:
                 return self._object(record)
-            # With `create`, a short name is no uuid's beginning, however few agents there are.
+            # With `create`, a short name is never read as the beginning of a uuid, however few agents there are.
             least = 4 if create else 1
             near = [each for each in moment.agents() if len(name) >= least and each.id.startswith(name.lower())]
             near = [each for each in near if not each.deleted] or near[:1]
@@ -270,7 +270,7 @@ class Log:
             return self._named(moment, name) is not None
 
     def agents(self) -> list[Agent]:
-        """Return all agents but those deleted, oldest first."""
+        """Return all agents that are not deleted, oldest first."""
         with self.store.read() as moment:
             return [self._object(record) for record in moment.agents() if not record.deleted]
 
@@ -279,13 +279,12 @@ class Log:
         return changes(self.store, after, limit, wait)
 
     def search(self, query: str, limit: int = 10, filters: Filters = ANY, mode: Mode = "auto") -> list[Hit]:
-        """Return the messages of all conversations that match `query`, the best first, forgotten ones included [SPEC
-        7].
+        """Return the messages of all conversations that match `query`, best first, including forgotten ones [SPEC 7].
 
-        Any text is a query: words in any order, "words that stand together", prefixes such as `migrat*`, or a whole
+        Any text is a query: words in any order, "adjacent words in quotes", prefixes such as `migrat*`, or a whole
         question; messages with all of its words come before those with some. `limit` is 1 to 1000. Writes nothing.
         `mode` is text (words), vector (meanings), both, or auto: both where `meanings` has vectors. Raises CommandError
-        if there is no word in `query`, or no vector in mode vector.
+        if `query` contains no word, or if there are no vectors in mode vector.
         """
         if not isinstance(query, str):
             raise CommandError(f"a query must be a str, not {type(query).__name__}")
@@ -300,7 +299,7 @@ class Log:
             return self.hits(index, wanted, search(wanted, limit, [index], alike, by_words=mode != "vector"))
 
     def meanings(self) -> "LogVectors":
-        """Return the vectors of all messages, by the model of the setting `recall_model`; `bring_up` makes missing
+        """Return the vectors of all messages, made by the model in the setting `recall_model`; `bring_up` adds missing
         ones. Raises EmbeddingError if the model cannot be used."""
         with self._loading:
             if self._meanings is None:
@@ -313,7 +312,7 @@ class Log:
         return self._meanings
 
     def index(self, moment: Snapshot, filters: Filters = ANY) -> LogIndex:
-        """Return an index of the messages of all conversations that pass `filters`, to be searched together with other
+        """Return an index of the messages of all conversations that pass `filters`, to search together with other
         indexes; planning conversations are excluded."""
         from foldmark.log.outlines import passing
 
@@ -321,7 +320,7 @@ class Log:
         return moment.index(SearchScope(filters, agents, self.outlines(moment)))
 
     def hits(self, index: LogIndex, query: "Query", places: Sequence[RankedMessage]) -> list[Hit]:
-        """Return the hits at these places of an index, in their order."""
+        """Return the hits at these places of an index, in the same order."""
         from foldmark.text.highlights import snippet, spans
 
         return [
@@ -366,13 +365,13 @@ class Log:
         return model_of(provider, model or provider, self.given.models, self.given.dialects)
 
     def check_new(self, name: str) -> None:
-        """Raise CommandError if a conversation of this name exists already, or the name is invalid."""
+        """Raise CommandError if a conversation with this name already exists or the name is invalid."""
         check_name(name)
         if self.exists(name):
             raise CommandError(f"a conversation '{name}' already exists; choose another name (import takes --as)")
 
     def _named(self, moment: Snapshot, name: str) -> AgentRecord | None:
-        # No agent has an unprintable name. It could hold lone surrogates, which no database takes.
+        # No agent has an unprintable name. Such a name could contain lone surrogates, which no database accepts.
         return moment.named(self.secrets.hidden(name)) if name.isprintable() else None
 
     def _root(self, name: str) -> AgentRecord:

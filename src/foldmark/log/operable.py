@@ -41,7 +41,7 @@ class Operable(Timeline):
     _erasure: "tuple[Standing, Erasure] | None" = None
 
     def context(self) -> Context:
-        """Return the present context. It reads stored segments; messages are read on demand."""
+        """Return the current context. It reads stored segments; messages are read on demand."""
         at = self.standing()
         if not self._batching and self._head != at.record.head:
             self._head, self._speaks = at.record.head, None  # others may have changed the settings
@@ -55,13 +55,13 @@ class Operable(Timeline):
         limit: int | None = None,
         at: Standing | None = None,
     ) -> Request:
-        """Return the request that would go out now, by default to this agent's own model [SPEC 5]; nothing is sent or
+        """Return the request that would be sent now, by default to this agent's own model [SPEC 5]; nothing is sent or
         written.
 
-        In a planning conversation under high pressure it holds that conversation and nothing else of the context [SPEC
-        4.2]. `limit` is the maximum number of tokens, for which older turns are left out; by default the model's limit,
-        or none without a budget. `at` is another standing of this agent, by default the present one. Raises
-        CommandError for an unknown provider.
+        In a planning conversation under high pressure it holds only that conversation, nothing else of the context
+        [SPEC 4.2]. `limit` is the maximum number of tokens; older turns are left out to meet it. The default is the
+        model's limit, or no limit without a budget. `at` is another standing of this agent, by default the current one.
+        Raises CommandError for an unknown provider.
         """
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
             raise CommandError(f"a provider and a model must be texts, not {provider!r} and {model!r}")
@@ -78,7 +78,7 @@ class Operable(Timeline):
             if at.fold.leaving is not None:
                 # The model still has to report the end of planning, so its messages stay until the end of the turn.
                 at = showing(moment, at, normal((*at.fold.segments, *planned)))
-            # Without a budget the request holds the whole context, even if the model does not accept it.
+            # Without a budget the request holds the whole context, even if that is too long for the model.
             if limit is None and config.sliding_context_tokens:
                 limit = known.window - known.answer
             prepared = partial(prepare, tools=self.tools_in(moment, at), limit=limit, output=known.answer)
@@ -89,9 +89,9 @@ class Operable(Timeline):
             return prepared(moment, at, config, provider, model, only=planned)
 
     def tools(self) -> list[ToolSpec]:
-        """Return the tools offered to this agent's model: those of its setting `tools`, those that an open planning
-        conversation needs, and `slash` with the commands of `model_commands`; `evict` only if there are such
-        commands."""
+        """Return the tools offered to this agent's model: those in its setting `tools`, those that an open planning
+        conversation needs, and `slash` with the commands in `model_commands`; `slash` and `evict` only if that setting
+        allows any command."""
         with self.reading() as (moment, at):
             return self.tools_in(moment, at)
 
@@ -108,14 +108,14 @@ class Operable(Timeline):
 
     @property
     def window(self) -> int:
-        """The tokens that this agent's model takes."""
+        """The window of this agent's model, in tokens."""
         return self.log.model_named(self.standing().config.model).window
 
     def events(self, after: int = 0, limit: int = 100) -> list[Event]:
         """Return up to `limit` (1 to 1000) of the agent's own events of all kinds with ids above `after`, oldest first.
 
-        The id of the last one is `after` for the next page, also after new events were committed. Inherited events
-        stand with the parent. An erased event keeps its id, kind, time and actor. Raises CommandError.
+        The id of the last one is `after` for the next page, even after new events were committed. Inherited events
+        belong to the parent. An erased event keeps its id, kind, time and actor. Raises CommandError.
         """
         if not isinstance(after, int) or not 0 <= after < END:
             raise CommandError(f"after must be an event's id, or 0 for the beginning, not {str(after)[:40]}")
@@ -124,7 +124,7 @@ class Operable(Timeline):
             return moment.events_after(self.id, after, limit)
 
     def at(self, event_id: int) -> Context:
-        """Return the context as it was after event `event_id`, of any agent. Erased messages stay erased.
+        """Return the context as it was after event `event_id` of any agent. Erased messages stay erased.
 
         Raises CommandError for an id that does not exist yet, or from before this agent was born.
         """
@@ -132,7 +132,7 @@ class Operable(Timeline):
             return Context(self._store, self.stood(moment, event_id))
 
     def stood(self, moment: Snapshot, event_id: int) -> Standing:
-        """Return the agent's standing after event `event_id`; raises as `at`."""
+        """Return the agent's standing after event `event_id`. Raises the same errors as `at`."""
         now = self.standing_in(moment)
         if not isinstance(event_id, int):
             raise CommandError(f"an event's id must be a number, not {event_id!r}")
@@ -152,13 +152,14 @@ class Operable(Timeline):
     def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
         """End the open turn and return the event's id; None if no turn is open.
 
-        A planning conversation that this turn talked past ends with it, before the message that did so [SPEC 4.2].
+        If the person moved on from a planning conversation in this turn, that conversation ends too, before the message
+        that moved on [SPEC 4.2].
         """
         at = self.standing()
         if at.record.open_turn is None:
             return None
         with self.batch() as moment:
-            if at.record.head != self._head:  # another thread has appended in between
+            if at.record.head != self._head:  # another thread has appended meanwhile
                 at = self.standing_in(moment)
             # Most agents never had a planning conversation, and need no further read.
             if "command" in at.newest_of and self.end_planning(created_at=created_at) is not None:
@@ -172,8 +173,8 @@ class Operable(Timeline):
         return event_id
 
     def end_planning(self, *, created_at: str | datetime | None = None) -> int | None:
-        """End a planning conversation that a person has talked past, just before that message; return the operation's
-        id."""
+        """End a planning conversation that a person has moved on from, just before the message that did so; return the
+        operation's id, or None if there is none to end."""
         with self.reading() as (moment, at):
             past = passed(moment, at)
         if past is None:
@@ -196,9 +197,9 @@ class Operable(Timeline):
     ) -> int:
         """Forget or remember these ids and return the operation's id [SPEC 4.2]. The ids need not come from a preview.
 
-        `planning` is (first, last) of the conversation that led to the filter; it leaves the context as well. Without a
-        last it goes on to the end of the open turn. The ids are widened to whole exchanges. Raises CommandError for a
-        wrong mode or ids of other conversations.
+        `planning` is (first, last) of the conversation that led to the filter; it leaves the context as well. If last
+        is None, it extends to the end of the open turn. The ids are widened to whole exchanges. Raises CommandError for
+        a wrong mode or ids of other conversations.
         """
         from foldmark.operations import decide  # takes 3 ms
 
@@ -217,8 +218,8 @@ class Operable(Timeline):
     ) -> Receipt:
         """Record the operation that `decision` returns for the agent's standing, and return its receipt.
 
-        The event carries the receipt and the `reason`, too. `content` is the text of a summary, `erasing` what a
-        redaction is about to erase; `created_at` is by default now. Raises CommandError, ConflictError.
+        The event also stores the receipt and the `reason`. `content` is the text of a summary, `erasing` the segments
+        that a redaction is about to erase; `created_at` defaults to now. Raises CommandError, ConflictError.
         """
         reason = None if reason is None else codec.checked_reason(reason)
         while True:
@@ -227,7 +228,7 @@ class Operable(Timeline):
                     raise ConflictError(self.id, self._head, at.record.head)
                 operation = decision(moment, at)
                 data = codec.checked_data(operation)
-                # The effect is computed before the transaction: the thinking that it costs takes two requests.
+                # The effect is computed before the transaction: the cost in thinking takes two requests to compute.
                 # The event has no id yet; any id above the newest one gives the same context.
                 likely_id = at.newest + 1
                 outcome = self.outcome(moment, at, operation, likely_id, erasing)
@@ -242,17 +243,17 @@ class Operable(Timeline):
                     self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
                     after = self._keep(transaction, at, outcome, event_id)
                     break
-            # Another thread has appended in between: decide again.
+            # Another thread has appended meanwhile: decide again.
         if isinstance(operation, Fork):
             self.log.tell("born", operation.child)
         return Receipt(event_id, outcome, actor, reason).after(after)
 
     def _keep(self, transaction: Transaction, at: Standing, outcome: Outcome, event_id: int) -> Size:
-        """Store where an operation leaves the agent, and return the size of its context."""
+        """Store the agent's fold after an operation, and a forked child; return the size of the agent's context."""
         operation, after, own = outcome.operation, outcome.change.after, at.record.own
         if isinstance(operation, Redact):  # `erase` stores the folds of all agents that it changes
             return after
-        if isinstance(operation, Summary):  # itself a message
+        if isinstance(operation, Summary):  # a summary is a message too
             after = transaction.size(until(outcome.fold.segments, event_id))
             own = transaction.head(self.id).record.own
         transaction.save_fold(outcome.fold, after.less(own))
@@ -266,7 +267,7 @@ class Operable(Timeline):
     def outcome(
         self, moment: Snapshot, at: Standing, operation: Operation, event_id: int, erasing: Segments = ()
     ) -> Outcome:
-        """Return the effect of `operation` on the context of `at` when event `event_id` records it. Writes nothing."""
+        """Return the effect of `operation` on the context of `at` if event `event_id` records it. Writes nothing."""
         fold = self._after(at.fold, event_id, operation)
         visible = subtract(until(fold.segments, at.newest), erasing)
         changed = context_change(at.visible, visible, at.size, moment.size)
@@ -283,9 +284,9 @@ class Operable(Timeline):
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
         """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].
 
-        The erased content is found nowhere in the database afterwards; who erased it and when remains. Scratchpads,
-        memos, mail and summaries may still mention it. Raises CommandError for a turn that is neither this agent's nor
-        inherited, or is another agent's open one.
+        Afterwards the database no longer contains the erased content, only who erased it and when. Scratchpads, memos,
+        mail and summaries may still mention it. Raises CommandError for a turn that is neither this agent's nor
+        inherited, or that is another agent's open turn.
         """
         if not isinstance(turn_id, int):
             raise CommandError(f"a turn's id must be a number, not {turn_id!r}")
@@ -300,13 +301,14 @@ class Operable(Timeline):
             return receipt
 
     def erasable(self, moment: Snapshot, at: Standing, turn_id: int) -> "Erasure":
-        """Return the erasure of a turn (see `redaction.erasable`); an own turn's is kept while nothing changes."""
+        """Return the erasure of a turn (see `redaction.erasable`); that of the agent's own turn is cached until
+        something changes."""
         from foldmark.operations.redaction import erasable
 
         kept = self._erasure
         if kept is None or kept[0] is not at or kept[1].turn != turn_id:
             kept = at, erasable(moment, at, turn_id)
-            # The standing says nothing about another agent, which may go on in the meantime.
+            # The standing does not cover another agent, which may continue in the meantime.
             self._erasure = kept if kept[1].owner == self.id else None
         return kept[1]
 
@@ -321,7 +323,7 @@ class Operable(Timeline):
     def configure(self, key: str, value: Any, *, actor: str = "human") -> int:
         """Set one of this agent's own settings, already checked (`core.config.checked`), and return the event's id.
 
-        The newest `config` event holds them all.
+        The newest `config` event holds all settings.
         """
         with self.batch() as transaction:
             settings = {**self.standing_in(transaction).settings, key: value}
@@ -336,7 +338,7 @@ class Operable(Timeline):
 
 
 def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:
-    """Return `slash` with these commands; any other tool unchanged."""
+    """Return `slash` restricted to these commands; any other tool unchanged."""
     if spec.name != "slash":
         return spec
     properties = spec.parameters["properties"]

@@ -29,10 +29,10 @@ Spans = tuple[tuple[int, int], ...]
 
 class Outlines:
     """A `core.search.Judge` of one moment. A conversation that cannot be read shows nothing and has no planning
-    conversations, so that it does not end the search of all others."""
+    conversations, so that the search of all others continues."""
 
     def __init__(self, moment: Snapshot, replayed: Callable[[str], Segments]) -> None:
-        """`replayed` returns the segments of an agent that has none stored. Raises DamagedError."""
+        """`replayed` returns the segments of an agent that has none stored; it may raise DamagedError."""
         self._moment, self._replayed = moment, replayed
         self._visible: dict[str, Segments] = {}
         self._planned: dict[str, Spans] = {}
@@ -64,8 +64,8 @@ class Outlines:
 
 
 def spans(agent_id: str, planning: Sequence[Event]) -> Spans:
-    """Return the planning conversations of an agent, from the events `planning` (`ports.Outline`); an open one reaches
-    `END`. Raises DamagedError."""
+    """Return the planning conversations of an agent, from the events `planning` (`ports.Outline`); an open one ends
+    with `END`. Raises DamagedError."""
     found: dict[int, int] = {}
     goes_on: int | None = None
     for event in planning:
@@ -96,12 +96,12 @@ MOST = 1000
 """Maximum number of neighbours on each side."""
 
 _FAR = 10_000
-"""Range of ids on each side in which erased messages are looked for: only live ones have an index."""
+"""Range of ids on each side to search for erased messages: only live ones have an index."""
 
 
 class Neighbour(Struct, frozen=True):
-    """A message beside another, or that one itself. `visible` is True if it is in the context of the agent that wrote
-    it; an `erased` one has no content."""
+    """A message near another, or that one itself. `visible` is True if it is in the context of the agent that wrote it;
+    an `erased` message has no content."""
 
     event: Event
     visible: bool
@@ -109,9 +109,9 @@ class Neighbour(Struct, frozen=True):
 
 
 def around(moment: Snapshot, visible: Callable[[str], Segments], event_id: int, reach: int) -> list[Neighbour]:
-    """Return a message and up to `reach` messages of the same agent on each side of it, in the order of the log.
+    """Return a message and up to `reach` messages of the same agent on each side of it, in log order.
 
-    Raises CommandError if there is no such message, or for a reach outside of 0 to 1000.
+    Raises CommandError if there is no such message, or for a reach outside 0 to 1000.
     """
     if not isinstance(reach, int) or not 0 <= reach <= MOST:
         raise CommandError(f"the number of neighbours must be from 0 to {MOST}, not {str(reach)[:40]}")
@@ -151,8 +151,8 @@ def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None])
     """Return the similarity of each source's messages to a query; None for a search by words, and for a source without
     vectors by the configured model.
 
-    In the modes vector and both, some source must have them. Raises NoVectorsError otherwise, or EmbeddingError if the
-    model cannot be used.
+    In the modes vector and both, at least one source must have vectors: raises NoVectorsError otherwise, or
+    EmbeddingError if the model cannot be used.
     """
     needed = mode in ("vector", "both")
     known: list[Similarity | None] = []
@@ -174,7 +174,7 @@ def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None])
 
 def passing(records: Sequence[AgentRecord], filters: Filters) -> list[str]:
     """Return the uuids of the agents that pass the filters by agent and by project. A conversation's name excludes all
-    other agents, although their uuids may begin so."""
+    other agents, even if their uuids begin with it."""
     named = [each for each in records if filters.agent and each.name == filters.agent]
     begin, part = (filters.agent or "").lower(), (filters.project or "").casefold()
     found = named[:1] or [each for each in records if each.id.startswith(begin)]

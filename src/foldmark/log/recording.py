@@ -29,10 +29,10 @@ def append_answer(
     compacted: Sequence[Compacted] = (),
     reader: str = "",
 ) -> list[int]:
-    """Record an answer and return its messages' ids; an empty answer records nothing.
+    """Record an answer and return the ids of its messages; an empty answer records nothing.
 
-    A state block at the end of the text is recorded as its own event. No dialect repeats text in the blocks it
-    wants back. A block that contains a provider's key is left out: without the key its signature would not match. Each
+    A state block at the end of the text is recorded as a separate event. No dialect repeats text in the blocks that go
+    back to it. A block that contains a provider's key is left out: without the key its signature would not match. Each
     of `compacted` becomes a summary of everything before it, in the form of `reader` (`eviction`).
     """
     found, done, before = [], 0, 0
@@ -61,7 +61,7 @@ def _append_text(
 
 
 def _append_summary(agent: Operable, compacted: Compacted, reader: str) -> int:
-    from foldmark.operations.summaries import provider_form, provider_summary  # few answers hold one
+    from foldmark.operations.summaries import provider_form, provider_summary  # few answers contain a summary
 
     form = provider_form(agent.log.secrets, compacted, reader)
     receipt = agent.operate(
@@ -71,7 +71,7 @@ def _append_summary(agent: Operable, compacted: Compacted, reader: str) -> int:
 
 
 def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> list[int]:
-    """Record an answer as a provider's API gave it (see `Agent.append_answer`)."""
+    """Record an answer as a provider's API returned it (see `Agent.append_answer`)."""
     from foldmark.providers.registry import dialect_of
 
     if not isinstance(provider, str) or not isinstance(answer, Mapping):

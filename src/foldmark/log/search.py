@@ -1,7 +1,7 @@
 """Search everything: messages of all conversations, memos, archived sessions of coding agents [SPEC 7]; and read a
 message with its neighbours.
 
-There is one ranking: the weight of a word is computed over everything, so that scores can be compared.
+There is one ranking: the weight of a word is computed over everything, so that scores are comparable.
 """
 
 import re
@@ -67,17 +67,17 @@ def search_everything(
     """Return the messages and memos of a log, and the messages of archived sessions, that match `query` best. Either
     source may be left out.
 
-    Any text is a query, as in `Log.search`, which also explains `mode`; memos are found by their words alone. Without
-    `beside`, a question does not find messages that only stand next to a hit.
+    Any text is a query, as in `Log.search`, which also explains `mode`; memos are found only by their words. Without
+    `beside`, a question does not find messages that are merely next to a hit.
 
-    Raises CommandError if `query` has no word, or there is no vector in mode vector.
+    Raises CommandError if `query` contains no word, or if there are no vectors in mode vector.
     """
     check_limit(limit, MOST_HITS)
     wanted = read(query)
     if not beside:
         wanted = wanted._replace(beside=False)
     in_log, in_archive = similarities(query, mode, (log, archive))
-    # Only now: `similarities` may wait for a thread that reads vectors from the store.
+    # Opened only now: `similarities` may wait for a thread that reads vectors from the store.
     with log.store.read() if log else nullcontext() as moment:
         sources: list[_Source] = []
         if log is not None and moment is not None:
@@ -104,7 +104,7 @@ def search_everything(
 
 
 class MemoIndex:
-    """The memos of a database; there are few, so all are read."""
+    """The memos of a database; there are few, so all of them are read."""
 
     def __init__(self, moment: MemosView, filters: Filters) -> None:
         nobody = filters.agent or filters.project or filters.role or filters.tool or filters.visible is not None
@@ -116,7 +116,7 @@ class MemoIndex:
         self._held: dict[Term, set[int]] = {}
 
     def results(self, places: Sequence[RankedMessage]) -> list[SearchResult]:
-        """Return the memos at these places, in their order."""
+        """Return the memos at these places, in the same order."""
         found = (self.memos[place.id] for place in places)
         return [
             SearchResult("memo", str(memo.id), ", ".join(memo.tags), "memo", None, memo.created_at, False, 0.0, "")
@@ -168,7 +168,7 @@ MOST = 300
 
 
 class RecallResults(NamedTuple):
-    """The results, the best first, and descriptions of the sources that were not searched."""
+    """The results, best first, and descriptions of the sources that were not searched."""
 
     found: list[SearchResult]
     missing: list[str]
@@ -184,8 +184,8 @@ def search_with_archive(
     beside: bool = True,
     archived: bool = False,
 ) -> RecallResults:
-    """Return the best results for `query`, at most `limit` that count. An archive that cannot be used is left out. With
-    `archived` nothing else is searched.
+    """Return the best results for `query`, at most `limit` of those accepted by `counts`. An archive that cannot be
+    used is left out. With `archived`, only the archive is searched.
 
     `beside` and CommandError are as for `search_everything`.
     """
@@ -207,7 +207,7 @@ def search_with_archive(
         with log.archive(filters, missing.append) as archive:
             return RecallResults(searched(archive), missing)
     except FoldmarkError as error:
-        found = searched(None)  # raises again every error that is not the archive's
+        found = searched(None)  # an error that did not come from the archive is raised again
         return RecallResults(found, [f"archived sessions were not searched: {error}"])
 
 
@@ -216,8 +216,8 @@ _PLACE = re.compile(r"(.*):([0-9]{1,18})", re.DOTALL)
 
 
 def message_named(log: Log, named: str) -> int | None:
-    """Return the message named by EVENT_ID or NAME:EVENT_ID, NAME as in `Log.find`; None if it may name something else.
-    Raises CommandError for a message of another conversation than the one named."""
+    """Return the message named by EVENT_ID or NAME:EVENT_ID, NAME as in `Log.find`; None if the text may name something
+    else. Raises CommandError for a message that is not in the named conversation."""
     with log.store.read() as moment:
         if _NUMBER.fullmatch(named):
             event = moment.event(int(named))
@@ -258,7 +258,7 @@ def _line(moment: Snapshot, neighbour: Neighbour, wanted: int) -> PassageMessage
 
 
 def _without_text(event: Event) -> str:
-    """Return a substitute for the text of a message without text: the types of its blocks, which may be any values."""
+    """Return a substitute for the text of a message without one: the types of its blocks, which may be any values."""
     blocks = (event.data or {}).get("blocks")
     kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
     return ", ".join(f"[{kind}]" for kind in kinds)

@@ -1,4 +1,4 @@
-"""`Timeline`: one agent's events. All appends happen here, and its standing is tracked here [SPEC 2, 3]."""
+"""`Timeline`: one agent's events. It makes all appends and tracks the agent's standing [SPEC 2, 3]."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -40,7 +40,7 @@ class Keeper(Protocol):
     secrets: Secrets
 
     def tools(self) -> list[ToolSpec]:
-        """Return all tools there are."""
+        """Return all tools."""
 
     def model_named(self, name: str) -> "Model":
         """Return the known facts about a model."""
@@ -50,10 +50,10 @@ class Keeper(Protocol):
 
 
 class Timeline:
-    """The events of one agent: appends to them, and the agent's standing afterwards.
+    """The events of one agent, with the appends and the agent's standing after each.
 
     An append fails with ConflictError when another writer has appended since this object last appended, or since
-    `_head` was last brought up to date.
+    `_head` was last updated.
     """
 
     def __init__(self, log: Keeper, record: AgentRecord) -> None:
@@ -81,17 +81,17 @@ class Timeline:
         verbatim: bool = False,
         key: str | None = None,
     ) -> int:
-        """Record a message and return its event id; it is durable when this returns.
+        """Record a message and return its event id. The message is durable when this returns.
 
-        `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins it
-        otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event after the
-        message, which holds the rest, even if that is empty (`text.state`); not if it was `interrupted`, nor if the
-        text is to be recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a
-        datetime, by default now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks,
-        whose form is then unknown. Lone surrogates in texts become U+FFFD. `key` is the caller's own, for a message
-        that may have to be recorded again when the outcome is unknown (a connection was lost): if there is one with
-        this key, its id is returned and nothing is recorded. Raises CommandError for a wrong kind, time or data,
-        ConflictError, StoreError.
+        `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins the
+        open one otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event after
+        the message, which holds the rest, even if that is empty (`text.state`); this does not apply to `interrupted` or
+        `verbatim` texts. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default
+        now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks, whose form is then
+        unknown. Lone surrogates in texts become U+FFFD. `key` is chosen by the caller, for a message that may have to
+        be recorded again because the outcome is unknown (a connection was lost): if a message with this key exists, its
+        id is returned and nothing is recorded. Raises CommandError for a wrong kind, time or data, ConflictError,
+        StoreError.
         """
         if kind not in ("user", "assistant", "system", "tool"):
             raise CommandError(
@@ -101,7 +101,7 @@ class Timeline:
         actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
         block, may_hold = None, kind == "assistant" and not interrupted and not verbatim and isinstance(text, str)
         if may_hold and ("STATE" in text or "State" in text):
-            from foldmark.text.state import parted  # takes 2 ms, and few answers hold one
+            from foldmark.text.state import parted  # takes 2 ms, and few answers contain a state block
 
             text, block = parted(text)
         with nullcontext() if block is None else self.batch():
@@ -109,7 +109,7 @@ class Timeline:
                 kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted, key=key
             )
             if block is not None:
-                # A key stands for one append, so the block needs another one.
+                # A key identifies one append, so the block needs another one.
                 self._append("state", block, None, created_at, actor=actor, key=key and f"{key}\0state")
         return event_id
 
@@ -123,7 +123,7 @@ class Timeline:
         created_at: str | datetime | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> int:
-        """Record a model's request to run a tool; `args` is any JSON value. Raises as `append`."""
+        """Record a model's request to run a tool; `args` is any JSON value. Raises the same errors as `append`."""
         _check_call_id(call_id)
         try:
             content = msgspec.json.encode(codec.well_formed(args)).decode()
@@ -142,14 +142,14 @@ class Timeline:
         created_at: str | datetime | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> int:
-        """Record the result of the newest unanswered call with this id. Raises as `append`.
+        """Record the result of the newest unanswered call with this id. Raises the same errors as `append`.
 
-        If that call has left the context, a notice that quotes the result is recorded instead, as a user message of the
-        same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never recorded
-        is kept as it is.
+        If that call has left the context, a notice that quotes the result is recorded instead, as a user message in the
+        same turn, so that no result is ever sent without its call [SPEC 3]. A result whose call was never recorded is
+        kept unchanged.
         """
         _check_call_id(call_id)
-        # One transaction: look-ups stay valid until the result is recorded, and each begins faster.
+        # One transaction: look-ups stay valid until the result is recorded, and each one starts faster.
         with self.batch() as moment:
             at, call_id = self.standing_in(moment), self.log.secrets.hidden(codec.well_formed(call_id))
             turn = at.record.open_turn
@@ -180,7 +180,7 @@ class Timeline:
     def batch(self, *, newborn: bool = False) -> Iterator[Transaction]:
         """Record everything appended inside the block in one transaction: all of it or, on an error, nothing.
 
-        With `newborn` the agent itself is created in it, too (see `Log.creating`).
+        With `newborn`, the same transaction also creates the agent itself (see `Log.creating`).
         """
         with self._store.write() as transaction:
             if self._batching:
@@ -209,25 +209,25 @@ class Timeline:
 
     @property
     def open_turn(self) -> int | None:
-        """The id of the turn that has not ended."""
+        """The id of the open turn; None if no turn is open."""
         return self.standing().record.open_turn
 
     @property
     def is_behind(self) -> bool:
-        """True if somebody else has appended since this object last did, or was last brought up to date."""
+        """True if another writer has appended since this object last appended or was last updated."""
         return (self.standing().record.head or 0) > (self._head or 0)
 
     # The standing
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Snapshot, Standing]]:
-        """Yield one moment and the agent's standing in it; inside a batch, including that batch. Nothing can be written
-        in the block."""
+        """Yield one moment and the agent's standing in it, which includes the open batch. Nothing can be written in the
+        block."""
         with self._store.read() as moment:
             yield moment, self.standing_in(moment)
 
     def standing(self) -> Standing:
-        """Return the agent's standing now, including the open batch."""
+        """Return the agent's current standing, including the open batch."""
         with self._store.read() as moment:
             return self.standing_in(moment)
 
@@ -236,7 +236,7 @@ class Timeline:
         head = moment.head(self.id)
         kept = self._standing
         if kept is not None and kept[0] is head and kept[1].given is self.log.given:
-            return kept[1]  # a store returns the same head as long as nobody has committed
+            return kept[1]  # a store returns the same head until somebody commits
         record, cache, newest_of, beside = head
         born = self.born(moment)
         if cache is not None and cache[0].grows:
@@ -249,18 +249,18 @@ class Timeline:
         return at
 
     def born(self, moment: Snapshot) -> Birth:
-        """Return the birth of the agent, read once."""
+        """Return the agent's birth, which is read only once."""
         if self._birth is None:
             self._birth = birth_of(moment, self.id, self._record.fork_event)
         return self._birth
 
     def replay(self, moment: Snapshot) -> Fold:
-        """Return the fold of all operations in the log, without the stored segment cache."""
+        """Return the fold of all operations in the log, without using the stored segments."""
         return replay(self.born(moment).fold, recorded(moment.operations(self.id)))
 
     @property
     def past(self) -> History:
-        """All operations of the agent. They are read once; later calls read only new ones."""
+        """All operations of the agent. Each is read once: later calls read only the new ones."""
         with self._store.read() as moment:
             self._keep_until_rollback(moment)
             if self._past is None:
@@ -270,14 +270,13 @@ class Timeline:
             return self._past
 
     def beside(self, moment: Snapshot, fold: Fold) -> Size:
-        """Return the size of a fold's visible messages less that of all the agent's own messages, without stored
+        """Return the size of a fold's visible messages minus that of all the agent's own messages, without stored
         segments."""
         record = moment.agent(self.id) or self._record
         return moment.size(until(fold.segments, record.newest)).less(record.own)
 
     def _active_dialect(self) -> str | None:
-        """Return the dialect of the agent's model, read once until the settings change; None for an unknown
-        provider."""
+        """Return the dialect of the agent's model, cached until the settings change; None for an unknown provider."""
         if self._speaks is None:
             from foldmark.providers.registry import dialect_of  # a dialect takes some ms
 

@@ -1,4 +1,4 @@
-"""A call of a tool, and its conversation: the one that the client names, or the one of the server."""
+"""A call of a tool, and its conversation: the one that the client names, or the server's."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -29,10 +29,10 @@ PATIENCE = 1.0
 """Maximum seconds that a call waits for a conversation that another client uses."""
 
 CALL_SECONDS = 2.0
-"""Maximum seconds that a call is looked for: it is recorded once the whole answer that holds it has come."""
+"""Maximum seconds to look for a call: it is recorded once the whole answer that contains it has arrived."""
 
 NEWEST = 10
-"""Number of conversations among which a session that is running is looked for, those with the newest events."""
+"""Number of conversations, those with the newest events, among which to look for a running session."""
 
 
 class Conversations:
@@ -92,8 +92,8 @@ def all_conversations(log: Log) -> list[AgentRecord]:
 
 def _caller(log: Log, call: ToolCall) -> Agent | None:
     """Return the agent whose model waits for this call: that of a coding agent whose requests Foldmark records. The
-    call may come a moment before it is recorded, or even before its prompt is, so that no turn is open yet. Raises
-    CommandError if several wait for one like it."""
+    call may come a moment before it is recorded, or even before its prompt is, when no turn is open yet. Raises
+    CommandError if several agents wait for such a call."""
 
     def waiting() -> list[str]:
         with log.store.read() as moment:
@@ -130,7 +130,7 @@ def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is(call: ToolCall, event: Event) -> bool:
-    """Return True if a recorded call is this one. Clients put the server's name in front: `mcp__foldmark__slash`, or
+    """Return True if a recorded call is this one. Clients prefix the server's name: `mcp__foldmark__slash`, or
     `mcp_foldmark_slash` in Gemini CLI."""
     name = str((event.data or {}).get("name", ""))
     if "__" in name:
@@ -152,8 +152,8 @@ def _unnamed(log: Log, any_will_do: bool) -> Agent:
 
 @contextmanager
 def _leased(agent: Agent) -> Iterator[None]:
-    """Hold the lease of an agent during the block, so that a turn of another program is not disturbed. Wait for calls
-    of other clients, which are short."""
+    """Hold the lease of an agent during the block, so that another program's turn is not disturbed. Wait for calls of
+    other clients, which are short."""
 
     def free() -> HeldLease | None:
         with suppress(LeaseError):

@@ -28,7 +28,7 @@ _FORM = re.compile("[!-~]{16,512}")
 
 
 class OneToken:
-    """Verifies tokens: accepts one and refuses all others."""
+    """A verifier that accepts one token and refuses all others."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -79,7 +79,7 @@ def _checked(text: str, where: str) -> str:
 PATH = "/mcp"
 LOOPBACK = "127.0.0.1"
 ENDING = 2
-"""Maximum seconds that requests may take after the server was told to end."""
+"""Maximum seconds that requests may take after the server was asked to stop."""
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -106,10 +106,10 @@ def is_loopback(host: str) -> bool:
 async def serve(
     server: Server[Any], opened: socket.socket, host: str, names: Sequence[str], token: str, said: str
 ) -> None:
-    """Serve until the process is told to end.
+    """Serve until the process is asked to stop.
 
     `names` are host names, in addition to loopback and `host`, under which clients may reach the server. Requests under
-    other names, as from a web page in a browser, and requests from pages of other origins are refused. `said` is
+    other names, such as from a web page in a browser, and requests from pages of other origins are refused. `said` is
     printed on standard error.
     """
     port = opened.getsockname()[1]
@@ -124,7 +124,7 @@ async def serve(
         streamable_http_path=PATH,
         transport_security=security,
         token_verifier=OneToken(token),
-        # No server issues tokens here. The SDK requires an issuer all the same, and does not publish it.
+        # No server issues tokens here. The SDK still requires an issuer, but does not publish it.
         auth=AuthSettings(issuer_url=AnyHttpUrl(url), resource_server_url=None),
     )
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=ENDING)

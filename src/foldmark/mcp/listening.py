@@ -1,7 +1,7 @@
 """Subscriptions: the server notifies a client when a resource that it follows, or the list of resources, changes.
 
-A client of 2026 sends `subscriptions/listen`. An older client subscribes to each resource. It cannot ask for changes of
-the list, so a client that has listed the resources follows the list. One task watches the database while any client
+A client of 2026 sends `subscriptions/listen`. An older client subscribes to each resource. It cannot subscribe to the
+list, so it follows the list once it has listed the resources. One task watches the database while any client
 follows a resource; `News` maps committed changes to resources.
 """
 
@@ -24,7 +24,7 @@ from foldmark.mcp import resources
 from foldmark.mcp.conversations import Conversations
 
 EVERY = 0.2
-"""Minimum seconds between two reads of the committed changes; changes in between are reported together."""
+"""Minimum seconds between two reads of the committed changes. Changes in between are reported together."""
 
 AGAIN = 1.0
 """Seconds between two attempts to read a database that is missing or unreadable."""
@@ -33,7 +33,7 @@ LONGEST = 60.0
 """Maximum seconds of one wait for a commit."""
 
 LIST = ""
-"""Stands for the list of resources among the followed addresses."""
+"""Represents the list of resources among the followed addresses."""
 
 LISTED = ("born", "renamed", "deleted")
 """Kinds of changes of a conversation that change the list."""
@@ -45,7 +45,7 @@ Context = ServerRequestContext["Subscriptions"]
 
 
 class Subscriptions:
-    """The resources that each client of a server follows. `tasks` run as long as the server."""
+    """The resources that each client of a server follows. `tasks` run as long as the server does."""
 
     def __init__(self, conversations: Conversations, tasks: TaskGroup) -> None:
         self._conversations, self._tasks = conversations, tasks

@@ -23,7 +23,7 @@ from foldmark.sessions.install.edits import SKILLS, template
 from foldmark.sessions.install.locations import typed_program
 
 ALL = CONVERSATION.rstrip("/")
-"""The list of conversations, page by page."""
+"""The address of the list of conversations, which has pages."""
 
 PAGE = 50
 """Maximum number of conversations on a page, and in the list of resources."""
@@ -79,11 +79,11 @@ TEMPLATES = [
 
 
 def listed(conversations: Conversations, cursor: str | None) -> types.ListResourcesResult:
-    """Return the list, and context and request of each of the newest conversations, the one with the newest event
+    """Return the list, and the context and request of each of the newest conversations, the one with the newest event
     first.
 
     The answer is one page without a cursor: clients follow cursors to the end before they do anything else, and nobody
-    picks from a longer list. Older conversations are read by their names, which the list contains page by page. Raises
+    picks from a longer list. Older conversations are read by name; the pages of the list contain all names. Raises
     CommandError for a cursor, StoreError.
     """
     if cursor is not None:
@@ -164,7 +164,7 @@ def _names(conversations: Conversations) -> list[str]:
 
 def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]], int]:
     """Return a page of the conversations, the one with the newest event first, and the number of all conversations;
-    none without a database. Only the conversations of this page are read in full."""
+    nothing without a database. Only the conversations of this page are read in full."""
     if not conversations.exist:
         return [], 0
     with conversations.log() as log, log.store.read() as moment:
@@ -202,7 +202,7 @@ def prompts() -> list[types.Prompt]:
 
 
 def prompt(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
-    """Return a prompt with its argument. Raises CommandError if there is none of this name, or no such argument."""
+    """Return a prompt with its argument. Raises CommandError if there is no such prompt or argument."""
     if name not in SKILLS:
         raise CommandError(f"there is no prompt '{one_line(name)[:60]}'; available: {listing(SKILLS)}")
     if surplus := [each for each in arguments if each != ARGUMENT]:

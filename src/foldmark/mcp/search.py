@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 MOST, CONCEPTS, DEEP = 50, 5, 200
-"""Maximum number of results and of concepts of a search, and number of hits that are examined for each concept."""
+"""Maximum number of results and of concepts of a search, and number of hits to examine for each concept."""
 
 CONVERSATION = "foldmark://conversations/"
-"""Beginning of the path of a conversation; its lines are ids of messages."""
+"""Beginning of the path of a conversation; its line numbers are ids of messages."""
 
 MEMO = "foldmark://memos/"
 """Beginning of the path of a memo; it has no lines."""
@@ -149,7 +149,7 @@ def _in_all(lists: Sequence[Sequence[SearchResult]]) -> list[list[SearchResult]]
 
 
 def _lines(found: Sequence[Sequence[SearchResult]], concepts: Sequence[str] | None) -> Iterator[str]:
-    """Yield the results for a reader: single ones, or those of sessions with one for each of the concepts."""
+    """Yield the results as text: single messages, or sessions with one message for each concept."""
     if not found:
         yield "No session has all of these." if concepts else "No messages match."
         return
@@ -222,7 +222,7 @@ def _find(
     conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters, mode: "Mode"
 ) -> list[list[SearchResult]]:
     """Return the best messages for each query, from archive and log together. Raises CommandError if both are missing
-    or a query has no word, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
+    or a query has no words, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
     from foldmark.log.search import search_everything
     from foldmark.sessions.archive.searching import opened
 
@@ -292,7 +292,7 @@ def read(wanted: Read, call: ToolUse) -> str:
 
 
 def _session(wanted: Read) -> list[tuple[int, str]]:
-    passage = read_archived(archive_folder(os.environ), wanted.path, archived_only=True)  # a client reads no other file
+    passage = read_archived(archive_folder(os.environ), wanted.path, archived_only=True)  # clients read no other files
     shown = (
         (record.line, excerpt(replace(passage, records=(replace(record, asked=False),))).lines)
         for record in passage.records

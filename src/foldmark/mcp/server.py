@@ -38,10 +38,10 @@ P = TypeVar("P")
 async def in_thread(work: Callable[[Progress], T], report: Report) -> T:
     """Run `work` in a thread and return its result, or raise its error; its argument reports progress.
 
-    If this is cancelled, interrupt `work` and wait for it, so that it does not run beside the next request.
+    If this is cancelled, interrupt `work` and wait for it, so that it does not overlap with the next request.
     """
     interruption = Interruption()
-    CURRENT.set(interruption)  # of this request only, because each request is its own task
+    CURRENT.set(interruption)  # for this request only, because each request is a separate task
     failure: Exception | None = None
 
     async def watch() -> None:
@@ -117,7 +117,7 @@ class Handlers:
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Call a tool. A wrong argument is answered with a result that is an error, for the model."""
+        """Call a tool. A wrong argument gives an error result, which the model can read."""
         if params.name not in tools.TOOLS:
             why = f"there is no tool '{one_line(params.name)[:60]}'; available: {listing(tools.TOOLS, 40)}"
             raise MCPError(types.INVALID_PARAMS, why)
@@ -186,7 +186,7 @@ class Handlers:
         return types.EmptyResult()
 
     def reading(self, read: Callable[[P], T]) -> Callable[[Context, P], Coroutine[Any, Any, T]]:
-        """Return the handler that answers with what `read` makes of the parameters."""
+        """Return a handler that answers with the result of `read` for the parameters."""
 
         async def handler(context: Context, params: P) -> T:
             return await self._read(context, lambda: read(params))
@@ -194,7 +194,7 @@ class Handlers:
         return handler
 
     async def _read(self, context: Context, read: Callable[[], T]) -> T:
-        """Run `read`; its errors become errors of the protocol."""
+        """Run `read`, and convert its errors to errors of the protocol."""
         try:
             return await self._work(context, lambda _: read())
         except CommandError as error:
@@ -233,7 +233,7 @@ def _failed(why: str) -> types.CallToolResult:
 
 
 class _Server(Server[Subscriptions]):
-    """Declares to older clients, too, that the list of resources may change."""
+    """A server that declares also to older clients that the list of resources may change."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any

@@ -1,4 +1,4 @@
-"""The server over standard input and output: the output holds only the protocol, and each request gets an answer."""
+"""The server over standard input and output: the output carries only the protocol, and each request gets an answer."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ LONGEST = 32 << 20
 """Maximum bytes of a line."""
 
 LINGER = 5.0
-"""Maximum seconds that requests may take after the last line was read."""
+"""Maximum seconds that requests may take after the last line is read."""
 
 LISTEN = "subscriptions/listen"
 
@@ -120,7 +120,7 @@ async def serve(server: Server[Any]) -> None:
     pending = Pending()
     lines = MessageLines(sys.stdin.buffer, pending)
     read = anyio.wrap_file(cast(TextIO, lines))
-    # The SDK takes the real standard output; for all other code, it is standard error in the meantime.
+    # The SDK takes over the real standard output; until it ends, all other code prints to standard error.
     async with stdio_server(stdin=read) as (messages, written):
         answers = _Answers(written, pending)
 

@@ -1,7 +1,7 @@
-"""The tools that the server offers: those of Foldmark's own models about conversations, and three more.
+"""The tools that the server offers: the tools for conversations that Foldmark's own models have, and three more.
 
-A filter needs the person's consent, if they have not given it in the conversation [SPEC 4.2: over MCP too]. A yes is
-recorded as the person's message in the planning conversation, as by any other interface, and leaves the context with
+A filter needs the person's consent, unless they have given it in the conversation [SPEC 4.2: over MCP too]. As in any
+other interface, a yes is recorded as the person's message in the planning conversation, and leaves the context with
 that conversation.
 """
 
@@ -136,7 +136,7 @@ def _conversation_meter(named: str | None, conversations: Conversations) -> str:
 
 
 def _session_meters(named: str | None) -> list[str]:
-    """Return the meter of a session, by default the caller's, and that of a newer one in the same folder: after
+    """Return the meter of a session; by default the caller's, and that of a newer one in the same folder: after
     `/clear` another session begins, but the server keeps the environment of the first."""
     found = find(named, Path.cwd(), os.environ)
     with suppress(SessionFileError):  # a new session may have no record that shows its format
@@ -206,7 +206,7 @@ def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuest
 
 
 def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
-    """Record the person's yes together with its effect, both or neither, and return the answer to the model."""
+    """Record the person's yes and its effect, both or neither, and return the answer to the model."""
     with agent.batch():
         agent.append("user", "Yes.", actor="human")
         answer = apply()
@@ -215,8 +215,8 @@ def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
 
 
 class Offered(Struct, frozen=True):
-    """A tool as it is offered. `title` is its name for a person. A tool that `reads` changes nothing; of one that
-    `destroys`, not every change can be taken back. `output` is the JSON Schema of an answer that is always JSON."""
+    """A tool as it is offered. `title` is its name for a person. A tool that `reads` changes nothing; some changes by a
+    tool that `destroys` cannot be undone. `output` is the JSON Schema of an answer that is always JSON."""
 
     spec: ToolSpec
     title: str
@@ -232,8 +232,8 @@ class Offered(Struct, frozen=True):
 
 
 def _model_tool(tool: Tool, title: str, *, any_will_do: bool = False, writes: bool = False, **more: Any) -> Offered:
-    """Return a tool of models as it is offered. With `any_will_do` it is about all conversations; with `writes` it
-    records in one. `more` are further fields of `Offered`."""
+    """Return one of the models' tools as it is offered. With `any_will_do` it is about all conversations; with `writes`
+    it records events in one. `more` are further fields of `Offered`."""
 
     def run(call: ToolUse) -> str | ConsentQuestion:
         own = {name: value for name, value in call.arguments.items() if name != ARGUMENT}
@@ -266,7 +266,7 @@ _OWN = (
 )
 
 _MODELS = (
-    # `/kill` ends an agent for good; every other command of `slash`, and a filter, can be taken back.
+    # `/kill` ends an agent for good; every other command of `slash`, and a filter, can be undone.
     _model_tool(SLASH, "Run a command on a conversation", writes=True, destroys=True),
     _model_tool(FILTER_CONTEXT, "Forget or keep messages by topic", writes=True, output=FILTERED),
     _model_tool(EVICT, "Evict tool results", writes=True),

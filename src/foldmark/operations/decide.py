@@ -1,8 +1,8 @@
 """Resolve a request of a person or a model into an operation with one fixed meaning [SPEC 3]; `summaries.py` resolves
 summaries.
 
-Each function reads what it needs and returns the operation to record, or raises CommandError that says what there is
-instead. Nothing is written here. Cost follows the turns and ids named, never the history.
+Each function reads what it needs and returns the operation to record, or raises CommandError that names the
+alternatives. Nothing is written here. Cost follows the turns and ids named, never the history.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -79,8 +79,8 @@ def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
 
 
 def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
-    """Return a drop of whole turns of the lineage, named by id or by ranges of ids (first, last); a range takes the
-    turns in it that show something."""
+    """Return a drop of whole turns of the lineage, named by id or by ranges of ids (first, last); of a range, only
+    turns with visible messages are dropped."""
     wanted = list(wanted)
     found = _turns(moment, at, [each for each in wanted if not isinstance(each, tuple)])
     for each in wanted:
@@ -214,8 +214,8 @@ def without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
 
 
 def _settled_position(moment: Snapshot, at: Standing, position: int) -> int:
-    """Return the position of a cut that splits no exchange. It is moved until it is inside no exchange: after the last
-    result of one exchange it may still be inside another one."""
+    """Return the position of a cut that splits no exchange. It is moved until it is outside all exchanges: after the
+    last result of one exchange it may still be inside another one."""
     own, waiting = at.record.id, still_open(moment, at)
     while True:
         apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
@@ -258,7 +258,7 @@ def _newest_turns(moment: Snapshot, at: Standing) -> str:
 def whole_exchanges(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
     """Return the ranges of the messages of some turns, and the ids of messages added to keep exchanges whole."""
     ids, answered = {message.id for message in messages}, {message.answers for message in messages}
-    # All calls of an exchange belong to one turn. So only answers to or from other turns have to be looked up.
+    # All calls of an exchange belong to one turn, so only answers to or from other turns have to be looked up.
     parted = [
         each
         for each in messages

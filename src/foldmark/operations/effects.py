@@ -36,7 +36,7 @@ class StartPlanning(AskModel, frozen=True, rename={"first": "planning"}):
 
 
 class EditText(Effect, frozen=True):
-    """The person edits `text`: `command` takes the edited text, `clear` is the command for an empty one."""
+    """The person edits `text`: `command` accepts the edited text, `clear` is the command for an empty one."""
 
     text: str
     command: str
@@ -76,9 +76,9 @@ class LeaveChat(Effect, frozen=True):
 class Result(Struct, frozen=True):
     """The answer to a command.
 
-    `text` is for a person; `event_id` is the operation's, None if none was recorded; `effect` is what the command did
-    to the context, or what the interface is to do, None if it only shows something; `own` is further JSON. `marks` are
-    highlighted places in `text`, from and up to.
+    `text` is for a person; `event_id` is the operation's, None if none was recorded; `effect` is the command's effect
+    on the context, or the next step of the interface, None if it only shows something; `own` is further JSON. `marks`
+    are highlighted places in `text`, from and up to.
     """
 
     text: str
@@ -102,12 +102,12 @@ class Result(Struct, frozen=True):
 
 
 Decision = Literal["yes", "always", "no", "never"]
-"""A person's decision on a tool: this once, or from now on in this conversation."""
+"""A person's decision on a tool: for this call, or from now on in this conversation."""
 
 
 class Permission(Struct, frozen=True):
-    """A tool's request for permission: `question` says what it would do. `arguments` are its arguments in full; the
-    first line of the question shortens them."""
+    """A tool's request for permission: `question` says what the tool would do. `arguments` are its arguments in full;
+    the first line of the question shortens them."""
 
     tool: str
     question: str

@@ -321,8 +321,8 @@ def _elsewhere(moment: Snapshot, at: Standing, event: Event) -> Explanation:
 
 
 def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Event) -> str:
-    """Return the reason why an event was not handed down to this agent. The event belongs to the parent of `child`,
-    which is this agent or an ancestor of it."""
+    """Return why an event was not handed down to this agent. The event belongs to the parent of `child`, which is this
+    agent or an ancestor of it."""
     if event.id > child.fork_event:
         child_name = "this agent" if child.id == at.record.id else f"agent {child.id[:8]}, above this one,"
         return f"{child_name} was forked before it, with event {child.fork_event}; nothing later is handed down"

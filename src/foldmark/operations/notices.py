@@ -1,7 +1,7 @@
 """Notices in place of results whose call has left the context [SPEC 3].
 
-A model that rewinds in the middle of a turn must learn afterwards that it did, why, and what the question was, or it
-would try the same again. So the notice also quotes the messages that left.
+A model that rewinds in the middle of a turn must learn afterwards that it did so, why, and what the question was;
+otherwise it would try the same again. So the notice also quotes the messages that left.
 """
 
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
@@ -67,7 +67,7 @@ def _is_reported(moment: Snapshot, at: Standing, event: Event) -> bool:
 
 
 def _lost_texts(moment: Snapshot, at: Standing, call: Message) -> str:
-    """Return the model's text beside its call and the person's question, if these left with the call."""
+    """Return the model's text next to its call and the person's question, if these left with the call."""
     text = _text_of_call(moment, at, call)
     question = None if call.turn_id is None else moment.event(call.turn_id)
     parts = []

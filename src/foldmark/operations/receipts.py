@@ -32,7 +32,7 @@ class ContextChange(Struct, frozen=True):
 
 
 class CachedPrefix(Struct, frozen=True):
-    """The number of tokens at the front of the request that stay as they were last sent, `of` a total."""
+    """The number of tokens at the beginning of the request that stay as they were last sent, `of` a total."""
 
     kept: int
     of: int
@@ -58,7 +58,7 @@ class ThinkingChange(Struct, frozen=True):
         return {"thinking": {"lost": self.lost, "returned": self.returned}} if self.lost or self.returned else {}
 
     def lines(self, *, would: bool = False) -> list[str]:
-        """Return the lines of a receipt, or of a preview of what `would` be, for a person; empty if nothing changes."""
+        """Return the lines of a receipt or, with `would`, of a preview, for a person; empty if nothing changes."""
         can = "could" if would else "can"
         both = ((self.lost, "no longer be sent"), (self.returned, "be sent again"))
         return [f"{count(blocks, 'thinking block')} {can} {word}" for blocks, word in both if blocks]

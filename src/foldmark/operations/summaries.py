@@ -21,8 +21,8 @@ SPAN = ".."
 
 
 def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
-    """Return a summary of everything visible after a mark, or in a span such as `12..M`, or at all. It leaves out the
-    open exchange."""
+    """Return a summary of everything visible after a mark, or in a span such as `12..M`, or in the whole context. It
+    leaves out the open exchange."""
     if name is not None and name not in at.fold.marks and SPAN in name:
         return _summary_of_span(moment, at, name)
     ranges = at.visible
@@ -39,8 +39,8 @@ def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
 def _summary_of_span(moment: Snapshot, at: Standing, span: str) -> Summary:
     """Return a summary of the messages between two marks or messages; an omitted one is the beginning or the end.
 
-    A summary inside the span counts by its own place, and its source is replaced with it. The state block moves to the
-    new summary only if it was in the span: a later one stays in force by itself.
+    A summary inside the span counts by its own position, and its source is replaced with it. The state block moves to
+    the new summary only if it was in the span: a later one stays in force anyway.
     """
     first, last = _bounds(moment, at, span)
     summaries = moment.events(moment.of_kind("summary", at.visible))
@@ -68,7 +68,7 @@ def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
     """Return the first and the last id that a span names. A mark's name may contain the dots as well."""
     places = [place for place in range(len(span)) if span.startswith(SPAN, place)]
     ways = [(span[:place], span[place + len(SPAN) :]) for place in places]
-    # A name with dots can be split in several ways; the first way whose ends are known counts.
+    # A name with dots can be split in several ways; the first split with known ends is used.
     known = [way for way in ways if all(not end or end in at.fold.marks or end.isdecimal() for end in way)]
     first, last = (known or ways)[0]
     begin = _bound(moment, at, first, last=False) if first else 1
@@ -100,7 +100,7 @@ def provider_summary(
     """Return a summary, in a provider's own form, of everything visible, or of everything visible `within` segments.
 
     It may replace nothing: a provider can begin with a summary of messages that the log never held. Without `within`,
-    `system` messages stay: they are in the request beside what a provider sums up.
+    `system` messages stay: the request holds them separately from the messages that a provider sums up.
     """
     try:
         every = summary(moment, at, None)

@@ -1,7 +1,7 @@
-"""Anthropic's models over the official SDK.
+"""Anthropic's models through the official SDK.
 
 The bytes are encoded here and passed to the SDK's `post`: its `messages.create` would reorder the fields and refuse
-fields in beta. On the wire a request is `request.bytes` with `"stream":true` as the last field.
+beta fields. On the wire a request is `request.bytes` with `"stream":true` as the last field.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -32,7 +32,7 @@ class Anthropic(ModelServer):
     """Sends requests to the Messages API. Each request names its model."""
 
     def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
-        """Stream the answer. Kept blocks, calls, usage and the end come once it is complete. Raises ProviderError."""
+        """Stream the answer. Kept blocks, calls, usage and the end follow once it is complete. Raises ProviderError."""
         body = {**request.body, "stream": True}
         return streamed(self.events("/v1/messages", body, _headers(body)), MessageReader(request.body), request)
 

@@ -2,10 +2,9 @@
 
 Requests go through the low-level client of Google's SDK (`google-genai`). The SDK's typed calls convert thought
 signatures to bytes and back, drop unknown fields, refuse a system instruction when they count tokens, and do not
-support Code Assist. The low-level client sends the given JSON. Each request has its own HTTP client, so that
-closing it ends the request at once, nothing is retried unseen, and a silent connection times out. The stream is read
-here, because the SDK's reader leaves its generators to the event loop if it is closed early, which then warns about
-them.
+support Code Assist. The low-level client sends the given JSON. Each request has its own HTTP client, so that closing it
+ends the request at once, nothing is retried silently, and a silent connection times out. The stream is read here,
+because the SDK's reader, if closed early, leaves its generators to the event loop, which then warns about them.
 """
 
 import json
@@ -39,7 +38,7 @@ from foldmark.providers.sdk import (
 KEYS = "GEMINI_API_KEY or GOOGLE_API_KEY"
 
 TIMEOUTS = {"connect": 20.0, "read": 600.0, "write": 120.0, "pool": 20.0}
-"""Maximum seconds of each step; models that think are silent for minutes."""
+"""Maximum seconds for each step; models that think are silent for minutes."""
 
 
 def connect(model: str, access: Access) -> Provider:
@@ -69,8 +68,8 @@ class _Gemini:
 
 
 class GoogleServer(Struct, frozen=True):
-    """One of Google's services: its name for a person, its address and version, the hint after a refused key, the
-    headers with the key, and the function that removes the key from a text."""
+    """One of Google's services: its display name, its address and version, the hint after a refused key, the headers
+    with the key, and the function that removes the key from a text."""
 
     name: str
     base_url: str | None
@@ -87,7 +86,7 @@ class GoogleServer(Struct, frozen=True):
         return f"GoogleServer({self.name!r}, {self.base_url!r})"
 
     async def events(self, path: str, body: Json) -> AsyncGenerator[Json, None]:
-        """Yield the JSON objects of a streamed answer as they come. Raises ProviderError."""
+        """Yield the JSON objects of a streamed answer as they arrive. Raises ProviderError."""
         try:
             async with self._client() as (client, responses):
                 unread = await client.async_request_streamed("post", path, dict(body))
@@ -132,7 +131,7 @@ class GoogleServer(Struct, frozen=True):
                 base_url=self.base_url,
                 api_version=self.version,
                 httpx_async_client=client,
-                async_client_args={"verify": certificates(), "ssl": certificates()},  # else it loads them twice more
+                async_client_args={"verify": certificates(), "ssl": certificates()},  # or it loads them twice more
             )
             logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)  # it would log which key it ignored
             sdk = genai.Client(api_key="none", vertexai=False, http_options=options)

@@ -1,14 +1,14 @@
-"""The built-in model, which needs no network and no key. It is deterministic, and says that it is not a language model
+"""The built-in model, which needs no network and no key. It is deterministic and states that it is not a language model
 [SPEC 9].
 
 It reads a request in the form of OpenAI's Chat Completions and follows a script: the first rule with a reply answers.
-`offline_delegation` handles tasks for children, and mail. A request for a summary gets a digest, a request for a state
-block the names in the conversation.
+`offline_delegation` handles tasks for children, and mail. A request for a summary gets a digest; a request for a state
+block gets the names in the conversation.
 
 Planning conversations about /forget and /remember follow the examples of [S1]. The model does not understand language.
 It recognizes a yes, "show me what you will forget", and texts in the form of criteria: additions ("also …"), exceptions
 ("except …") and corrections ("no, I mean …"). It answers any other text as if no planning conversation were open. Each
-step follows from the request alone. Of a result of `filter_context` it reads only complete members, because results are
+step follows from the request alone. In a result of `filter_context` it reads only complete members, because results are
 cut when their turn is over [SPEC 5.2].
 """
 
@@ -65,13 +65,13 @@ _CRITERIA = (
     (_ALSO, "{old}, {new}"),
     (_MEANT, "{new}"),
 )
-"""Answers to a preview, and the criteria that follow from them."""
+"""Answers to a preview, and the criteria that they lead to."""
 
 _PREAMBLE = re.compile(
     r"(?:only|just|the|all|any|every|messages?|everything|anything|about|on|of|regarding)\s+", re.IGNORECASE
 )
-# In JSON a quotation mark inside a text is escaped, so these match members alone. A number that was cut reads like one
-# that was not, unless what follows it is there.
+# In JSON a quotation mark inside a text is escaped, so these match only members. A number that was cut looks complete,
+# so the patterns require the character after it.
 _FOUND_ID = re.compile(r'\{"id": ?([0-9]{1,15})[,}]')
 _PLANNING_IDS = re.compile(r'"planning_conversation_ids": ?\[([0-9, ]*)\]')
 
@@ -157,11 +157,11 @@ def _quote(line: Line) -> str:
     return f"“{cut(line.text)}” ({kind})"
 
 
-# The talk around /forget and /remember
+# Planning conversations
 
 
 def planned(scene: Scene) -> Reply | None:
-    """Return the next step in a planning conversation, a call or a text; None if there is none."""
+    """Return the next step in a planning conversation, as a call or a text; None if there is none."""
     lines = scene.lines
     if not lines or TOOL not in scene.tools:
         return None
@@ -198,8 +198,8 @@ def _reply(lines: Sequence[Line]) -> Reply | None:
 
 
 def _apply(mode: str, found: str) -> Reply:
-    """Return the call that applies the preview. It names the ids if all can be read; otherwise Foldmark takes all of
-    its preview."""
+    """Return the call that applies the preview. It names the ids if all can be read; otherwise Foldmark applies its
+    whole preview."""
     args: dict[str, Any] = {"action": "apply", "mode": mode}
     ids = [int(each) for each in _FOUND_ID.findall(found)]
     if len(ids) == _number(found, "message_count"):
@@ -214,7 +214,7 @@ def _call(args: dict[str, Any]) -> Reply:
 
 
 def _criteria(mode: str, old: str, text: str) -> str | None:
-    """Return the new criteria in a text; None if it does not read as criteria."""
+    """Return the new criteria in a text; None if the text does not have the form of criteria."""
     if len(text) > LONGEST or "\n" in text:
         return None
     text = " ".join(text.split())
@@ -243,7 +243,7 @@ def _calls(lines: Sequence[Line]) -> dict[str | None, dict[str, Any]]:
 
 
 def _after_result(lines: Sequence[Line]) -> Reply | None:
-    """Return the answer to the newest message, the result of a call; None if the call belongs to something else."""
+    """Return the answer to the newest message, which is the result of a call; None for a call of another tool."""
     calls, line, begun = _calls(lines), lines[-1], _begun(lines)
     args = calls.get(line.answers)
     if args is None:

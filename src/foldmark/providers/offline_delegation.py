@@ -1,11 +1,11 @@
 """How the offline model delegates tasks to children, carries out the task that it was forked for, and reads mail [S0,
 SPEC 6, 9].
 
-A text delegates with a few clear wordings: `Delegate: research OAuth2; research sessions`, or a sentence that asks to
-do a list in parallel or by children. The list has bullets or numbers, below the sentence or after it, or follows the
-sentence with semicolons. One answer delegates one task: mark, state the task, fork. A child reports by mail and answers
-mail from its parent. Each step follows from the calls of the turn and their success, so nothing is tried twice and
-every turn ends.
+A text delegates with a few clear wordings: `Delegate: research OAuth2; research sessions`, or a sentence that asks for
+a list of tasks to be done in parallel or by children. The list has bullets or numbers and comes below or after the
+sentence, or it follows the sentence and is separated by semicolons. One answer delegates one task: mark, state the
+task, fork. A child reports by mail and answers mail from its parent. Each step follows from the calls of the turn and
+their success, so nothing is tried twice and every turn ends.
 """
 
 import re
@@ -21,7 +21,7 @@ from foldmark.providers.offline_lines import WHO, Line, Reply, Scene, cut
 TOOL = "slash"
 
 MOST = 8
-"""Maximum number of tasks of one text that are delegated."""
+"""Maximum number of tasks that one text can delegate."""
 
 QUOTED = 80
 """Maximum number of characters of a mail that an answer quotes."""
@@ -72,7 +72,7 @@ _ASKS_MAIL = re.compile(
     re.IGNORECASE,
 )
 
-# The words of `foldmark.core.assembly.layers`: the identity in the system field, and the birth message.
+# These match texts of `foldmark.core.assembly.layers`: the identity in the system field, and the birth message.
 _IDENTITY = re.compile(r"You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8})\. What you find out reaches it")
 _BIRTH = re.compile(
     r"\[Foldmark: You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8}), forked(?: from its mark '(.*?)')?\. "
@@ -83,7 +83,7 @@ _COMMANDS = ("mark", "fork", "send", "check-mail")
 
 
 class _Child(Struct, frozen=True):
-    """The child that a request is for: its parent as mail names it, the line of the birth message (None if the request
+    """The child that a request is for: its parent, as named in mail, the line of the birth message (None if the request
     does not contain it), and its task."""
 
     parent: str
@@ -126,7 +126,7 @@ class _Turn(Struct, frozen=True):
 
 
 def delegated(scene: Scene) -> Reply | None:
-    """Return the next step in delegation or with mail, calls or a text; None if there is none."""
+    """Return the next step of a delegation or in answer to mail, as calls or a text; None if there is none."""
     lines = scene.lines
     child = _child_of(scene)
     begin = _begin_of(lines, child)
@@ -135,7 +135,7 @@ def delegated(scene: Scene) -> Reply | None:
     turn = _turn_of(lines[begin:])
     text = turn.opener.text if turn.opener.typed else ""
     tasks = tasks_in(text)
-    # Without a birth message, messages are for the child, and not for its parent, once the child has reported.
+    # Without a birth message, messages are meant for the child, not for its parent, once the child has reported.
     sent = _turn_of(lines[:begin]).of("send") if begin else ()
     own = child is None or child.born is not None or any(each.args.startswith(child.parent) for each in sent)
     task: str | None = None
@@ -161,7 +161,7 @@ def _step(turn: _Turn, child: _Child | None, tasks: Sequence[str], task: str | N
     one."""
     forked, sent, checked = turn.of("fork"), turn.of("send"), turn.of("check-mail")
     if len(forked) < len(tasks):
-        # The child gets the words of the answer that forks it: [S0]'s sub-agent pattern in one answer.
+        # The child gets the text of the answer that forks it: [S0]'s sub-agent pattern in one answer.
         number, words = len(forked) + 1, tasks[len(forked)]
         end = "" if words.endswith(("!", "?", "…")) else "."
         calls = _slash("mark", f"TASK_{number}").calls + _slash("fork", f"TASK_{number}").calls
@@ -220,8 +220,8 @@ def _child_of(scene: Scene) -> _Child | None:
 
 
 def _begin_of(lines: Sequence[Line], child: _Child | None) -> int:
-    """Return where the turn begins: with a person's message, with the birth message, or after the newest final
-    answer."""
+    """Return the line at which the turn begins: a person's message, the birth message, or the one after the newest
+    final answer."""
     begin = 0 if child is None or child.born is None else child.born
     for index in range(len(lines) - 1, begin, -1):
         if lines[index].typed:
@@ -232,7 +232,7 @@ def _begin_of(lines: Sequence[Line], child: _Child | None) -> int:
 
 
 def _turn_of(lines: Sequence[Line]) -> _Turn:
-    """Return the turn that these lines hold; they are not empty."""
+    """Return the turn that these lines, at least one, contain."""
     results = {line.answers: line for line in lines if line.role == "tool"}
     calls, mail, notified = [], [], -1
     for at, line in enumerate(lines):
@@ -270,8 +270,8 @@ def tasks_in(text: str) -> tuple[str, ...]:
 
 
 def own_task(words: str, mark: str | None) -> str:
-    """Return the task that the words of a parent give to a child forked from `mark`: the task with the number in the
-    mark, else the only numbered task, else all the words."""
+    """Return the task that a parent's text gives to a child forked from `mark`: the task with the number in the mark,
+    otherwise the only numbered task, otherwise the whole text."""
     parts = _NUMBERED.split(words)
     numbered = dict(zip(parts[1::2], parts[2::2], strict=True))
     number = re.search(r"([0-9]{1,3})$", mark or "")
@@ -303,7 +303,7 @@ def _listed(rest: str, below: Sequence[str]) -> list[str]:
 
 
 def _below(lines: Sequence[str]) -> list[str]:
-    """Return the items in the lines below; a deeper indented line belongs to the item above it."""
+    """Return the items in the lines below; a more deeply indented line belongs to the item above it."""
     found: list[str] = []
     margin = 0
     for line in lines:

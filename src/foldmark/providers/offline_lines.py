@@ -20,8 +20,8 @@ _HEADING = re.compile(r"### [A-Z ]+\n")
 
 
 class Line(Struct, frozen=True):
-    """One message: `calls` are an assistant's, `answers` is the id of the call that a tool message answers. `failed`
-    marks an error; the format has no field for that, so the manifest tells."""
+    """One message. `calls` are those of an assistant message; `answers` is the id of the call that a tool message
+    answers. `failed` marks an error; the format has no field for it, so it comes from the manifest."""
 
     role: str
     text: str
@@ -41,7 +41,7 @@ class Line(Struct, frozen=True):
 
     @property
     def typed(self) -> bool:
-        """True if a person wrote it. The state block and other layers may be among the messages, too."""
+        """True if a person wrote it. The state block and other layers may also be among the messages."""
         return self.by_person and _HEADING.match(self.text) is None
 
 

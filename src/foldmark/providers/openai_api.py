@@ -1,4 +1,4 @@
-"""Models behind OpenAI's Chat Completions, at OpenAI or at any compatible server, over the official SDK.
+"""Models that answer over OpenAI's Chat Completions, at OpenAI or any compatible server, through the official SDK.
 
 On the wire a request is `request.bytes` with `stream` and `stream_options` as its last fields, and, at OpenAI itself, a
 key for its cache.
@@ -27,8 +27,8 @@ def connect(model: str, access: Access) -> Provider:
 class OpenAIServer(ModelServer):
     """A server that speaks OpenAI's dialect, and the access to it.
 
-    Raises ProviderError without the SDK, without a key (unless the server has its own address), and for an
-    invalid address. `own` is True for OpenAI itself.
+    Raises ProviderError without the SDK, without a key (unless the server has its own address), and for an invalid
+    address. `own` is True for OpenAI itself.
     """
 
     def __init__(self, access: Access) -> None:
@@ -41,11 +41,11 @@ class OpenAIServer(ModelServer):
         self.hidden = lambda text: masked(text, access.hidden)
 
     def answer_events(self, path: str, request: Request, fields: Json) -> AsyncGenerator[Json, None]:
-        """Ask for the stream of an answer, with more fields than the request has, and yield its events.
+        """Request the stream of an answer, with additional `fields`, and yield its events.
 
-        Raises ProviderError. OpenAI routes a request to the machine whose cache has it by its first tokens, which
-        agents share, and by a key of the agent. No other server gets that key, because several refuse it (NVIDIA,
-        Fireworks, Azure).
+        Raises ProviderError. OpenAI uses the first tokens of a request, which agents share, and a key of the agent to
+        route the request to the machine whose cache has it. No other server gets that key, because several refuse it
+        (NVIDIA, Fireworks, Azure).
         """
         keyed = {"prompt_cache_key": request.cache_key} if self.own and request.cache_key else {}
         return self.events(path, {**request.body, **fields, **keyed}, self._headers())
@@ -55,7 +55,7 @@ class OpenAIServer(ModelServer):
         return await self.counted("/responses/input_tokens", body, self._headers())
 
     def no_counting(self) -> ProviderError:
-        """Return the error of a server that counts no tokens."""
+        """Return the error for a server that does not count tokens."""
         return ProviderError("request", f"{self.name} has no counting endpoint; only estimates are available.")
 
     def client(self) -> Any:
@@ -97,7 +97,7 @@ class _ChatCompletions(OpenAIServer):
         return streamed(self.answer_events("/chat/completions", request, fields), CompletionReader(self.name), request)
 
     async def count(self, request: Request) -> int:
-        """Return the tokens of a request as OpenAI counts them; other servers count none. Raises ProviderError."""
+        """Return the tokens of a request as OpenAI counts them. Raises ProviderError, also for any other server."""
         if not self.own:
             raise self.no_counting()
         return await self.counted_as_response(countable(request.body))

@@ -1,4 +1,4 @@
-"""Models behind OpenAI's Responses API, over the official SDK.
+"""Models that answer over OpenAI's Responses API, through the official SDK.
 
 On the wire a request is `request.bytes` with `stream` as its last field, and, at OpenAI itself, a key for its cache.
 """
@@ -13,7 +13,7 @@ from foldmark.providers.registry import Access
 from foldmark.providers.sdk import streamed
 
 _COUNTED = ("model", "input", "instructions", "tools", "reasoning")
-"""Fields of a request that the counting endpoint takes."""
+"""Fields of a request that the counting endpoint accepts."""
 
 
 def connect(model: str, access: Access) -> Provider:

@@ -1,5 +1,5 @@
-"""Providers by name: their dialect, their module, and the environment variables with key and address; and the access
-to one, which comes from the environment or the settings, never from the log.
+"""Providers by name: their dialect, their module, and the environment variables for key and address. The access to a
+provider comes from the environment or the settings, never from the log.
 
 A provider is built in, configured in the settings, or registered as an entry point of the group `foldmark.providers`.
 Dialects are imported on first use.
@@ -26,7 +26,7 @@ class ProviderSpec(Struct, frozen=True):
 
     `dialect` is the name of its dialect, `module` the module whose `connect(model, access)` returns the
     `foldmark.core.ports.Provider`. `keys` are the environment variables with its key, in order of precedence, `address`
-    the variable with its address (as HOST:PORT, in the way of Ollama, if `host`), and `project` the variable with the
+    the variable with its address (as HOST:PORT, as for Ollama, if `host` is True), and `project` the variable with the
     project of the account. `default` is the address if none is set. `needs_key` is True if a missing key is an error
     here; otherwise the SDK may find one. `native` is True if the SDK is made for this server: no other server gets
     values that the SDK takes from the environment.
@@ -45,7 +45,7 @@ class ProviderSpec(Struct, frozen=True):
 
 
 NO_KEY = "no-key-needed"
-"""The key sent to a server that needs none. Without it, some SDKs would send that server the key of another one."""
+"""The key sent to a server that needs none. Without it, some SDKs would send that server another server's key."""
 
 
 class Access(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Access(Struct, frozen=True):
 
     @property
     def given_key(self) -> str | None:
-        """Return the key to give to an SDK. A foreign server that needs no key must not get the SDK's own."""
+        """The key to give to an SDK. A foreign server that needs no key must not get the SDK's own."""
         return self.key or (NO_KEY if self.foreign else None)
 
     def __repr__(self) -> str:
@@ -130,14 +130,14 @@ def installed() -> list[ProviderSpec]:
 
 
 def dialect_of(provider: str, configured: Mapping[str, str] = {}) -> "Dialect":
-    """Return a provider's dialect; `configured` as for `provider_spec`. Raises CommandError for an unknown one."""
+    """Return a provider's dialect; `configured` is as for `provider_spec`. Raises CommandError for an unknown one."""
     from foldmark.dialects.dialect import dialect_named
 
     return dialect_named(provider_spec(provider, configured).dialect)
 
 
 def speaks(provider: str, configured: Mapping[str, str] = {}) -> str:
-    """Return the built-in provider or plugin whose format the requests of a provider have. It is recorded, because the
+    """Return the built-in provider or plugin whose format a provider's requests use. It is recorded, because the
     settings may change later.
 
     Raises CommandError for an unknown one.

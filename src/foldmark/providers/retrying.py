@@ -1,7 +1,7 @@
 """Wrappers of a provider: one retries failed requests, the other creates the provider on first use [SPEC 6].
 
 Each wait is about twice as long as the one before, with a random part so that many clients do not return at the same
-moment, and never shorter than the provider asked for. Once a piece of an answer was shown, a failure is final.
+moment, and never shorter than the provider asked for. Once a piece of an answer has been shown, a failure is final.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ LONGEST = 120.0
 
 
 ROUNDS = 50
-"""Rounds of the event loop in which abandoned streams are closed."""
+"""Number of event-loop rounds in which abandoned streams are closed."""
 
 
 class RetryingProvider:
     """Sends a request to `provider` up to `attempts` times. Waits begin at about `base` seconds and grow to at most
     `most`.
 
-    `sleep` takes seconds, `random` returns a number from 0 to 1. Failures that do not pass (`ProviderError.passes`) are
-    raised at once.
+    `sleep` accepts seconds; `random` returns a number from 0 to 1. Failures that are not temporary
+    (`ProviderError.passes`) are raised at once.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class RetryingProvider:
 
 
 class LazyProvider:
-    """The provider that `make` creates on first use. An error about a key or an SDK then belongs to a turn, after the
+    """The provider that `make` creates on first use. An error about a key or an SDK is then raised in a turn, after the
     person's message was recorded."""
 
     def __init__(self, make: Callable[[], Provider]) -> None:
@@ -100,25 +100,24 @@ class LazyProvider:
         return self._make()
 
     def prepare(self) -> None:
-        """Create the provider now, which imports its SDK, so that a person who is still typing need not wait later. An
-        error is raised when the provider is used."""
+        """Create the provider now, which imports its SDK, so that a person who is still typing does not have to wait
+        later. Errors are raised when the provider is used."""
         with suppress(FoldmarkError):
             _ = self._provider
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
-        """Stream the answer. Raises as `make`, ProviderError."""
+        """Stream the answer. Raises the errors of `make`, ProviderError."""
         async with aclosing(self._provider.answer(request)) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def count(self, request: Request) -> int:
-        """Return the tokens of a request as the provider counts them. Raises as `make`, ProviderError."""
+        """Return the tokens of a request as the provider counts them. Raises the errors of `make`, ProviderError."""
         return await self._provider.count(request)
 
 
 async def streams_closed() -> None:
     """Let the event loop run for a moment before it ends. SDKs leave the generators of abandoned streams to the garbage
-    collector, and the event loop closes them, one layer in each round. A loop that ended earlier would warn about
-    them."""
+    collector, and the event loop closes them, one layer per round. A loop that ended earlier would warn about them."""
     for _ in range(ROUNDS):
         await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""The code that all providers over an SDK share: the import, the connection, the stream of an answer, its failures.
+"""The code shared by all providers that use an SDK: the import, the connection, the stream of an answer, its failures.
 
 The SDKs send the requests, which are passed as bytes, and define the errors. Their models of answers are not used,
-because answers of compatible servers do not fit them.
+because the answers of compatible servers do not fit them.
 """
 
 import asyncio
@@ -40,9 +40,9 @@ def imported(module: str, server: str, extra: str) -> Any:
 
 
 def http(**more: Any) -> Any:
-    """Return an HTTP client for an SDK, which closes it with its own.
+    """Return an HTTP client for an SDK, which closes it together with its own client.
 
-    It follows no redirection: a conversation is sent only to the given address.
+    It does not follow redirects: a conversation is sent only to the given address.
     """
     import httpx2
 
@@ -51,7 +51,7 @@ def http(**more: Any) -> Any:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Return the trusted certificates. They are cached, because reading them takes a while."""
+    """Return the trusted certificates. They are cached, because loading them is slow."""
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -107,7 +107,7 @@ def transport_failure(server: str, problem: Exception, hidden: Callable[[str], s
 
 
 async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: Request) -> AsyncGenerator[Piece, None]:
-    """Yield the pieces of an answer as they come, with calls by the tools' own names. Closing the generator ends the
+    """Yield the pieces of an answer as they arrive, with calls by the tools' own names. Closing the generator ends the
     request. Raises ProviderError.
 
     The stream is read to its end, which directly follows the complete answer. Otherwise the SDK's generators would be
@@ -131,9 +131,9 @@ async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: 
 
 
 class ModelServer:
-    """A server behind Anthropic's or OpenAI's SDK, which share one design. Each request has its own client, so
-    that no client outlives its event loop. `name` is the name of the server for a person, `hidden` removes the key from
-    a text."""
+    """A server that is reached through Anthropic's or OpenAI's SDK, which share one design. Each request has its own
+    client, so that no client outlives its event loop. `name` is the server's display name; `hidden` removes the key
+    from a text."""
 
     def __init__(self, name: str, sdk: Any, access: Access) -> None:
         self.name, self.sdk, self.access, self.hidden = name, sdk, access, access.hidden
@@ -147,7 +147,7 @@ class ModelServer:
         raise NotImplementedError
 
     def connected(self, kind: Callable[..., Any], **own: Any) -> Any:
-        """Return a new client of the SDK of a `kind`, with its `own` arguments. It does not retry, and a foreign server
+        """Return a new SDK client of this `kind`, with its `own` arguments. It does not retry, and a foreign server
         gets no header that the SDK takes from the environment."""
         timeout = self.sdk.Timeout(READ, connect=CONNECT)
         client = kind(base_url=self.access.base_url, max_retries=0, timeout=timeout, http_client=http(), **own)
@@ -170,7 +170,7 @@ class ModelServer:
             raise self.failure(problem) from None
 
     async def counted(self, path: str, body: Json, headers: Mapping[str, Any]) -> int:
-        """Return the number of tokens that the server counts of a body. Raises ProviderError."""
+        """Return the number of tokens that the server counts in a body. Raises ProviderError."""
         try:
             async with self.client() as client:
                 return token_count(await self._post(client, path, body, headers), "input_tokens", self.name)

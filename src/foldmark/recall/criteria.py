@@ -48,11 +48,11 @@ class Criteria(NamedTuple):
 
 
 def parse_criteria(criteria: str) -> Criteria:
-    """Parse criteria. Clauses are joined by commas, "and" or "or"; what follows "except" or "but not" is unwanted. A
-    number is an id only where ids are written: "messages 45 and 67", "#12", "12-20"; a word with digits ("ticket7")
+    """Parse criteria. Clauses are joined by commas, "and" or "or"; the part after "except" or "but not" is unwanted. A
+    number is an id only if it is written as one: "messages 45 and 67", "#12", "12-20"; a word with digits ("ticket7")
     never is.
 
-    Raises CommandError if it holds no word to search for.
+    Raises CommandError if they contain no word to search for.
     """
     named, *excepted = _EXCEPT.split(unicodedata.normalize("NFKC", criteria))
     clauses, unwanted = _clauses(named), _clauses(" , ".join(excepted))
@@ -84,9 +84,9 @@ def _only_numbers(part: str) -> bool:
 
 
 def _terms(text: str) -> tuple[Term, ...]:
-    """Return the terms of a text that name a subject."""
+    """Return the terms in a text that name a subject."""
     spaced = _UNSPACED_TALK.sub(" ", text)
-    # The words of a path or a call may stand apart; an identifier with digits ("v1.2", "PROJ-12") is searched for
+    # The words of a path or a call may be separated; an identifier with digits ("v1.2", "PROJ-12") is searched for
     # whole.
     parts = (part for word in _GAP.split(spaced) for part in ([word] if _DIGIT.search(word) else _JOINT.split(word)))
     kept = [part for part in parts if _tells(part)]
@@ -95,7 +95,7 @@ def _terms(text: str) -> tuple[Term, ...]:
 
 
 def _tells(word: str) -> bool:
-    """Return True if a word may name a subject; one letter is too little."""
+    """Return True if a word may name a subject; a single letter may not."""
     found = words(word)
     return any(
         each not in ABOUT_TALK and (1 < len(each) <= LONGEST or each.isdecimal() or is_unspaced(each)) for each in found

@@ -1,9 +1,9 @@
 """The local matcher: decide which messages a criterion is about, without a model [SPEC 4.2].
 
 It reads words as search does (the same terms, stems and weights, and vectors if there are any) and is deterministic.
-Search ranks messages, the matcher decides: a message matches from a threshold on. A conversation stays with a topic
+Search ranks messages; the matcher decides: a message matches if it reaches a threshold. A conversation stays on a topic
 over several turns without naming it each time, so neighbouring turns that share enough significant words with a hit
-match, too.
+match too.
 """
 
 import re
@@ -56,16 +56,16 @@ def match(
 ) -> tuple[int, ...]:
     """Return the ids of the messages, among those given in order, that `criteria` is about; in the order given.
 
-    `messages` are iterated twice at most, and no more than a turn of them is held at a time.
+    `messages` are iterated at most twice, and no more than one turn of them is held at a time.
 
     Clauses joined by commas, "and" or "or" match separately; messages about the part after "except" or "but not" are
     left out; "messages 45-67" are ids. A word that fewer messages contain weighs more. A word with digits ("ticket7")
     is searched for whole, and a message without it does not match. With `alike`, messages close in meaning match as
-    well. With a matching user message its whole turn matches and, with `keep_going`, the neighbouring turns that share
-    enough significant words with it, and those after it that say nothing new ("go on"). Any other message matches
+    well. If a user message matches, its whole turn matches and, with `keep_going`, so do the neighbouring turns that
+    share enough significant words with it, and those after it that say nothing new ("go on"). Any other message matches
     alone. `system` messages never match.
 
-    Raises CommandError if the criterion holds no word to search for.
+    Raises CommandError if the criterion contains no word to search for.
     """
     asked_for = parse_criteria(criteria)
     matcher = _Matcher(messages, (*asked_for.clauses, *asked_for.unwanted), alike, keep_going)
@@ -143,7 +143,7 @@ class _Matcher:
         return found
 
     def _with_turns(self, hits: set[int], identifiers: frozenset[str]) -> set[int]:
-        """Return the ids of the whole turns whose user messages are among the hits, and of those that go on with their
+        """Return the ids of the whole turns whose user messages are among the hits, and of those that continue their
         topic."""
         turns = self._turns
         taken = {index for index, turn in enumerate(turns) if any(row.id in hits for row in turn if row.kind == "user")}
@@ -153,7 +153,7 @@ class _Matcher:
 
 
 def _text(message: Event) -> str:
-    """Return a message's own words, and the letters of its identifiers, so that `ticket` also stands for ticket7."""
+    """Return a message's own words, and the letters of its identifiers, so that `ticket` also matches ticket7."""
     own = unicodedata.normalize("NFKC", _own(message)[:LONGEST])
     letters = dict.fromkeys(_IDENTIFIER.findall(own))
     return f"{own} {' '.join(letters)}" if letters else own
@@ -243,15 +243,16 @@ def _turn_of(message: Event | Candidate) -> int:
 
 
 def _topic(turn: Sequence[Event]) -> frozenset[str]:
-    """Return the significant stems of the user's and the model's texts. The words of tool results do not count: neither
-    of the two chose them."""
+    """Return the significant stems of the user's and the model's texts. The words of tool results do not count, because
+    neither the user nor the model chose them."""
     text = "\n".join(_own(row)[:LONGEST] for row in turn if row.kind in ("user", "assistant"))
     found = {*stems(text), *stems(parts_of(text))} - _PLAIN
     return frozenset(stem for stem in found if 1 < len(stem) <= 64)
 
 
 def _names_another(topic: frozenset[str], identifiers: frozenset[str]) -> bool:
-    """Return True if a turn names a sibling of an identifier (ticket8 beside ticket7) and not the identifier itself."""
+    """Return True if a turn names a sibling of an identifier (ticket8 instead of ticket7) but not the identifier
+    itself."""
     kinds = {word.rstrip("0123456789") for word in identifiers} - {""}
     named = {word for word in topic if word[-1:].isdigit() and word.rstrip("0123456789") in kinds}
     return bool(named) and named.isdisjoint(identifiers)

@@ -16,7 +16,7 @@ from foldmark.text.tokens import is_unspaced, pairs, pieces_of, stems, words
 from foldmark.text.vocabulary import FUNCTION
 
 MOST_TERMS = 64
-"""Maximum number of terms of a query that count, and of words of one term."""
+"""Maximum number of terms of a query that are used, and of words in one term."""
 
 _PART = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
 _QUOTES = str.maketrans("“”„‟\0", '"""" ')
@@ -44,7 +44,7 @@ class Query(NamedTuple):
 def read(query: str) -> Query:
     """Parse `query`.
 
-    "Words in quotes" stay together and are meant as typed, as is a prefix followed by `*`; function words are the terms
+    "Words in quotes" stay together and match as typed, as does a prefix followed by `*`; function words are the terms
     if there are no others. Raises CommandError for a query without words.
     """
     telling, idle = split_terms(query)
@@ -111,7 +111,7 @@ def _beginnings(typed: Phrase) -> Iterator[Phrase]:
 
 
 def _shorter(typed: Phrase) -> Iterator[Phrase]:
-    """Yield the stems of words that begin with the last word of `typed`, where these are shorter: "migrat" for
+    """Yield the stems of words that begin with the last word of `typed`, if they are shorter: "migrat" for
     "migrati"."""
     *before, last = typed.words
     for end in range(max(_SHORTEST_STEM, len(last) - _LONGEST_ENDING), len(last)):

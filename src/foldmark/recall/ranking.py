@@ -2,7 +2,7 @@
 
 The score is a sum over the terms of the query, each weighted by its rarity. A term counts if it occurs in the message
 itself (as in BM25), less if it occurs in the two messages before and after it, and once more if it occurs in the
-passage around it. People name a subject in other messages than the one that answers, and seldom repeat its words. So a
+passage around it. People name a subject in messages other than the one that answers, and seldom repeat its words. So a
 message without any term may answer a question if its neighbour has one. A message that mostly asks is a poor answer;
 the message after it is a better one. docs/recall.md has the figures behind the constants.
 
@@ -68,7 +68,7 @@ def _months() -> frozenset[str]:
 
 def days(text: str, at: str) -> frozenset[str]:
     """Return the stems of the days that a message mentions, written at `at` (ISO 8601, or ""): that day, and those
-    relative to it. 2026-03-01 is 1 March 2026, and "last month" is February 2026 then."""
+    relative to it. 2026-03-01 is 1 March 2026, and "last month" is then February 2026."""
     written = _day(at[:10])
     if written is None:
         return frozenset()
@@ -128,10 +128,10 @@ REACH = 8
 """Number of messages on each side that belong to a passage."""
 
 IDLE = 0.3
-"""Weight of a function word ("how", "first") beside an equally rare significant one."""
+"""Weight of a function word ("how", "first") relative to an equally rare significant one."""
 
 PASSAGE = 0.4
-"""Weight of a term that stands anywhere in the passage."""
+"""Weight of a term that occurs anywhere in the passage."""
 
 BESIDE = 1
 """Maximum distance from a message with a significant word at which a message without any may answer a question."""
@@ -140,7 +140,7 @@ ASKING = 0.5
 """Factor for a message that only asks, if the query is a question."""
 
 ANSWERING = 0.3
-"""The share of a message's own score that its successor gets, if the message asks and the query is a question."""
+"""Share of a message's own score that its successor gets, if the message asks and the query is a question."""
 
 TIMED = 0.4
 """Bonus of a message that names a time, if the query asks for one."""
@@ -170,8 +170,8 @@ _ASKS = re.compile(
 
 
 class QueryTerm(NamedTuple):
-    """A term with its phrases as stems, True if it is significant, and its rarity: None if that depends on the messages
-    read. `word` is its stem, if it is a single one."""
+    """A term: its phrases as stems, whether it is significant, and its rarity (None if that depends on the messages
+    read). `word` is its stem if it is a single word."""
 
     phrases: tuple[Phrase, ...]
     typed: Phrase | None
@@ -203,7 +203,7 @@ def query_terms(
     telling: Sequence[Term], idle: Sequence[Term], holders: Mapping[Term, int], messages: int
 ) -> list[QueryTerm]:
     """Return the terms for the ranking, given how many of all messages hold each of the significant ones."""
-    # A term in no text may be the name of a day, which many messages mention.
+    # A term that occurs in no text may be the name of a day, which many messages mention.
     weighed = [_query_term(term, True, rarity(holders[term], messages) if holders[term] else None) for term in telling]
     return weighed + [_query_term(term, False, None) for term in idle]
 
@@ -234,10 +234,10 @@ def scored(
     beside: bool = False,
     everything: bool = False,
 ) -> list[Scored]:
-    """Return the matching messages in runs of neighbours, each with its score; in no order.
+    """Return the matching messages in runs of neighbours, each with its score, in no particular order.
 
-    `question` is True if the query is one, `timed` if it asks for a time. Without `everything` only those that hold a
-    significant term, and with `beside` those next to them.
+    `question` is True if the query is one, `timed` if it asks for a time. Without `everything`, only messages with a
+    significant term match and, with `beside`, those next to them.
     """
     words = frozenset(term.word for term in terms if term.word)
     begin = _beginnings(terms)
@@ -251,7 +251,7 @@ def scored(
         own = [_own(each, weights, usual) for each in texts]
         asks = [asking(message.text) if question else 0.0 for message in run]
         around = _passages(texts, weights)
-        # A message that is too long to be read whole was found by an index, which has all of it.
+        # A message that is too long to be read whole was found by an index, which holds all of it.
         holds_one = [each.held > 0 or len(message.text) >= LONGEST for each, message in zip(texts, run, strict=True)]
         for at, message in enumerate(run):
             near = everything or (beside and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1]))

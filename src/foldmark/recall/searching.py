@@ -1,12 +1,12 @@
 """One search in several indexes: candidates, read and ranked together [SPEC 7].
 
 The words of a query differ in cost. A word in every tenth message of a million selects so many messages that weighing
-each would take seconds. So candidates are the messages with all words, and the messages with any of the rare words, as
-many words as stay within `BUDGET` messages. The common words count when the candidates are ranked. A word that alone
-exceeds the budget is searched in the newest part of an index.
+each would take seconds. Therefore the candidates are the messages with all words, and the messages with any of the
+rarest words, for as many words as stay within `BUDGET` messages. The common words count when the candidates are ranked.
+A word that alone exceeds the budget is searched in the newest part of an index.
 
-An FTS5 index has the columns `text` and `parts` (`text.tokens.parts_of`) and the tokenizer `text.tokens.PORTER`. It is
-the log's, or the archive's.
+An FTS5 index has the columns `text` and `parts` (`text.tokens.parts_of`) and the tokenizer `text.tokens.PORTER`. It
+belongs to the log or to the archive.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ def holding(term: Term) -> str:
 
 
 def extrapolated(counted: int, reached: int | None, newest: int | None) -> int:
-    """Return the estimated total, given how many were counted up to which id, and the newest id."""
+    """Return the estimated total, given the number `counted` up to the id `reached`, and the `newest` id."""
     if counted < COUNTED or not reached or not newest:
         return counted
     return counted * max(newest, reached) // reached
@@ -64,16 +64,16 @@ BUDGET = 10_000
 """Maximum number of candidates in one index that the words of a query may select."""
 
 ALL = 3
-"""Factor for the rarest word where all words must occur together."""
+"""Factor of the budget for the rarest word if all words must occur together."""
 
 FIRST, MOST = 30, 4000
-"""Messages of one index that are read and ranked: at first, and at most where words in quotes exclude many."""
+"""Number of messages of one index that are read and ranked: at first, and at most if words in quotes exclude many."""
 
 NEAREST = 100
 """Number of candidates in one index selected by their meaning."""
 
 MEANING = 1.1
-"""Weight of similarity in meaning beside the score by words, which is 1 for the best message by words."""
+"""Weight of similarity in meaning relative to the score by words, which is 1 for the best message by words."""
 
 
 def search(
@@ -137,8 +137,8 @@ def _read(
 def _candidates(
     index: Index, terms: Sequence[Term], present: Sequence[Term], counts: Mapping[Term, int], most: int
 ) -> list[int]:
-    """Return the ids of the candidates, distinct: messages with all terms, then those with the rare ones, and those
-    with the least common of the others if that is not enough."""
+    """Return the distinct ids of the candidates: messages with all terms, then those with the rare ones and, if these
+    are not enough, those with the least common of the others."""
     wanted = []
     rare = sorted(present, key=lambda term: counts[term])
     if len(terms) > 1 and len(present) == len(terms):

@@ -1,5 +1,5 @@
-"""Find messages that belong together: exchanges around a call, the ranges of ids, and the messages that summaries
-replace [SPEC 1, 3].
+"""Find messages that belong together: exchanges around a call, ranges of ids, and the messages that summaries replace
+[SPEC 1, 3].
 
 The cost of each look-up depends on its exchange, not on the turn or the history.
 
@@ -37,7 +37,7 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
     """Return the maximal runs of consecutive calls of one turn that contain these calls, each with the message before
     it.
 
-    A few messages around each call are read with one statement, then eight times as many around the ends that go on.
+    One statement reads a few messages around each call, then eight times as many around the ends that are still open.
     """
     known: dict[int, Message] = {}
     before: dict[int, int | None] = {}
@@ -58,12 +58,12 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
             ids = [each.id for each in near]
             known |= zip(ids, near, strict=True)
             including = bisect_right(ids, place.id)
-            # Fewer neighbours than requested: there is nothing beyond the outermost one.
+            # With fewer neighbours than requested, there is nothing beyond the outermost one.
             before |= {**({ids[0]: None} if 0 < including < count else {}), **dict(pairwise(ids[::-1]))}
             behind |= {**({ids[-1]: None} if ids and len(ids) - including < count else {}), **dict(pairwise(ids))}
         unread, done, runs = {}, set[int](), []
         for call in calls.values():
-            if call.id in done or call.id not in known:  # an erased message is in no exchange any more
+            if call.id in done or call.id not in known:  # an erased message belongs to no exchange
                 continue
             (earlier, text), (later, following) = follow(call, before), follow(call, behind)
             run = [*reversed(earlier), call, *later]
@@ -107,7 +107,7 @@ def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int
     for event in moment.events(moment.of_kind("summary", later)):  # one may replace another
         operation = operation_of(event)
         replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), later)
-        # It counts only if everything that it replaces after the position is such a summary: nothing else is lost.
+        # It counts only if everything that it replaces after the position is such a summary, so nothing else is lost.
         if moment.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
             found[event.id] = None
     return tuple(each for each in found if contains(visible, own, each))
@@ -136,7 +136,7 @@ def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]
     following = next(behind, None)
     found = []
     for agent, event in places:
-        # The last message of an agent has no upper bound: the next one found belongs to another agent, or is earlier.
+        # The last message of an agent has no next one: the bounds found next belong to another agent, or are earlier.
         if following is not None and following.agent == agent and following.first > event:
             found.append(Segment(agent, event, following.first - 1))
             following = next(behind, None)

@@ -36,7 +36,7 @@ from foldmark.request.planning import planning
 from foldmark.request.standing import Standing
 
 SHOWN, KILLED = 8, 3
-"""Maximum number of living and of killed children that are named, the newest ones."""
+"""Maximum numbers of living and of killed children to name; the newest are named."""
 
 LOOKED_BACK = 50
 """Number of a parent's messages that are searched for the text with which its model forked."""
@@ -61,7 +61,7 @@ def families_at(
     moment: Snapshot, at: Standing, settled: int, newest: int, children: Sequence[AgentRecord]
 ) -> dict[int, Family]:
     """Return the reports about children and mail, by the message before which each is sent. Reports sent since the
-    boundary `settled` stay as they were; the turn that message `newest` opened (0: the boundary's own) gets the present
+    boundary `settled` stay as they were; the turn that message `newest` opened (0: the boundary's own) gets the current
     state."""
     if not _reports_family(moment, at):
         return {}
@@ -75,12 +75,12 @@ def families_at(
 
 
 def _reports_family(moment: Snapshot, at: Standing) -> bool:
-    """Return False if the agent never had children or mail to report, and during a planning conversation."""
+    """Return False during a planning conversation, or if the agent never had children or mail to report."""
     return not at.beside.isdisjoint(("mail", "children")) and planning(moment, at) is None and at.fold.closing is None
 
 
 def report_bytes(children: int) -> int:
-    """Return the bytes reserved for a report of this many children, and of mail."""
+    """Return the bytes reserved for a report about this many children and mail."""
     return 300 + 120 * min(children, SHOWN)
 
 
@@ -99,7 +99,7 @@ def fork_text(moment: Snapshot, fork: Event) -> Event | None:
 
 
 def _texts_before(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
-    """Return fork -> the model's last text before it in the same turn, without forks that have none."""
+    """Map each fork to the model's last text before it in the same turn. Forks without one are left out."""
     places = [Message(fork.id, fork.agent_id, fork.turn_id, fork.kind, None) for fork in forks]
     found = {}
     for fork, near in zip(forks, moment.next_to(places, LOOKED_BACK) if forks else (), strict=True):
@@ -111,9 +111,9 @@ def _texts_before(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
 
 
 def _ends_of_starts(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
-    """Return fork -> the last message in the start of its child, without forks that have none.
+    """Map each fork to the last message in the start of its child. Forks without one are left out.
 
-    A start may have thousands of segments, and nearly always the last segment contains a message.
+    A start may have thousands of segments, but the last segment nearly always contains a message.
     """
     found, count = dict[int, int](), 4
     left = {fork: operation.start for fork, operation in forks.items()}
@@ -155,7 +155,7 @@ def _present_family(moment: Snapshot, at: Standing, children: Sequence[AgentReco
 
 
 def _still_quoted(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> dict[int, Family]:
-    """Return the families without quotes of messages that have left the context since."""
+    """Return the families without quotes of messages that have since left the context."""
     ids = sorted({child.goal for family in families.values() for child in family.children if child.goal})
     goals = {event.id: event for event in moment.events(ids)}
     return {
@@ -186,14 +186,14 @@ def _children(
 
 
 def _quoted(at: Standing, child: Child, goals: Mapping[int, Event]) -> Child:
-    """Return the child, without its goal if that is not in the context."""
+    """Return the child, without its goal if the goal is not in the context."""
     event = goals.get(child.goal)
     shown = event is not None and contains(at.visible, event.agent_id, event.id)
     return child if shown or not child.goal else structs.replace(child, goal=0)
 
 
 class Picked(NamedTuple):
-    """The memos picked by the message that opened a turn: its keywords, and the memos that they find."""
+    """The keywords of the message that opened a turn, and the memos that they pick."""
 
     words: Sequence[str] = ()
     memos: Sequence[Memo] = ()
@@ -209,7 +209,7 @@ class Picked(NamedTuple):
 
 
 def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
-    """Return the memos, at most `most`, that the opening message of each of these turns picks by its keywords.
+    """Return at most `most` memos for each of these turns, picked by the keywords of its opening message.
 
     Only memos older than the message are picked, so the layer stays the same for the whole turn.
     """
@@ -225,7 +225,7 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 
 def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
     """Return the texts of the memos in a request, by their names in `sent.RequestRecord.hashes`, without memos that
-    were removed since."""
+    have been removed since."""
     from foldmark.text.keywords import entry_in_layer
 
     ids = [(part.memo, part.text) for part in parts if part.memo is not None]
@@ -233,8 +233,8 @@ def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
 
 
 def sent_memo_layers(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Part]:
-    """Return the layers of memos that were sent, id and entry, with the keywords that picked them where these still
-    exist."""
+    """Return the layers of memos that were sent, given as id and entry, with the keywords that picked them, if these
+    still exist."""
     from foldmark.text.keywords import keywords, memo_layers, opening_words
 
     return memo_layers(entries, () if unit is None else keywords(opening_words(_opener(unit))))
@@ -254,8 +254,8 @@ LOOKED_AT = 10
 
 
 class Covered(Struct, frozen=True, rename={"first": "from"}):
-    """The coverage of a summary: the ids of its first and its last message, the turns of both, and the hash of
-    everything visible up to the last."""
+    """The coverage of a summary: the ids of the first and the last message that it covers, the turns of both, and the
+    hash of everything visible up to the last."""
 
     first: int
     until: int

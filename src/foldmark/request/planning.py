@@ -68,7 +68,7 @@ def planning(moment: Snapshot, at: Standing) -> Planning | None:
     operations = moment.operations(own, after=found.first, until=at.newest)
     if any(ends(operation_of(event), own, found.first) for event in operations):
         return None
-    # Its newest visible record counts: a preview that has left the context does not.
+    # The newest visible record counts: a preview that has left the context does not.
     return _read(latest(moment, at, "command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
 
 
@@ -94,7 +94,7 @@ def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
     if preview is None or not preview.ids:
         return None
     since = moment.operations(at.record.id, after=preview.event_id)
-    # After one of these the offer may differ from what the person has seen.
+    # After one of these the offer may differ from the preview that the person has seen.
     return None if any(event.kind in CONTEXT_KINDS for event in since) else preview
 
 

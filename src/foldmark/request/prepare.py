@@ -1,7 +1,7 @@
 """Assemble the request that would be sent [SPEC 5], without any provider's SDK.
 
-The functions that depend on the model are here, too: the options that ask for thinking [SPEC 5.7], and estimates from
-stored sums [SPEC 5.5].
+The functions that depend on the model are here as well: the options that ask for thinking [SPEC 5.7], and estimates
+from stored sums [SPEC 5.5].
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,14 +47,14 @@ def prepare(
     output: int = PLAIN.output,
     upto: int = 0,
 ) -> Request:
-    """Return the request to `model` of `provider` for the context of `at`, with its manifest. Writes nothing.
+    """Return the request to `model` of `provider` for the context of `at`, with its manifest. It writes nothing.
 
     `only` restricts the messages to these segments and leaves out state, scratchpad, pins and budget, for planning
-    [SPEC 4.2]. `instruction` is a last user message that is not in the log. `limit` is the maximum number of tokens
+    [SPEC 4.2]. `instruction` is a final user message that is not in the log. `limit` is the maximum number of tokens
     that the model accepts: if the newest turn grows so much that the window would exceed it, older turns are left out
     [SPEC 5.3]. Guidelines are sent only with `tools`. `output` is the maximum number of tokens of the answer, for
     providers that require it. With purpose COMPACTION the request asks for a summary of everything before the turn that
-    event `upto` opened, of all messages for 0. Raises CommandError for an unknown provider, StoreError.
+    event `upto` opened, or of all messages if it is 0. Raises CommandError for an unknown provider, StoreError.
     """
     name, dialect = canonical(provider), dialect_of(provider, at.given.dialects)
     at = read_by(moment, at, read_as(dialect.reads))
@@ -88,7 +88,7 @@ def prepare(
         dialect=dialect.recorded,
         body=body,
         bytes=data,
-        tokens=ruler(name, model, config).tokens(size),  # a newer calibration counts than the one that chose the window
+        tokens=ruler(name, model, config).tokens(size),  # maybe with a newer calibration than the window was chosen by
         manifest=Manifest(prompt.parts, prompt.left_out, edge, families),
         purpose=purpose,
         size=size,
@@ -119,7 +119,7 @@ def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, to: Dial
 
 
 def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:
-    """Return tools by their names on the wire; of two with the same name, the first."""
+    """Return tools by their names on the wire; if two share a name, the first one wins."""
     unique: dict[str, ToolSpec] = {}
     for tool in tools:
         unique.setdefault(tool_name(tool.name), tool)
@@ -158,6 +158,6 @@ def whole(at: Standing, provider: str, model: str) -> int:
 
 
 def counted(at: Standing, tokens: int, provider: str, model: str) -> int:
-    """Return the estimated tokens for this model of stored tokens, which are bytes / 4."""
+    """Convert stored tokens, which are bytes / 4, to estimated tokens for this model."""
     measure = ruler(provider, model, at.config)
     return ceil(tokens * 4 / measure.ratio) if isinstance(measure, BytesRuler) else tokens

@@ -29,14 +29,14 @@ class VisibleMessages:
 
     def __init__(self, moment: Snapshot, at: Standing, config: Config) -> None:
         self._moment, self._at, self._segments = moment, at, at.fold.segments
-        # The first read takes about as many messages as the window holds.
+        # The first read fetches about as many messages as the window holds.
         size, budget = at.size, config.sliding_context_tokens
         whole = size.tokens + AROUND * size.messages
         share = min(1.0, budget / whole) if budget and whole else 1.0
         self._expected = 8 if config.context_size else min(8 + int(size.messages * share), 4096)
 
     def holds(self, at: Standing) -> bool:
-        """Return True if everything visible at another place is among these messages."""
+        """Return True if these messages include everything that is visible in another standing."""
         return at.fold.segments == self._segments and at.newest <= self._at.newest
 
     def messages(self, until: int) -> Iterator[Event]:
@@ -52,7 +52,7 @@ class VisibleMessages:
         return (each for each in self._weights if each[0] <= until)
 
     def weight(self, until: int) -> int:
-        """Return the bytes that the messages up to an event weigh together."""
+        """Return the total weight in bytes of the messages up to an event."""
         later = takewhile(lambda each: each[0] > until, self._weights)
         return self._weight - sum(weight for _, weight in later)
 
@@ -145,7 +145,7 @@ class Sources:
         """Return the pinned turns that are visible, in the order of the log."""
         pinned = sorted(set(self._at.fold.pins))
         turns = [messages for messages in self._moment.turns(pinned).values() if messages] if pinned else []
-        # Read together: one by one, each would search all segments.
+        # All are read together: one by one, each read would search all segments.
         spans = tuple(Segment(messages[0].agent_id, messages[0].id, messages[-1].id) for messages in turns)
         shown: dict[int | None, list[Event]] = {turn: [] for turn in pinned}
         for event in self.inside(spans) if spans else ():
@@ -160,8 +160,8 @@ class Sources:
 
     @property
     def settled(self) -> int:
-        """The event as of which the window is measured: the newest event under `steady`, else the opener of the newest
-        turn, or the newest summary in it."""
+        """The event as of which the window is measured: under `steady` the newest event, otherwise the opener of the
+        newest turn, or the newest summary in it."""
         return self._at.newest if self._config.steady else self.units[0].settled
 
     @once
@@ -172,7 +172,7 @@ class Sources:
         return self._layers(as_of(self._moment, self._at, self.settled))
 
     def picked(self, openers: Iterable[Event]) -> list[Picked]:
-        """Return the memos that each of these turns selects; a turn is given by its first message."""
+        """Return the memos that each of these turns picks; a turn is given by its first message."""
         openers = list(openers)
         if not self._has_memos:
             return [Picked() for _ in openers]
@@ -200,7 +200,7 @@ class Sources:
         return self._layers(self._at, anchors=False)
 
     def summary(self, before: int, recorded: int | None = None, since: int = 0) -> Part | None:
-        """Return the summary of the messages before event `before`; None unless the setting asks for summaries.
+        """Return the summary of the messages before event `before`; None unless the settings ask for summaries.
 
         The summary is the one in force at event `recorded` (by default `settled`), if it was recorded after event
         `since`.
@@ -253,7 +253,7 @@ class Sources:
 
     @once
     def _memos(self) -> list[Part]:
-        if not self._has_memos or not self.units.reach(1):  # without memos the turn need not be read
+        if not self._has_memos or not self.units.reach(1):  # without memos there is no need to read the turn
             return []
         (picks,) = picked(self._moment, [self.units[0]], self._config.memos_injected)
         return picks.layers()
@@ -262,7 +262,7 @@ class Sources:
     def _has_memos(self) -> bool:
         return bool(self._config.memos_injected and "memos" in self._at.beside)
 
-    # The weights of the turns, as of when the newest one was opened
+    # The weights of the turns, as of the opening of the newest one
 
     @once
     def weight(self) -> int:

@@ -1,4 +1,4 @@
-"""The standing of an agent: its state at the moment at which a request or an operation is made, as a plain value."""
+"""The standing of an agent: its state when a request or an operation is made, as a plain value."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -25,8 +25,8 @@ class Standing(Struct, frozen=True):
     visible, the settings from outside (`given`), and the newest event of each of `NEWEST_KINDS` that the agent
     recorded.
 
-    `handed_down` is the data of the fork that created the agent: settings, and perhaps a scratchpad. `beside` lists
-    which of `BESIDE` ever existed.
+    `handed_down` is the data of the fork that created the agent: settings, and perhaps a scratchpad. `beside` names the
+    members of `BESIDE` that ever existed.
     """
 
     record: AgentRecord
@@ -75,7 +75,7 @@ class Standing(Struct, frozen=True):
 
     @property
     def inherited(self) -> dict[str, Any]:
-        """The settings of its parent when this agent was forked; none of them came from outside."""
+        """The settings of the parent when this agent was forked; none of them came from outside."""
         settings = self.handed_down.get("settings")
         return dict(settings) if isinstance(settings, dict) else {}
 
@@ -103,8 +103,8 @@ class Standing(Struct, frozen=True):
 class once(Generic[T]):  # noqa: N801
     """A property that is computed at its first use and kept, without a lock.
 
-    Before Python 3.12 `functools.cached_property` holds one lock for all instances while it computes. A thread that
-    computes the property may wait for the store, while the thread that holds the store waits for the property.
+    Before Python 3.12, `functools.cached_property` holds one lock for all instances while it computes. One thread could
+    compute the property and wait for the store, while the thread that holds the store waits for the property.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -135,8 +135,8 @@ def birth_of(moment: Snapshot, agent_id: str, fork_event_id: int) -> Birth:
 
 
 def state_of(moment: Snapshot, at: Standing) -> Event | None:
-    """Return the state in force, the block as its content: the newest `state` event inside the visible segments, or the
-    summary that carries one [SPEC 3]."""
+    """Return the state in force, with the block as content: the newest `state` event inside the visible segments, or
+    the summary that carries one [SPEC 3]."""
     return state_in(moment, at, at.visible)
 
 
@@ -149,8 +149,8 @@ def state_in(moment: Snapshot, at: Standing, segments: Segments) -> Event | None
 
 
 def latest(moment: Snapshot, at: Standing, kind: str, within: Segments) -> Event | None:
-    """Return the newest event of a kind inside segments; of summaries one with a state. The store is read only if the
-    newest events do not decide."""
+    """Return the newest event of a kind inside segments; for summaries, the newest one with a state. The store is read
+    only if the newest events do not decide."""
     if _knows_none(at, kind, within):
         return None
     own = at.newest_of.get(kind)
@@ -172,7 +172,7 @@ def showing(moment: Snapshot, at: Standing, segments: Segments) -> Standing:
 
 
 def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = None) -> Standing:
-    """Return the standing of the agent at an event since which no operation was recorded. Events that are known `since`
+    """Return the standing of the agent at an event after which no operation was recorded. Events that are known `since`
     an earlier event are not read again."""
     newest_of = at.newest_of
     if any(event.id > event_id for event in newest_of.values()):
@@ -185,7 +185,7 @@ def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = N
 
 
 def _knows_none(at: Standing, kind: str, segments: Segments) -> bool:
-    """Return True if it is certain, without a read, that no event of this kind is inside these segments."""
+    """Return True if it is certain, without reading the store, that no event of this kind is inside these segments."""
     if kind not in NEWEST_KINDS or any(each.agent != at.record.id for each in segments):
         return False
     own = at.newest_of.get(kind)

@@ -42,7 +42,7 @@ SHAPING = ("config", "summary", "system")
 
 def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
     """Return the newest boundary in the log: the event after which `since` begins, or an operation, a setting or a
-    `system` message in it. Marks and forks are no boundaries, because they change nothing that is sent. A hypothetical
+    `system` message in it. Marks and forks are not boundaries, because they change nothing that is sent. A hypothetical
     operation counts as the newest."""
     if at.fold.at > at.newest:
         return at.newest
@@ -67,11 +67,11 @@ class Swap(NamedTuple):
 
 
 def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | None:
-    """Return the summary that is the newest boundary, if turns stay after it and the provider `reads` it."""
+    """Return the summary that is the newest boundary, if turns remain after it and the provider `reads` it."""
     if at.fold.at > at.newest or "summary" not in at.newest_of:  # the agent recorded none
         return None
     event = moment.event(newest)
-    # The data of other operations is not read, so that a damaged one does no harm.
+    # The data of other operations is not read, so that damaged data does no harm.
     pin = operation_of(event) if event is not None and event.kind == "pin" else None
     if isinstance(pin, Pin) and pin.turn < newest:  # a pin of the summary itself
         event = moment.event(pin.turn)
@@ -91,10 +91,10 @@ def _chosen(settings: object) -> dict[str, object]:
 
 
 class SteadyPrompt:
-    """Makes the prompt of one context as it has grown since its boundary.
+    """Builds the prompt of one context as it has grown since its boundary.
 
-    `instruction` is a last user message that the log does not hold; `tools` are the names of those offered. Children
-    are reported only if it `answers`.
+    `instruction` is a final user message that is not in the log; `tools` are the names of the offered tools. Children
+    are reported only if the request `answers`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class SteadyPrompt:
         self._now = self._sources(self._at)
         self._recorded = since
         then = self._as_of(newest)
-        # A calibration waits for the next boundary.
+        # A new calibration takes effect at the next boundary.
         self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
         self._then = self._sources(then)
         self.windowing = Windowing(self._then, self._config, target, None)
@@ -186,8 +186,8 @@ class SteadyPrompt:
     def _behind(
         self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, room: Room | None, limit: int | None
     ) -> tuple[Prompt, Edge]:
-        """Return the prompt after a native summary: the turns that stay, as they were sent, and the messages that came
-        `later`. If that would exceed the limit, the summary is a boundary like any other."""
+        """Return the prompt after a native summary: the turns that stay, as they were sent, and the `later` messages.
+        If that would exceed the limit, the summary is a boundary like any other."""
         kept = [event for event in events if event.id >= swap.kept]
         summary = view([swap.summary], self._target.dialect, self._config)
         whole = self._prompt([*events, *later], reach)
@@ -219,7 +219,7 @@ class SteadyPrompt:
         return self.windowing.plain.size(encoded.body, encoded.data, prompt.media)
 
     def _sources(self, at: Standing) -> Sources:
-        # Reports about children stand where they were made first: see `_news`.
+        # Reports about children stay where they were first made: see `_children`.
         read = self._read if self._read.holds(at) else None
         return Sources(self._moment, at, self._config, tools=self._tools, answers=False, read=read)
 
@@ -232,7 +232,7 @@ class SteadyPrompt:
         return units.newest(count)
 
     def _room(self, limit: int | None) -> Room | None:
-        """Return a function that returns the maximum bytes of a request at an event; None without a limit."""
+        """Return a function from an event to the maximum bytes of a request at that event; None without a limit."""
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
@@ -283,10 +283,10 @@ class SteadyPrompt:
         return prompt._replace(left_out=(*gone, *prompt.left_out))
 
     def _beside(self, events: Sequence[Event], settled: int) -> dict[int, int]:
-        """Return the weight in bytes of the layers before messages since the boundary.
+        """Return the weight in bytes of the layers before each message that opened a turn since the boundary.
 
-        Reports about children depend on earlier requests, which no step may depend on: space is reserved for the number
-        of children at that time.
+        Reports about children depend on earlier requests, but steps must not. So space is reserved for the number of
+        children at that time.
         """
         born = [child.fork_event for child in self._forked] if self._answers else []
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
@@ -300,7 +300,7 @@ class SteadyPrompt:
     def _news(self, layers: Sequence[Part], events: Sequence[Event], settled: int, first: int) -> dict[int, list[Part]]:
         """Return the layers that changed since the boundary, by the message that opened the first turn after the
         change: a state, a scratchpad, memos that were not picked before, a summary of the messages before the window's
-        `first` message. It is called twice, to weigh the layers and to insert them."""
+        `first` message. This is called twice: to weigh the layers and to insert them."""
         openers = _openers(events, settled)
         if not openers:
             return {}
@@ -333,8 +333,7 @@ class SteadyPrompt:
         return found
 
     def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Part]]:
-        """Return the reports about children and mail since the boundary, by the message
-        before which each is sent."""
+        """Return the reports about children and mail since the boundary, by the message before which each is sent."""
         openers = _openers(events, settled)
         newest = openers[-1].id if openers else 0
         self.families = families_at(self._moment, self._at, settled, newest, self._forked) if self._answers else {}
@@ -348,6 +347,6 @@ def _openers(events: Sequence[Event], settled: int) -> list[Event]:
 
 
 def _last(ids: Sequence[int], after: int, before: int) -> int:
-    """Return the newest of these events between two others, 0 for none."""
+    """Return the newest of these events between two others, or 0 if there is none."""
     place = bisect_left(ids, before)
     return ids[place - 1] if place and ids[place - 1] > after else 0

@@ -1,4 +1,4 @@
-"""Usage: the cost of answers by the provider's own count, and what follows from it [SPEC 5.4]."""
+"""Usage: the cost of answers as counted by the provider, and the values derived from it [SPEC 5.4]."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,8 +47,8 @@ def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
     """Return the cache lifetime for the requests of a turn, `5m` or `1h`, from the cost and the times of the agent's
     own earlier requests. `opener` is the turn's first message.
 
-    All requests of a turn get the same lifetime. Costs of an imported session do not count, because its contexts had
-    other sizes.
+    All requests of a turn get the same lifetime. The costs of an imported session do not count, because its contexts
+    had different sizes.
     """
     uses: list[Use] = []
     for event in reversed(moment.recent("usage", at.record.id, opener.id, RECENT)):
@@ -62,8 +62,8 @@ def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
 
 
 class Weighed(Struct, frozen=True):
-    """The snapshot of a message: the tokens of the first request that contained it, and of the answer. If the provider
-    did not count them (`counted`), it is an estimate: the size of the context up to the message."""
+    """The snapshot of a message: the tokens of the first request that contained it, plus those of the answer. If the
+    provider did not count them (`counted` is False), it is an estimate: the size of the context up to the message."""
 
     tokens: int
     counted: bool

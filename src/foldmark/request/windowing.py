@@ -38,7 +38,7 @@ class Target(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """The body of a request, the same serialized, and its size by the ruler."""
+    """The body of a request, its serialized form, and its size as the ruler measures it."""
 
     body: dict[str, Any]
     data: bytes
@@ -46,9 +46,9 @@ class Encoded(NamedTuple):
 
 
 class Windowing:
-    """Makes prompts of one context for one model, of as many turns as fit.
+    """Builds prompts of one context for one model, with as many turns as fit.
 
-    `instruction` is a last user message that is not in the log. `summary` is the window summary, if there is one.
+    `instruction` is a final user message that is not in the log. `summary` is the window summary, if there is one.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class Windowing:
         self.ruler = ruler(target.provider, target.model, config)
 
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
-        """Return the prompt of the visible messages inside `only`, without a limit of size."""
+        """Return the prompt of the visible messages inside `only`, without a size limit."""
         events = self._sources.inside(only)
         prompt = self._prompt(self._sources.without_anchors, events, first_of(events))
         return prompt, self._edge(events, "planning")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
-        """Return the prompt of the window, with the pinned turns before it; of fewer turns if it exceeds `limit`.
+        """Return the prompt of the window, with the pinned turns before it, and with fewer turns if it exceeds `limit`.
 
-        A window summary needs space as well. So the window is chosen without it and then, if a summary is in force for
-        that window, once more with it. If the second window overlaps with the summary, because pins had to go, the
-        summary is left out.
+        A window summary needs space as well. So the window is first chosen without it and then, if a summary is in
+        force for that window, once more with it. If the second window overlaps the summary, because pins had to be left
+        out, the summary is left out.
         """
         prompt, edge = self._windowed(limit)
         if edge.first is None or edge.why is None:
@@ -85,7 +85,7 @@ class Windowing:
         summary = self._sources.summary(edge.first)
         if summary is None:
             return prompt, edge
-        # A window with the summary is never larger: it may only begin later, unless a pinned turn had to go.
+        # A window with the summary is never larger: it can only begin later, unless a pinned turn had to be left out.
         again = Windowing(self._sources, self._config, self._target, self._instruction, summary=summary)
         shown, beside = again._windowed(limit)
         return (prompt, edge) if (beside.first or 0) < edge.first else (shown, beside)
@@ -100,8 +100,8 @@ class Windowing:
         return prompt, self._edge(events, why, *self._numbers(why, count, budget))
 
     def opened(self) -> int:
-        """Return the event that opened the turn at which the beginning of the window moved last, by the weights of
-        turns; 0 if it never moved [SPEC 5.3]. With a limit of turns it moves with each turn."""
+        """Return the event that opened the turn at which the beginning of the window last moved, by the weights of
+        turns; 0 if it never moved [SPEC 5.3]. With a limit on turns it moves with each turn."""
         units = self._sources.units
         if not units.reach(1):
             return 0
@@ -130,7 +130,7 @@ class Windowing:
     # The beginning of the window
 
     def cut(self) -> Cut:
-        """Return the number of units in the window, and why there are no more."""
+        """Return the number of units in the window, and the reason why there are not more."""
         units, turns = self._sources.units, self._config.context_size
         if not self._config.sliding_context_tokens or not units.reach(1):
             return window.choose(units, turns, None, self._measured, self._rough)
@@ -149,7 +149,7 @@ class Windowing:
 
     @property
     def _reserved(self) -> int:
-        """The tokens of system, tools and guidelines as when the newest turn was opened, and of the reserve."""
+        """The tokens of system, tools and guidelines as of the opening of the newest turn, plus the reserve."""
         return self.plain.tokens(self.fixed()) + min(RESERVE, self._config.sliding_context_tokens // 4)
 
     def fixed(self) -> int:
@@ -168,7 +168,7 @@ class Windowing:
     @property
     def plain(self) -> BytesRuler:
         """The ruler that weighs turns: bytes, uncalibrated."""
-        # Uncalibrated: a new calibration, or another way of counting, must not move a window that fits.
+        # Uncalibrated: a new calibration or a different way of counting must not move a window that fits.
         return BytesRuler(uncalibrated(self._target.provider, self._target.model))
 
     def _within(self, limit: int, count: int) -> int:
@@ -185,15 +185,15 @@ class Windowing:
             low, high = (middle, high) if fits(middle) else (low, middle)
         return low
 
-    # The present request
+    # The current request
 
     @once
     def kept(self) -> list[Pinned]:
-        """Return the pinned turns that fit beside the newest turn; the oldest are left out first [SPEC 5.3]."""
+        """Return the pinned turns that fit together with the newest turn; the oldest are left out first [SPEC 5.3]."""
         pins = self._sources.pins
         if not self._config.sliding_context_tokens:
             return pins
-        # A request shrinks as pins leave it, so bisection finds how many must go; one by one would be quadratic.
+        # A request shrinks as pins leave it, so bisection finds how many must go; testing one by one is quadratic.
         low, high = 0, len(pins)
         while low < high:
             middle = (low + high) // 2
@@ -235,7 +235,7 @@ class Windowing:
     # The request as of the opening of the newest turn, by which the window is measured
 
     def _measured(self, count: int) -> int:
-        # Under `steady` the window is measured by the present state, so the request itself can be used.
+        # Under `steady` the window is measured by the current state, so the request itself can be used.
         return self._size(self._final(count)[0]) if self._config.steady else self.measured(count, self.kept)
 
     def measured(self, count: int, pins: Sequence[Pinned]) -> int:
@@ -293,13 +293,13 @@ class Windowing:
 
 
 def thinking_stays(config: Config, options: Options) -> bool:
-    """Return True if thinking is still sent after its turn is over: while it is valid, where older requests count."""
+    """Return True if thinking is still sent after its turn is over: under `steady`, if the model binds thinking."""
     return config.steady and bool(options.binds)
 
 
 def first_of(events: Sequence[Event]) -> int:
-    """Return the id of the oldest message, 0 without messages. The first message need not have the lowest id: it may be
-    a summary."""
+    """Return the id of the oldest message, or 0 without messages. The first message need not have the lowest id: it may
+    be a summary."""
     return min((event.id for event in events), default=0)
 
 
@@ -309,4 +309,4 @@ def _in_front(pins: Iterable[Pinned], turns: set[int | None]) -> list[Event]:
 
 
 _IN_FRONT = (Calls("", (AnsweredCall("c", "n", "{}", "", False, None),)), ViewMessage("assistant", "."))
-"""Steps before a unit that is measured alone, so that the unit adds as many bytes as in a whole request."""
+"""Steps before a unit that is measured alone, so that it adds as many bytes as in a whole request."""

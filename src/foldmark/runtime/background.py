@@ -14,7 +14,7 @@ from foldmark.runtime.supervisor import SILENT, Audience, Supervisor
 
 
 class Background:
-    """A context manager; at its end every turn is interrupted, recorded and closed."""
+    """A supervisor in a thread. A context manager: on exit every turn is interrupted, recorded and closed."""
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
         self._supervisor = Supervisor(log, models, audience)
@@ -31,17 +31,17 @@ class Background:
         self._thread.join()
 
     def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> "Future[None]":
-        """Begin a turn and return its future, which raises as `Supervisor.say`. `show` is called in the supervisor's
-        thread, tools and their questions in others."""
+        """Start a turn and return its future, which raises the errors of `Supervisor.say`. `show` is called in the
+        supervisor's thread, tools and their questions in others."""
         return asyncio.run_coroutine_threadsafe(self._supervisor.say(agent, text, show, asking), self._loop)
 
     def cancel(self, agent: Agent) -> None:
-        """Cancel the agent's turn, if it has one; also one that `say` has only just begun."""
+        """Cancel the agent's turn, if it has one, even if `say` has only just started it."""
 
         async def cancel() -> None:
             self._supervisor.cancel(agent)
 
-        # A coroutine's first step comes after the first step of `say`, which enters the turn; a plain callback's not.
+        # A coroutine runs after the first step of `say`, which enters the turn; a plain callback might run before it.
         asyncio.run_coroutine_threadsafe(cancel(), self._loop)
 
     def cancel_all(self) -> None:
@@ -49,11 +49,11 @@ class Background:
         self._loop.call_soon_threadsafe(self._supervisor.cancel_all)
 
     def interrupt(self, agent: Agent) -> "Future[bool]":
-        """End the agent's turn and return a future: True if there was one, once that is recorded."""
+        """End the agent's turn and return a future that is done once that is recorded: True if there was a turn."""
         return asyncio.run_coroutine_threadsafe(self._supervisor.interrupt(agent), self._loop)
 
     def settled(self) -> "Future[None]":
-        """Return a future that ends when no agent works any more."""
+        """Return a future that is done when no agent is working any more."""
         return asyncio.run_coroutine_threadsafe(self._supervisor.settled(), self._loop)
 
     def attend(self, agent: Agent) -> None:
@@ -62,7 +62,7 @@ class Background:
 
     @property
     def working(self) -> list[str]:
-        """The uuids of the working agents, including children forked just now."""
+        """The uuids of the working agents, including children that were just forked."""
 
         async def there() -> list[str]:
             return self._supervisor.working

@@ -1,9 +1,10 @@
-"""One writer at a time: a runtime takes an agent's lease before it works on the agent, and proves it before it records
+"""One writer at a time: a runtime takes an agent's lease before it works on the agent, and checks it before it records
 [SPEC 2, 6].
 
-A lease that is not renewed expires; a process that has ended on this machine holds none at all. The runtime that takes
-the lease over closes the open turn. Times are the database's (`Snapshot.now`), so that clocks of other machines do not
-matter. A runtime that was stopped for too long finds its lease gone when it records next, and ends its turn silently.
+A lease that is not renewed expires; the lease of a process on this machine that has ended does not count. The runtime
+that takes over the lease closes the open turn. Times are the database's (`Snapshot.now`), so that clocks of other
+machines do not matter. A runtime that was stopped for too long finds its lease gone when it next records, and ends its
+turn silently.
 """
 
 from collections.abc import Iterable
@@ -18,10 +19,10 @@ from foldmark.log.family import alive, here, running
 from foldmark.log.listening import wait_for
 
 SECONDS = 30.0
-"""Seconds that a lease holds unless it is renewed."""
+"""Seconds until a lease expires unless it is renewed."""
 
 PATIENCE = 5.0
-"""Seconds to wait for the end of another process's turn after interrupting it."""
+"""Seconds to wait for another process's turn to end after interrupting it."""
 
 
 class LeaseError(FoldmarkError):
@@ -35,7 +36,7 @@ class HeldLease:
         self._agent, self._holder, self._store = agent, holder, agent.log.store
 
     def check(self) -> None:
-        """Raise LeaseError if another runtime has taken it over; to be called in the transaction that records."""
+        """Raise LeaseError if another runtime has taken over the lease. Call it in the transaction that records."""
         with self._store.read() as moment:
             lease = moment.lease(self._agent.id)
         if lease is None or lease.holder != self._holder:
@@ -46,8 +47,7 @@ class HeldLease:
             )
 
     def state(self, state: str) -> None:
-        """Record the agent's state. Raises as `check`, so that nothing is begun for an agent that another runtime
-        has."""
+        """Record the agent's state. Raises like `check`, so that no work starts on an agent of another runtime."""
         with self._store.write() as transaction:
             self.check()
             transaction.lease_state(self._agent.id, self._holder, state)
@@ -59,9 +59,9 @@ class HeldLease:
 
 
 def take(agent: Agent, holder: str) -> HeldLease:
-    """Take the agent's lease for runtime `holder`, and close the turn that a dead one left open.
+    """Take the agent's lease for runtime `holder`, and close the turn that a dead runtime left open.
 
-    Raises LeaseError if a living one holds it, naming that one.
+    Raises LeaseError, which names the holder, if a living runtime holds the lease.
     """
     place = here()
     with agent.log.store.write() as transaction:
@@ -79,16 +79,16 @@ def take(agent: Agent, holder: str) -> HeldLease:
 
 
 def renew(log: Log, holder: str) -> list[Lease]:
-    """Extend all leases of a runtime, and return them."""
+    """Extend all leases of a runtime and return them."""
     with log.store.write() as transaction:
         return transaction.renew(holder, _later(transaction.now()))
 
 
 def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
-    """Have another process end its turn of the agent, and wait for that; close a turn that a dead one left open.
+    """Make another process end its turn of the agent, and wait for that; close a turn that a dead process left open.
     Afterwards the agent is up to date with the log.
 
-    Raises LeaseError if it does not end in time.
+    Raises LeaseError if the turn does not end in time.
     """
 
     def over() -> bool:

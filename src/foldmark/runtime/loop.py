@@ -1,8 +1,8 @@
-"""One turn: from a person's text to idle [SPEC 4, 6].
+"""One turn: from a person's text until the agent is idle [SPEC 4, 6].
 
-Text, model, tool calls, results, and again, until the model calls nothing. Each step is recorded before it is acted on.
-Tools run in their own threads, so that the turn stays responsive: read-only ones side by side, others one after
-another, `slash` calls last; results are recorded in the order of the calls.
+The cycle of model answer, tool calls and results repeats until the model makes no more calls. Each step is recorded
+before it is acted on. Tools run in their own threads, so that the turn stays responsive: read-only ones in parallel,
+others one after another, `slash` calls last; results are recorded in the order of the calls.
 """
 
 from asyncio import CancelledError, Future, get_running_loop, wait
@@ -41,8 +41,8 @@ MOST = 1000
 
 class Shown(NamedTuple):
     """Callbacks that show a turn while it runs: text as it streams, each tool call before it runs, other pieces
-    (thoughts, waiting for a provider, how the answer ended), the result of each call once it is recorded, and
-    Foldmark's own messages: an offer, or the outcome of one."""
+    (thoughts, waiting for a provider, the end of the answer), the result of each call once it is recorded, and
+    Foldmark's own messages: an offer or its outcome."""
 
     text: Callable[[str], None]
     call: Callable[[ToolCall], None]
@@ -62,14 +62,14 @@ class Writing(Protocol):
     """The right to write an agent's turn (see `foldmark.runtime.lease.HeldLease`)."""
 
     def check(self) -> None:
-        """Raise FoldmarkError if another runtime has it now; called in every transaction that records."""
+        """Raise FoldmarkError if another runtime now holds the right; called in every transaction that records."""
 
     def state(self, state: str) -> None:
         """Record the agent's state."""
 
 
 class _Unshared:
-    """The right to write, without other writers."""
+    """The right to write when there are no other writers."""
 
     def check(self) -> None:
         pass
@@ -90,18 +90,18 @@ async def turn(
     """Record `text` and answer it, step by step, until the model is done. Without a text, continue the open turn, or
     let the answer open one.
 
-    A text that answers an open offer is carried out here, and no model is asked [SPEC 4.2].
+    If the text answers an open offer, that answer is carried out here, and no model is asked [SPEC 4.2].
 
-    The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, the answer so
-    far is kept, marked as interrupted, and the turn is closed; the exception propagates. A turn that a crash left open
-    is closed first. `writing` is checked before anything is recorded: once another runtime has taken the agent over,
-    nothing is recorded any more. Tools run in `threads`, by default those of the event loop.
+    The user's text is recorded before the model is asked. If the turn is cancelled or the model fails, the answer so
+    far is kept, marked as interrupted, and the turn is closed; the exception propagates. A turn left open by a crash is
+    closed first. `writing` is checked before anything is recorded: once another runtime has taken over the agent,
+    nothing more is recorded. Tools run in `threads`, by default those of the event loop.
     """
     await _RunningTurn(agent, provider, show, asking, writing, threads).run(text)
 
 
 class _RunningTurn:
-    """A turn under way; `_opened` is its id, None until it has one."""
+    """A turn in progress; `_opened` is its id, None until it has one."""
 
     def __init__(
         self, agent: Agent, provider: Provider, show: Shown, asking: Asking, writing: Writing, threads: Executor | None
@@ -185,8 +185,8 @@ class _RunningTurn:
             return passed(moment, at) is not None
 
     def _end_planning(self, thrown_away: StreamedAnswer | None = None) -> None:
-        """End the planning conversation if the person has talked past it [SPEC 4.2], and show that. The usage of a
-        `thrown_away` answer is recorded all the same."""
+        """End the planning conversation if the person has moved on from it [SPEC 4.2], and show that. The usage of a
+        `thrown_away` answer is still recorded."""
 
         def once() -> int | None:
             if thrown_away is not None and thrown_away.request is not None and thrown_away.usage is not None:
@@ -197,8 +197,8 @@ class _RunningTurn:
             self._show.result(Result(ENDED))
 
     def _request(self) -> Request:
-        """Return the next request, within the limit that the provider reported, with a reminder if the context fills
-        up."""
+        """Return the next request, within the limit that the provider reported, with a reminder if the context is
+        filling up."""
         agent = self._agent
         request = agent.request(limit=self._limit)
         text = None if self._planning_open() else reminder(agent, request.tokens, agent.window)
@@ -210,8 +210,8 @@ class _RunningTurn:
     async def _run_tools(self, answer: StreamedAnswer) -> None:
         """Run the calls of one answer and record their results [SPEC 3].
 
-        When the turn is cancelled, the running tools are interrupted and waited for, their results are recorded, and no
-        other is begun.
+        If the turn is cancelled, the running tools are interrupted and waited for, their results are recorded, and no
+        other tool is started.
         """
         interruption = Interruption()
         CURRENT.set(interruption)
@@ -234,7 +234,7 @@ class _RunningTurn:
                 self._recorded(append)
                 if failed or not self._quiet(call):
                     self._show.returned(call, text)
-        finally:  # one could not be recorded: stop the others
+        finally:  # if a result could not be recorded, stop the other tools
             if not all(work.done() for work in works):
                 interruption.happen()
             for work in works:
@@ -255,7 +255,7 @@ class _RunningTurn:
         return tool is not None and tool.together
 
     def _call(self, call: ToolCall) -> tuple[str, bool]:
-        """Run a tool in this thread. Return its result, and True if that is an error."""
+        """Run a tool in this thread. Return its result, and True if the result is an error."""
 
         def once() -> str:
             self._writing.check()  # a tool must not change an agent that is no longer ours
@@ -265,16 +265,16 @@ class _RunningTurn:
             return _retried(self._agent, once), False
         except ConflictError:
             raise
-        except FoldmarkError as error:  # a database error or a lost lease ends the turn when this is recorded
+        except FoldmarkError as error:  # a database error or a lost lease ends the turn when the result is recorded
             return f"{ERROR}{error}", True
-        except (Exception, SystemExit) as error:  # a tool of the program: the turn continues without its result
+        except (Exception, SystemExit) as error:  # from a program's tool: the turn continues without its result
             return f"{ERROR}{call.name} failed: {one_line(f'{type(error).__name__}: {error}'[:MOST])}", True
 
     def _record(
         self, answer: StreamedAnswer, *, interrupted: bool, end: bool, measured: StreamedAnswer | None = None
     ) -> int | None:
-        """Record the answer and, at the end, close the turn, but no turn of another process. Return the id of the turn
-        that continues; the answer has opened a new one if another process has ended it in the meantime.
+        """Record the answer and, with `end`, close the turn, but never a turn of another process. Return the id of the
+        turn that continues; if another process has ended the turn in the meantime, the answer opens a new one.
 
         `measured` is the turn's last answer, which calibrates the estimates of the next turns.
         """
@@ -304,7 +304,7 @@ class _RunningTurn:
         return self._recorded(once)
 
     def _recorded(self, once: Callable[[], _T]) -> _T:
-        """Record something in one transaction, whatever others have appended in the meantime."""
+        """Record something in one transaction, regardless of what others have appended in the meantime."""
 
         def checked() -> _T:
             with self._agent.batch():
@@ -315,12 +315,12 @@ class _RunningTurn:
 
 
 def in_thread(threads: Executor | None, work: Callable[[], _T]) -> "Future[_T]":
-    """Begin `work` in one of `threads`, with the caller's context variables."""
+    """Start `work` in one of `threads`, with the caller's context variables."""
     return get_running_loop().run_in_executor(threads, partial(copy_context().run, work))
 
 
 async def _wait_for(work: "Future[tuple[str, bool]]", interruption: Interruption) -> bool:
-    """Wait for the end of a tool; return True if the turn was cancelled in the meantime, which interrupts the tool."""
+    """Wait for a tool to end; return True if the turn was cancelled in the meantime, which interrupts the tool."""
     cancelled = False
     while not work.done():
         try:

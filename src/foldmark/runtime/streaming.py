@@ -1,4 +1,4 @@
-"""One request to a model and its streamed answer: pieces are collected for the log and shown at once, except the state
+"""One request to a model and its streamed answer. Pieces are collected for the log and shown at once, except the state
 block at the end [SPEC 7]."""
 
 from collections.abc import Callable
@@ -37,16 +37,16 @@ class StreamedAnswer:
 
     @property
     def dialect(self) -> str | None:
-        """The dialect of its calls and blocks."""
+        """The dialect of the answer's calls and blocks."""
         return self.request.dialect if self.request else None
 
     @property
     def goes_on(self) -> bool:
-        """True if the provider only wrote a summary; the answer takes another request."""
+        """True if the provider only wrote a summary; the answer needs another request."""
         return bool(self.compacted) and self.stopped is not None and self.stopped.why == "compacted"
 
     def reader(self, agent: Agent) -> str:
-        """Return the reader that its summaries are written for (`core.assembly.eviction`)."""
+        """Return the reader that the answer's summaries are written for (`core.assembly.eviction`)."""
         from foldmark.providers.registry import dialect_of
 
         if not self.compacted or self.request is None:
@@ -54,7 +54,7 @@ class StreamedAnswer:
         return dialect_of(self.request.provider, agent.log.given.dialects).reads
 
     def take(self, piece: Piece) -> None:
-        """Add a piece; thoughts and waiting are not kept."""
+        """Add a piece; thoughts and waiting notices are not kept."""
         match piece:
             case str():
                 self.pieces.append(piece)
@@ -85,18 +85,18 @@ class HeldBackText:
             self._show(piece)
 
     def release(self) -> None:
-        """Show the text."""
+        """Show the text held back so far."""
         for text in self._text:
             self._show(text)
 
 
 async def stream(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> int | None:
-    """Send `answer.request` and collect the pieces in `answer`, where they remain if this is cut short. Each request is
-    recorded before it is sent [SPEC 5.6].
+    """Send `answer.request` and collect the pieces in `answer`, where they remain if this is interrupted. Each request
+    is recorded before it is sent [SPEC 5.6].
 
     If the provider refuses the model's earlier thinking, the request is sent once more without it, and `show` gets a
-    notice. If the provider finds the request too long, it is sent once more with a smaller window; that window's tokens
-    are returned, since the turn's next requests have to stay within them as well. Raises ProviderError, StoreError.
+    notice. If the provider finds the request too long, it is sent once more with a smaller window; that window's size
+    in tokens is returned, since it also limits the turn's next requests. Raises ProviderError, StoreError.
     """
     assert answer.request is not None
     try:
@@ -113,7 +113,7 @@ async def stream(agent: Agent, provider: Provider, answer: StreamedAnswer, show:
 
 
 async def _gather(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> None:
-    """Send the request; once more without the model's earlier thinking if the provider refuses that."""
+    """Send the request; if the provider refuses the model's earlier thinking, send it once more without it."""
     try:
         await _sent(agent, provider, answer, show)
     except ProviderError as error:

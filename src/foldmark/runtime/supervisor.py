@@ -1,8 +1,8 @@
 """All agents that one process runs, side by side [SPEC 6].
 
-A person's turn runs in the foreground; a child that is forked meanwhile is started at once and runs beside its parent.
-Each agent is one task at a time, under a lease. Mail wakes idle agents. Otherwise nothing runs without a request: after
-a crash an agent waits until a person talks to it.
+A person's turn runs in the foreground; a child that is forked during it is started at once and runs in parallel with
+its parent. Each agent is one task at a time, under a lease. Mail wakes idle agents. Otherwise nothing runs without a
+request: after a crash an agent waits until a person talks to it.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_bir
 from foldmark.sending.status import waits
 
 AT_ONCE = 32
-"""Maximum number of agents that run at the same time in the background; more wait for their turn."""
+"""Maximum number of agents that run at the same time in the background; any others wait."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at the database for requests of other processes (to interrupt, to kill, mail) without a
-commit."""
+"""Seconds between two looks at the database for requests of other processes (interrupt, kill, mail) if nothing is
+committed."""
 
 REST_SECONDS = 0.05
 """Minimum seconds between two looks, however much is committed."""
@@ -45,22 +45,22 @@ Begin = Callable[[Agent], bool]
 SILENT = Shown(lambda _: None, lambda _: None)
 
 LEARN_SECONDS = 1.0
-"""Maximum seconds to wait for the name of another process's command that ended the turn."""
+"""Maximum seconds to wait until another process has recorded its command that ended the turn."""
 
 
 class TurnInterruptedError(FoldmarkError):
-    """The turn was not ended by its caller but by `/kill`, by a person's command, or by another process."""
+    """The turn was ended not by its caller but by `/kill`, by a person's command, or by another process."""
 
 
 class ContextChangedError(TurnInterruptedError):
-    """A person's command in another process changed the context of the turn, and ended it first."""
+    """A person's command in another process ended the turn in order to change its context."""
 
 
 class Audience(Protocol):
     """Receives events of agents in the background. Called in the supervisor's own thread."""
 
     def began(self, agent: Agent) -> None:
-        """An agent starts to work in the background."""
+        """An agent has started to work in the background."""
         return
 
     def ended(self, agent: Agent, error: Exception | None) -> None:
@@ -68,7 +68,7 @@ class Audience(Protocol):
         return
 
     def mail(self, agent: Agent) -> None:
-        """Mail has come that does not wake its recipient: a person talks to it, or it was woken WAKES times."""
+        """Mail has arrived that does not wake its recipient: a person talks to it, or it was woken WAKES times."""
         return
 
     def asking(self, agent: Agent) -> Asking:
@@ -81,12 +81,12 @@ class NoAudience(Audience):
 
 
 class Supervisor:
-    """Runs agents of `log`; `models` makes the provider of a model's name. An asynchronous context manager: at its end
+    """Runs agents of `log`; `models` returns the provider for a model's name. An asynchronous context manager: on exit
     every turn is interrupted, recorded and closed.
 
-    `attended` is the agent that a person talks to, if any: mail does not wake it. Forks that wait, because no runtime
-    was running when they were made, are started: those of the present conversations if a person talks to one, otherwise
-    of the whole log; none if `takes_up` is False.
+    `attended` is the agent that a person talks to, if any: mail does not wake it. Forks that are waiting because no
+    runtime was running when they were made are started: those of the current conversations if a person talks to one,
+    otherwise those of the whole log; none if `takes_up` is False.
     """
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
@@ -136,11 +136,12 @@ class Supervisor:
     # Turns
 
     async def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> None:
-        """Run one turn of an agent to its end; without a text it continues the open turn, or answers again after a
-        failed answer, in its own turn.
+        """Run one turn of an agent to its end. Without a text, continue the open turn, or answer again in a new turn
+        after a failed answer.
 
-        If the agent works in the background, that is waited for. Raises as `turn`, LeaseError, TurnInterruptedError if
-        somebody else ends the turn, CommandError for an agent of another log or if there is nothing to answer.
+        If the agent is working in the background, wait for that first. Raises the errors of `turn`, LeaseError,
+        TurnInterruptedError if somebody else ends the turn, CommandError for an agent of another log or if there is
+        nothing to answer.
         """
         if not self._on:
             raise CommandError("agents are run inside of `async with foldmark.supervise(log) as agents:`")
@@ -175,21 +176,21 @@ class Supervisor:
             raise TurnInterruptedError(f"the turn of {family.label(agent)} was interrupted{why}") from None
 
     def cancel(self, agent: Agent) -> None:
-        """Cancel the agent's turn; the answer so far will be recorded. If a caller waits for its end to say something,
-        cancel that instead."""
+        """Cancel the agent's turn; the answer so far will be recorded. If a caller of `say` is waiting for the turn to
+        end, cancel that caller instead."""
         if (waiting := self._waiting.get(agent.id)) is not None:
             waiting.cancel()
         elif (task := self._tasks.get(agent.id)) is not None:
             _cancel(task)
 
     def cancel_all(self) -> None:
-        """Cancel the turns of all agents, and the work in the background."""
+        """Cancel the turns of all agents and the background work."""
         for task in self._tasks.values():
             _cancel(task)
         self._summaries.interrupt()
 
     def start(self, agent: Agent) -> None:
-        """Let an agent, such as a forked child, answer its context in the background."""
+        """Make an agent, such as a forked child, answer its context in the background."""
         if agent.id not in self._tasks:
             self._started.add(agent.id)
             self._background(agent, append_birth)
@@ -202,7 +203,7 @@ class Supervisor:
         return task is not None
 
     async def settled(self) -> None:
-        """Wait until no agent works and the work in the background is done, including that of waiting forks."""
+        """Wait until no agent is working and all background work is done, including that of waiting forks."""
         await asyncio.sleep(0)  # lets a child that was forked just now start
         with suppress(FoldmarkError):  # the database is busy; the next look may succeed
             self._take_up()
@@ -226,7 +227,7 @@ class Supervisor:
                 await asyncio.wait({task})
 
     async def _changed(self, agent: Agent, since: int) -> str:
-        """Describe the command of another process that ended the turn: it is recorded after the turn."""
+        """Describe the command of another process that ended the turn; it is recorded after the turn ends."""
 
         def words() -> str | None:
             with self.log.store.read() as moment:
@@ -264,7 +265,7 @@ class Supervisor:
             lease.give_back()
         self._summaries.begin(agent, self._threads)
 
-    # In the background
+    # Background work
 
     def _background(self, agent: Agent, begin: Begin) -> None:
         self._enter(agent, asyncio.create_task(self._work(agent, begin)))
@@ -297,8 +298,8 @@ class Supervisor:
                     self.audience.ended(agent, failed)
 
     def _report(self, agent: Agent, error: Exception) -> None:
-        """Report a child's failed turn to its parent, because no person watches a child."""
-        with suppress(FoldmarkError):  # one of them is dead
+        """Report a child's failed turn to its parent, because no person is watching the child."""
+        with suppress(FoldmarkError):  # one of the two is dead
             if (parent := agent.parent) is not None:
                 text = str(error) if isinstance(error, FoldmarkError) else f"{type(error).__name__}: {error}"
                 send(agent, parent, f"My turn ended with an error: {text}", "system")
@@ -308,7 +309,7 @@ class Supervisor:
             self._loop.call_soon_threadsafe(self._take_note, what, agent_id)
 
     def _take_note(self, what: Happening, agent_id: str) -> None:
-        with suppress(FoldmarkError):  # it is gone again, or the next look may succeed
+        with suppress(FoldmarkError):  # the agent is already gone, or the next look may succeed
             if what == "born":
                 self.start(self.log.agent(agent_id))
             elif what == "killed":
@@ -320,7 +321,7 @@ class Supervisor:
                     self._tell(agent)
 
     def _tell(self, agent: Agent) -> None:
-        """Announce the mail since the last notice to an idle agent, or to the person who talks to it."""
+        """Announce mail received since the last notice to an idle agent, or to the person who talks to it."""
         if agent.id in self._tasks or not self._on:
             return
         match self._mail_notices.recipient(agent, attended=agent.id == self.attended):
@@ -346,7 +347,7 @@ class Supervisor:
     def _look_once(self) -> None:
         with self.log.store.read() as moment:
             for agent_id, task in list(self._tasks.items()):
-                # Until its turn has begun, the lease may be that of a process that died.
+                # Before the turn begins, the lease may still belong to a process that died.
                 lease = moment.lease(agent_id) if agent_id in self._leased else None
                 mine = lease is not None and lease.holder == self._holder
                 if lease is not None and mine and lease.interrupt and not task.cancelling():
@@ -362,7 +363,7 @@ class Supervisor:
         self._take_up()
 
     def _take_up(self) -> None:
-        """Start waiting forks: made in another process, or before a supervisor was running."""
+        """Start waiting forks, made in another process or before a supervisor was running."""
         if not self.takes_up or not self._on:
             return
         with self.log.store.read() as moment:

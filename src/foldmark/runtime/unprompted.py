@@ -1,4 +1,4 @@
-"""Work that no person asks for: a child's first message, notices of mail, window summaries [SPEC 5.1, 6]."""
+"""Work that no person asked for: a child's first message, mail notices, window summaries [SPEC 5.1, 6]."""
 
 import asyncio
 from asyncio import Task
@@ -22,12 +22,12 @@ from foldmark.runtime.loop import in_thread
 from foldmark.sending.interruption import CURRENT, Interruption
 
 WAKES = 20
-"""Maximum number of times that mail wakes an agent until a person speaks again: agents that thank each other would
+"""Maximum number of times that mail wakes an agent before a person speaks again: agents that thank each other would
 never stop."""
 
 
 def runs_elsewhere(moment: Snapshot, child: AgentRecord) -> bool:
-    """Return True for the sub-agent of a coding agent, which that program runs: a gateway records it as a fork of the
+    """Return True for a coding agent's sub-agent, which the coding agent itself runs: a gateway records it as a fork by
     actor `system`."""
     born = moment.event(child.fork_event)
     return born is not None and born.actor == "system"
@@ -36,8 +36,8 @@ def runs_elsewhere(moment: Snapshot, child: AgentRecord) -> bool:
 def append_birth(agent: Agent) -> bool:
     """Append the birth message to a child without messages; return True if the child has something to answer.
 
-    A person who forks has given the task as a user message. If that is not the newest message that the child sees, or a
-    model forked (whose words the fork left out), the message says who the child is and what its task is.
+    A person who forks has given the task as a user message. If that is not the newest message that the child sees, or
+    if a model forked (the fork leaves out its words), the birth message tells the child its identity and its task.
     """
     with agent.reading() as (moment, at):
         parent = at.record.parent
@@ -57,7 +57,7 @@ def append_birth(agent: Agent) -> bool:
 
 
 class MailNotices:
-    """The mail that was announced so far, by agent."""
+    """The mail announced so far, by agent."""
 
     def __init__(self) -> None:
         self._announced: dict[str, int] = {}
@@ -68,16 +68,17 @@ class MailNotices:
         self._woken.clear()
 
     def recipient(self, agent: Agent, *, attended: bool) -> Literal["agent", "person"] | None:
-        """Return whom to tell of an idle agent's new mail, which then counts as announced; None if there is none.
+        """Return the recipient of a notice of an idle agent's new mail, which then counts as announced; None if there
+        is no new mail.
 
-        The agent is notified, which wakes it; a person instead, if one talks to it or it was woken too often. An agent
-        that a coding agent runs is not notified.
+        The agent is notified, which wakes it. If a person talks to it or it was woken too often, the person is notified
+        instead. An agent that a coding agent runs is not notified.
         """
         with agent.reading() as (moment, at):
             mail = moment.unread(agent.id)
             if not mail or mail[-1].id <= self._announced.get(agent.id, 0) or moment.end(agent.id) is not None:
                 return None
-            if planning(moment, at) is not None:  # mail waits for its end; a later look finds it
+            if planning(moment, at) is not None:  # mail waits until planning ends; a later look finds it
                 return None
         self._announced[agent.id] = mail[-1].id
         if not attended and client_session(agent) is not None:
@@ -87,7 +88,7 @@ class MailNotices:
 
 
 def append_mail_notice(agent: Agent) -> bool:
-    """Append a notice of new mail to an agent's log; return False if there is no mail any more."""
+    """Append a notice of new mail to an agent's log; return False if there is no longer any mail."""
     with agent.log.store.read() as moment:
         mail = moment.unread(agent.id)
     if mail:
@@ -97,14 +98,14 @@ def append_mail_notice(agent: Agent) -> bool:
 
 
 class WindowSummaries:
-    """The window summaries under way, one at a time for each agent."""
+    """The window summaries in progress, at most one for each agent."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, tuple[Interruption, Task[None]]] = {}
 
     def begin(self, agent: Agent, threads: Executor) -> None:
-        """Have the agent's model sum up the turns that the window has passed, if the setting asks for it and a summary
-        is due."""
+        """Have the agent's model summarize the turns that the window has passed, if the setting is on and a summary is
+        due."""
         if not agent.standing().config.window_summary or agent.id in self._under_way:
             return
         interruption = Interruption()
@@ -114,7 +115,7 @@ class WindowSummaries:
 
     @property
     def tasks(self) -> list[Task[None]]:
-        """The tasks under way."""
+        """The tasks in progress."""
         return [task for _, task in self._under_way.values()]
 
     def interrupt(self) -> None:
@@ -131,6 +132,6 @@ async def _summarize(agent: Agent, interruption: Interruption, threads: Executor
 def _make_summary(agent: Agent) -> None:
     from foldmark.sending.questions import make_window_summary, window_summary_due
 
-    with suppress(FoldmarkError):  # it is tried again after the next turn
+    with suppress(FoldmarkError):  # tried again after the next turn
         if (wanted := window_summary_due(agent)) is not None:
             make_window_summary(agent, wanted)

@@ -7,7 +7,7 @@ from threading import Event, Lock
 
 
 class Interruption:
-    """An interruption that cancels everything inside its `ended_by` blocks, now or when they begin."""
+    """An interruption that cancels everything inside its `ended_by` blocks, at once or when they begin."""
 
     def __init__(self) -> None:
         self._lock, self._happened = Lock(), False
@@ -37,12 +37,12 @@ class Interruption:
 
 NEVER = Interruption()
 CURRENT: ContextVar[Interruption] = ContextVar("interruption", default=NEVER)
-"""The interruption of the turn that this thread works for; without a turn, one that never happens."""
+"""The interruption of this thread's turn; without a turn, one that never happens."""
 
 
 @contextmanager
 def watched() -> Iterator[Event]:
-    """Yield an event that is set when the turn that this thread works for is interrupted."""
+    """Yield an event that is set when this thread's turn is interrupted."""
     cut = Event()
     with CURRENT.get().ended_by(cut.set):
         yield cut

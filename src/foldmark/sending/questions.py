@@ -1,8 +1,8 @@
 """Foldmark's own questions to the agent's model: a judgement, a summary, a state block [SPEC 3, 4].
 
 A provider that can write summaries in its own form is asked for one if the setting says so [SPEC 5.7]. It gets the
-next request, cut after the messages to sum up, so that its cache applies and the rest of the conversation continues
-from the summary. The turns that the window has passed are summed up when a summary is due [S3, SPEC 5.1].
+next request, cut after the messages to summarize, so that its cache applies and the rest of the conversation continues
+from the summary. The turns that the window has passed are summarized when a summary is due [S3, SPEC 5.1].
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ def ask(
     *,
     quoted: Sequence[Event] | None = None,
 ) -> str:
-    """Return the model's whole answer to a question about the visible messages in `segments`, or about the window
-    (None), or about those `quoted`, which then precede it.
+    """Return the model's complete answer to a question about the visible messages in `segments`, about the window
+    (None), or about the `quoted` messages, which then precede the question.
 
     Blocks, and records only the request. Raises CommandError for a model that cannot be asked, FoldmarkError for an
     empty answer.
@@ -86,12 +86,12 @@ def ask(
 
 
 def summarized(agent: Agent, segments: Segments) -> str:
-    """Return the model's summary of the visible messages in `segments`. Raises as `ask`."""
+    """Return the model's summary of the visible messages in `segments`. Raises the same errors as `ask`."""
     return ask(agent, SUMMARIZE, "summary", segments)
 
 
 def fresh_state(agent: Agent) -> str:
-    """Return a fresh state block of the whole window [S2]. Raises as `ask`."""
+    """Return a fresh state block for the whole window [S2]. Raises the same errors as `ask`."""
     answer = ask(agent, REBUILD, "state", None)
     block = parted(answer).block
     if block is None:
@@ -109,11 +109,12 @@ class ProviderSummary(NamedTuple):
 
 
 def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
-    """Have the provider of the agent's model write a summary that was `decided`; return None if that is not asked for
-    (`provider_compaction`), or not possible: it sums up the beginning of the conversation, up to the end of a turn.
+    """Have the provider of the agent's model write a summary that was `decided`. Return None if the setting
+    `provider_compaction` is off, or if the provider cannot: it can only summarize the beginning of the conversation, up
+    to the end of a turn.
 
     Blocks, and records only the request. Raises CommandError if `provider_editing` is on as well, which the API
-    refuses, FoldmarkError if it writes no summary.
+    refuses, FoldmarkError if the provider writes no summary.
     """
     from foldmark.providers.registry import dialect_of
     from foldmark.request.prepare import binding, prepare
@@ -158,7 +159,7 @@ def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
 
 
 def _opens(moment: Snapshot, event_id: int) -> bool:
-    """Return True if the event is a user message that opened its turn, or there is no event: the end of all."""
+    """Return True if the event is a user message that opened its turn, or if the id is 0: the end of the context."""
     event = moment.event(event_id) if event_id else None
     return not event_id or (event is not None and event.kind == "user" and event.turn_id == event_id)
 
@@ -170,7 +171,7 @@ def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -
 
 
 SHARE = 0.05
-"""A new summary is due once the messages that no summary covers reach this share of the budget,"""
+"""A new summary is due once the messages that no summary covers reach this share of the budget"""
 
 MESSAGES = 20
 """or this number of messages."""
@@ -184,7 +185,7 @@ BEFORE = "\nYour summary of what came before it follows; write one that covers b
 
 
 class DueSummary(NamedTuple):
-    """A summary to be made: its coverage, the messages to read for it, and the summary that it continues."""
+    """A summary to make: its coverage, the messages to read for it, and the summary that it continues."""
 
     covered: Covered
     segments: Segments
@@ -192,10 +193,10 @@ class DueSummary(NamedTuple):
 
 
 def window_summary_due(agent: Agent) -> DueSummary | None:
-    """Return the summary to be made now, if the setting is on and the window has passed enough uncovered messages.
+    """Return the summary to make now, if the setting is on and the window has passed enough uncovered messages.
 
-    It covers what the last one does and, of what was cut since, as many of the newest turns as fit half of the model's
-    window. Raises CommandError for a model that cannot be asked, StoreError.
+    It covers the messages of the previous summary and, of those that the window has passed since, as many of the newest
+    turns as fit into half of the model's window. Raises CommandError for a model that cannot be asked, StoreError.
     """
     with agent.reading() as (moment, at):
         edge = agent.request().manifest.edge if at.config.window_summary else None
@@ -222,10 +223,10 @@ def window_summary_due(agent: Agent) -> DueSummary | None:
 
 def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
     """Ask the model for the summary, record it and return its event's id; None if it is stale by then. With
-    `provider_compaction` the provider writes it, where it can: that is an operation, as by `/summarize`, and a pin.
+    `provider_compaction` the provider writes it if it can: that is an operation, as with `/summarize`, and a pin.
 
-    Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError for
-    an empty answer or an interruption, ConflictError, StoreError.
+    Blocks, and may run while the agent continues. Raises CommandError for a model that cannot be asked, FoldmarkError
+    for an empty answer or an interruption, ConflictError, StoreError.
     """
     covered, earlier = due.covered, due.earlier
     written = None

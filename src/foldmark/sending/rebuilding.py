@@ -1,7 +1,7 @@
 """Rebuild a sent request from the log, byte for byte [SPEC 5.6].
 
-The same messages go through view and encoder again. The window is not chosen again: that needs sizes, and erased
-messages have none.
+The same messages pass through the view and the encoder again. The window is not chosen again: that needs sizes, and
+erased messages have none.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,10 +34,10 @@ REDACTED = "[redacted]"
 
 
 class Rebuilt(Struct, frozen=True):
-    """A sent request, rebuilt from the present log.
+    """A sent request, rebuilt from the current log.
 
     `verdict` is `identical` (the same bytes), `erased` (content was erased since and replaced by `[redacted]`) or
-    `differs`; `said` is the verdict in words, and `on_the_wire` what the provider's SDK makes of the bytes.
+    `differs`; `said` is the verdict in words, and `on_the_wire` the form that the provider's SDK sends.
     """
 
     sent: SentRequest
@@ -48,7 +48,7 @@ class Rebuilt(Struct, frozen=True):
 
 
 def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
-    """Rebuild the request with record `sent_id` of this agent; writes nothing.
+    """Rebuild the request with record `sent_id` of this agent, without writing anything.
 
     Raises CommandError for an id that is not one of this agent's requests, StoreError.
     """
@@ -93,9 +93,9 @@ def _differences(sent: SentRequest, request: Request) -> str:
 
 
 class _Remake:
-    """Rebuilds one request; `erased` are the events whose content is gone, `removed` the memos, `wordless` is True if
-    its question is; `tools` are the names of those that were offered, `commands` the setting `model_commands`,
-    `guidelines` the text of that time."""
+    """Rebuilds one request. `erased` are the events whose content is gone, `removed` the memos that are gone;
+    `wordless` is True if the question is gone. `tools` are the names of the tools that were offered, `commands` is the
+    setting `model_commands`, `guidelines` the text at that time."""
 
     def __init__(self, moment: Snapshot, at: Standing, sent: SentRequest) -> None:
         self._moment, self._at, self._sent, self._record = moment, at, sent, sent.record
@@ -129,7 +129,7 @@ class _Remake:
         sent, record, hashes = self._sent, self._record, self._record.hashes
         dialect = dialect_of(record.speaks)
         settings = msgspec.json.decode(self._moment.kept_text(hashes["config"]))
-        if "context_policy" not in settings:  # recorded when low water alone placed the anchors
+        if "context_policy" not in settings:  # recorded when only low water placed the anchors
             in_steps = settings.get("sliding_context_low_water", 1) < 1
             settings["context_policy"] = "steady" if in_steps else "eager"
         config = config_of(settings)
@@ -217,7 +217,7 @@ class _Remake:
         system: "Iterable[Event]" = (),
         guidelines: str | None = None,
     ) -> "list[Part]":
-        """Return the layers of these events and memos. Later layers are without the system prompt."""
+        """Return the layers of these events and memos. Later layers have no system prompt."""
         from foldmark.core.assembly import prompt as prompts
 
         later = ids is not self._record.layers
@@ -267,7 +267,7 @@ class _Remake:
 
 
 def _newest(window: Sequence[Event], edge: Edge) -> "Unit | None":
-    """Return the newest turn of a window when it was settled."""
+    """Return the newest turn that the window had when it was settled."""
     from foldmark.core.assembly.window import Units
 
     units = Units(reversed([event for event in window if event.id <= (edge.settled or event.id)]))

@@ -28,11 +28,11 @@ def record_sent(
     quoted: Sequence[Event] | None = None,
     upto: int = 0,
 ) -> int:
-    """Record that `request`, just made for this agent, goes to its model; return the record's id.
+    """Record that `request`, just made for this agent, is sent to its model; return the record's id.
 
-    `instruction` is the last message if the log does not hold it. With `quoted`, the messages that precede it
-    (`quoting`), it is in a person's words: it is erased with the turn. `upto` is as for `prepare`. Raises StoreError,
-    and CommandError if the agent was deleted in the meantime.
+    `instruction` is the last message if the log does not contain it. With `quoted`, the messages that precede it
+    (`quoting`), it contains a person's words and is erased with the turn. `upto` is as for `prepare`. Raises
+    StoreError, and CommandError if the agent was deleted in the meantime.
     """
     from foldmark.providers.registry import dialect_of, speaks
     from foldmark.request.exchanges import read_as, read_by
@@ -105,8 +105,8 @@ def quoting(messages: Iterable[Event], question: str) -> str:
 def _recorded_ids(
     request: Request,
 ) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """Return the ids of the window's messages and the pinned ones, sent or left out; of the layers by name; of the
-    messages left out by reason."""
+    """Return the ids of the window's messages and of the pinned ones, sent or left out; of the layers by name; and of
+    the messages left out by reason."""
     manifest = request.manifest
     window: list[int] = []
     pinned: list[int] = []
@@ -145,8 +145,8 @@ def _later_layers(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]
 
 
 def _message_set(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> MessageSet:
-    """Return visible messages as the ranges that contain them, or as ids if the ranges would include others. `system`
-    messages count only if `system`."""
+    """Return visible messages as the ranges that contain them, or as ids if the ranges would include others. System
+    messages count only if `system` is True."""
     found = sorted(set(ids))
     if not found:
         return MessageSet()
@@ -156,7 +156,7 @@ def _message_set(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: 
 
 
 def truncated(parts: Iterable[Part]) -> dict[int, int]:
-    """Return event id -> characters kept of truncated results."""
+    """Return event id -> number of characters kept, for truncated results."""
     return {part.event: part.kept for part in parts if part.event is not None and part.how == "truncated"}
 
 

@@ -1,5 +1,5 @@
-"""The state of an agent before and after a request, worded alike in every interface [S4, SPEC 5.4, 5.5]: the fill level
-of its context, reminders, whether its newest turn still needs an answer, and what answers cost by the provider's count.
+"""The state of an agent before and after a request, with the same wording in every interface [S4, SPEC 5.4, 5.5]: the
+fill level of its context, reminders, unanswered turns, and the cost of answers by the provider's count.
 """
 
 from datetime import timedelta
@@ -29,8 +29,7 @@ def fullness(agent: Agent, request: Request) -> str:
 
 
 def assumed(agent: Agent) -> str | None:
-    """Return a line that says that the size of the model's window is assumed, and how to set it; None if it is
-    known."""
+    """Return a line that says that the size of the model's window is assumed and how to set it; None if it is known."""
     name = agent.standing().config.model
     known = agent.log.model_named(name)
     if not known.assumed:
@@ -42,7 +41,7 @@ def assumed(agent: Agent) -> str | None:
 
 
 def rule(edge: Edge) -> str:
-    """Return the separator line that shows where the window begins, with an empty line on each side [S3]."""
+    """Return the separator line that marks the beginning of the window, with an empty line on each side [S3]."""
     return f"\n── the window begins here; {count(edge.before, 'message')} before it: {edge.reason} ──\n"
 
 
@@ -54,7 +53,8 @@ _ADVICE = {
 
 
 def level(share: int, config: Config) -> str | None:
-    """Return the most urgent of `warn`, `recommend` and `urgent` that a share of the window, in percent, reaches."""
+    """Return the most urgent of `warn`, `recommend` and `urgent` whose threshold `share` (percent of the window)
+    reaches; None below all of them."""
     for name in ("urgent", "recommend", "warn"):
         if share >= getattr(config, f"{name}_threshold"):
             return name
@@ -62,7 +62,7 @@ def level(share: int, config: Config) -> str | None:
 
 
 def reminder(agent: Agent, tokens: int, window: int) -> str | None:
-    """Return the reminder for a request of this many tokens; None if none is due, or one was given recently."""
+    """Return the reminder for a request of `tokens` tokens; None if none is due or one was given recently."""
     share = percent(tokens, window)
     with agent.reading() as (moment, at):
         found = level(share, at.config)
@@ -72,7 +72,7 @@ def reminder(agent: Agent, tokens: int, window: int) -> str | None:
 
 
 def _reminded(moment: Snapshot, visible: Segments, now: str, seconds: int) -> bool:
-    """Return True if a reminder was given in the last `seconds` seconds, among the messages since then."""
+    """Return True if one of the messages from the last `seconds` seconds is a reminder."""
     since = timestamp(utc(now) - timedelta(seconds=seconds))
     for message in moment.messages(visible, newest_first=True):
         if message.created_at <= since:
@@ -97,7 +97,7 @@ def is_unanswered(moment: Snapshot, at: Standing) -> bool:
 def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
     """Return the person's text that still needs an answer; None if there is none.
 
-    A repeated answer is its own turn, without a text: then the turn before it counts as well.
+    A repeated answer is a separate turn without a text, so the turn before it is considered as well.
     """
     turn: int | None = -1
     for message in moment.messages(at.visible, newest_first=True):
@@ -111,12 +111,12 @@ def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
 
 
 def _wants_answer(last: Event) -> bool:
-    """Return True unless a turn's last message is a whole answer, or needs no answer."""
+    """Return True unless a turn's last message is a complete answer or needs none."""
     return last.interrupted if last.kind == "assistant" else last.kind not in ("summary", "system")
 
 
 def record_usage(agent: Agent, request: Request, usage: Usage, stopped: Stopped | None) -> None:
-    """Record the cost of a request by the provider's count, beside its estimate."""
+    """Record the cost of a request by the provider's count, together with its estimate."""
     data = usage_data(request.provider, request.model, usage, stopped)
     agent.record("usage", data={**data, "estimate": request.tokens, "size": request.size})
 

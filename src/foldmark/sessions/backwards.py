@@ -1,4 +1,4 @@
-"""Read the lines of a file from its end. Standard library only: a hook reads the end of a session."""
+"""Read the lines of a file from its end. Standard library only, because hooks use it to read the end of a session."""
 
 import os
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ FIRST_BLOCK, LARGEST_BLOCK = 64 << 10, 1 << 20
 def lines_backwards(descriptor: int, most: int, longest: int) -> Iterator[bytes]:
     """Yield the lines in the last `most` bytes of an open file, the last line first, without their line ends.
 
-    Lines of more than `longest` bytes are left out. Raises OSError.
+    Lines longer than `longest` bytes are left out. Raises OSError.
     """
     size = end = os.fstat(descriptor).st_size
     length = FIRST_BLOCK
-    rest: list[bytes] = []  # of a line whose beginning is not read yet; its end comes first
+    rest: list[bytes] = []  # pieces of a line whose beginning is not read yet, the last piece first
     rest_length = 0
     while end > 0 and size - end < most:
         start = max(0, end - length)

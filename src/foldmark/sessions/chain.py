@@ -3,24 +3,24 @@
 Every format lists its records as `RecordEntry`, so this module does not depend on the agent that wrote a session.
 
 - A record continues the record that its parentUuid names, if that precedes it in the file (the last one with that
-  uuid). Otherwise (no parent, an unknown or later one, one in a sidechain) it continues the main chain's previous
+  uuid). Otherwise (no parent, an unknown or later one, or one in a sidechain) it continues the main chain's previous
   record. So parents always precede their children, and there are no loops.
-- The active chain is the path from the main chain's last message up to its beginning. Records that Claude Code writes
-  beside that path belong to it: the other records of the same API message, the results of its calls, and records that
+- The active chain is the path from the main chain's last message up to its beginning. It includes records that Claude
+  Code writes off that path: the other records of the same API message, the results of its calls, and records that
   Claude Code injected for a call.
 - A branch that is neither active nor in a sidechain is abandoned: a person went back and wrote another prompt.
-- Branches stay whole. Each abandoned branch and each sidechain becomes turns of its own, which follow the turn of the
+- Branches stay whole. Each abandoned branch and each sidechain becomes separate turns, which follow the turn of the
   main chain in which it began. Records without a message stay in place, with the main chain.
-- A result that was written before its own call (parallel calls race) moves behind it. The records of one API message
-  stand together, followed by the results of its calls.
-- A compaction (a summary in place of earlier messages) on the main chain ends a turn and is its own turn. In
+- A result that was written before its own call (parallel calls race) moves after it. The records of one API message
+  are kept together, followed by the results of its calls.
+- A compaction (a summary that replaces earlier messages) on the main chain ends a turn and is its own turn. In
   another branch it is a message. Its boundary may name preserved records: after the summary (the last messages before
   the compaction) or before it (the first ones). The next record continues the last record after the summary, so
   its parent may precede the boundary. If no messages precede the summary, as in a new file of a session, it
   replaces nothing.
-- A turn begins with a prompt, once the turn before is answered and none of its calls still gets a result. Records that
-  Claude Code injects directly after a tool's result, and its note of an interruption, do not begin a turn, because the
-  model was not idle.
+- A turn begins with a prompt, once the previous turn is answered and none of its calls is still to get a result.
+  Records that Claude Code injects directly after a tool's result, and its note of an interruption, do not begin a
+  turn, because the model was not idle.
 """
 
 from collections import Counter
@@ -33,11 +33,11 @@ from msgspec import Struct
 from foldmark.sessions.messages import AnswerUsage, PreservedRecords, RecordEntry
 
 _WALKS = 20
-"""Maximum steps to preserved records, for all compactions together, as a multiple of the session's length."""
+"""Maximum number of steps to preserved records, over all compactions, as a multiple of the session's length."""
 
 
 class Compaction(Struct, frozen=True):
-    """The records that a summary preserves, by uuid. `behind`: they follow the summary instead of preceding it."""
+    """The records that a compaction preserves, by uuid. `behind`: they follow the summary instead of preceding it."""
 
     stays: frozenset[str] = frozenset()
     behind: bool = False
@@ -57,8 +57,8 @@ class Section(Struct, frozen=True):
 class PlannedRecord(Struct, frozen=True, gc=False):
     """A record to import.
 
-    `usage` is recorded after the last record of its API message. `astray` are the results in it whose call does not
-    wait for them here but is in another branch, or in this one if it leaves the context.
+    `usage` is recorded after the last record of its API message. `astray` are those of its results whose call is not
+    waiting for them here but is in another branch, or in this one if it leaves the context.
     """
 
     entry: RecordEntry
@@ -67,10 +67,10 @@ class PlannedRecord(Struct, frozen=True, gc=False):
 
 
 class PlannedTurn(Struct, frozen=True):
-    """Records of one turn in order.
+    """The records of one turn, in order.
 
     `shown` is False for a turn that leaves the context. `interrupted`: a person stopped it, or one of its calls never
-    gets a result. For a compaction, whose summary is the only step, `keeps` are the lines before it that it does not
+    gets a result. For a compaction, whose only step is the summary, `keeps` are the lines before it that it does not
     replace; otherwise it is None.
     """
 
@@ -81,7 +81,7 @@ class PlannedTurn(Struct, frozen=True):
 
 
 def plan(entries: Sequence[RecordEntry]) -> Iterator[PlannedTurn]:
-    """Return all turns in the order of their import. Every entry appears exactly once."""
+    """Return all turns in import order. Every entry appears exactly once."""
     found = _compactions(entries)
     main, others = _branches(entries, found)
     aside = {call for branch in others for entry in branch for call in entry.calls}
@@ -101,7 +101,7 @@ def _main_turns(main: Sequence[RecordEntry], found: Mapping[int, Compaction], as
 def _branches(
     entries: Sequence[RecordEntry], found: Mapping[int, Compaction]
 ) -> tuple[list[RecordEntry], list[list[RecordEntry]]]:
-    """Return the main chain, and every other branch in the order in which they begin."""
+    """Return the main chain, and all other branches in the order in which they begin."""
     parents = _parents(entries, found)
     active = _active(entries, parents)
     main: list[RecordEntry] = []
@@ -130,8 +130,8 @@ def _branches(
 def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
     """Return for each entry the position of the entry that it continues, or -1.
 
-    That entry always precedes it, in the main chain or a sidechain like itself. An entry that continues a record
-    preserved after a summary continues the summary, because the record stands there.
+    The continued entry always precedes it and is, like it, on the main chain or in a sidechain. An entry that
+    continues a record preserved after a summary continues the summary, because that is where the record belongs.
     """
     known: dict[tuple[bool, str], int] = {}
     parents = []
@@ -164,7 +164,7 @@ def _active(entries: Sequence[RecordEntry], parents: Sequence[int]) -> set[int]:
 
 
 def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
-    """Return the branch with every record of results behind the first records of their calls."""
+    """Return the branch with every record of results after the first records of their calls."""
     first: dict[str, int] = {}
     for at, entry in enumerate(branch):
         for call in entry.calls:
@@ -174,14 +174,14 @@ def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
 
 
 class _Response(Struct, frozen=True, gc=False):
-    """An API message with the results of its calls, and the records without a message after it; or any other record."""
+    """An API message with its calls' results and the records without a message after it, or any other record."""
 
     said: list[RecordEntry]
     results: list[RecordEntry] = []
     others: list[RecordEntry] = []
 
     def ordered(self) -> Iterator[RecordEntry]:
-        """The records with the results in the order of the calls."""
+        """Yield the records, with the results in the order of the calls."""
         yield from self.said
         if len(self.results) > 1:
             order = {call: place for place, call in enumerate(call for entry in self.said for call in entry.calls)}
@@ -224,7 +224,7 @@ def _whole_responses(branch: Iterable[RecordEntry]) -> list[RecordEntry]:
 
 
 def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> Iterator[PlannedTurn]:
-    """Yield the turns of a branch. Results are astray if their calls stand `elsewhere` and wait for none here."""
+    """Yield the turns of a branch. A result is astray if its call is `elsewhere` and no call here waits for it."""
     last_result = {call: at for at, entry in enumerate(branch) for call in entry.results}
     last_record = {entry.response: at for at, entry in enumerate(branch)}
     open_calls: Counter[str] = Counter()
@@ -264,7 +264,7 @@ def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> I
 
 
 def _compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
-    """Return the compactions outside of sidechains, by the line of the summary."""
+    """Return the compactions outside sidechains, by the line of the summary."""
     found = {}
     known: dict[str, RecordEntry] = {}
     steps = _WALKS * len(entries)
@@ -287,7 +287,7 @@ def _compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
 
 
 def _sections(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[Section]:
-    """Split the main chain at its compactions; every entry is in one section, a result in that of its call."""
+    """Split the main chain at its compactions. Every entry is in one section, a result in that of its call."""
     sections = [Section([])]
     lines = {entry.uuid: entry.line for entry in main if entry.uuid is not None}
     said = False
@@ -303,7 +303,7 @@ def _sections(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> l
 
 
 def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines: Mapping[str, int]) -> Section:
-    """Return the section that begins with `summary`. Preserved records that belong behind the summary move into it."""
+    """Return the section that begins with `summary`. Preserved records that belong after the summary move into it."""
     behind: list[RecordEntry] = []
     if compaction.behind and compaction.stays:
         behind = [entry for entry in before.entries if entry.uuid in compaction.stays]
@@ -313,7 +313,7 @@ def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines:
 
 
 def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[list[str], int]:
-    """Return the uuids from the tail up to the head (none if the head is not reached), and the number of steps."""
+    """Return the uuids from the tail up to the head (empty if the head is not reached), and the number of steps."""
     found: list[str] = []
     entry = known.get(preserved.tail or "")
     while entry is not None and entry.uuid is not None and len(found) < most:

@@ -1,4 +1,4 @@
-"""Lock files until the process that holds the lock ends. Standard library only: a hook uses it, too."""
+"""Lock files until the process that holds the lock ends. Standard library only, because hooks use it, too."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ def locked(descriptor: int, without_locks: bool = True) -> bool:
     """
     try:
         if sys.platform == "win32":
-            os.lseek(descriptor, 1 << 40, os.SEEK_SET)  # far behind all bytes: a locked one cannot be read
+            os.lseek(descriptor, 1 << 40, os.SEEK_SET)  # far beyond all data, because locked bytes cannot be read
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -32,7 +32,7 @@ _BUILT_IN = ("foldmark.sessions.claude:ClaudeFormat", "foldmark.sessions.codex:C
 class SessionPath(NamedTuple):
     """A session: where it is, the name of its format, and its id.
 
-    `path` is usually a file. It may be a folder, or the path of a database with the session's id behind it.
+    `path` is usually a file. It may also be a folder, or the path of a database followed by the session's id.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class SessionPath(NamedTuple):
 
 
 class ResumeCommand(NamedTuple):
-    """A command: the program with its arguments, and its working folder (None: any, or the folder is gone)."""
+    """A command: the program with its arguments, and its working folder (None: any folder, or it no longer exists)."""
 
     words: tuple[str, ...]
     cwd: Path | None
@@ -49,7 +49,7 @@ class ResumeCommand(NamedTuple):
     @property
     def shell(self) -> str:
         """The command as one line for a shell."""
-        from shlex import join, quote  # a hook does without
+        from shlex import join, quote  # hooks do not need it
 
         return join(self.words) if self.cwd is None else f"cd {quote(str(self.cwd))} && {join(self.words)}"
 
@@ -57,7 +57,7 @@ class ResumeCommand(NamedTuple):
 class SessionSurroundings(NamedTuple):
     """The surroundings of a session. `cwd` is the folder in which its program is started, None if unknown.
 
-    `members` are the members of its records that a session takes over when it continues this one.
+    `members` are the members of its records that a session copies when it continues this one.
     """
 
     cwd: Path | None
@@ -65,9 +65,9 @@ class SessionSurroundings(NamedTuple):
 
 
 def lazy(target: str) -> Any:
-    """Return a member of a format, the function or value `module:name`, which is loaded on its first use.
+    """Return a member of a format: the function or value `module:name`, loaded on its first use.
 
-    So a hook loads little, and a format can use every other module here, although these modules use formats.
+    This keeps hooks light, and lets a format use any other module here, although these modules use formats.
     """
     return _Lazy(target)
 
@@ -104,22 +104,22 @@ class SessionFormat:
     """The environment variable with the id of the session in which a program runs."""
 
     linked: bool = False
-    """True if records name their parents, which allows a session to branch."""
+    """True if records name their parents, so that a session can branch."""
 
     null_stops: bool = False
-    """True if a line `null` prevents resuming a session."""
+    """True if a session with a line `null` cannot be resumed."""
 
     why_not_repaired: str | None = "its format offers no repair"
     """The reason why damaged sessions are not repaired; None if they are."""
 
-    # -- Where sessions are, and which is meant
+    # -- Finding sessions
 
     def folder(self, environment: Mapping[str, str]) -> Path:
         """Return the folder in which the agent keeps its sessions."""
         raise NotImplementedError
 
     def sessions(self, environment: Mapping[str, str]) -> Iterator[Path]:
-        """Yield the path of every session. Must not raise if there are none, or if they are not readable."""
+        """Yield the path of every session. Must not raise if there are none or they cannot be read."""
         raise NotImplementedError
 
     def subagents(self, environment: Mapping[str, str]) -> Iterator[Path]:
@@ -131,7 +131,7 @@ class SessionFormat:
         raise NotImplementedError
 
     def folder_of_project(self, cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
-        """Return the folder with the sessions of a working folder, by default the folder with all sessions."""
+        """Return the folder with the sessions of a working folder. The default is the folder with all sessions."""
         return self.folder(environment)
 
     def project(self, path: Path) -> str:
@@ -149,13 +149,13 @@ class SessionFormat:
         raise NotImplementedError
 
     def resembles(self, value: Any) -> bool:
-        """Return True if a record may be this agent's. It counts only if no other record of the file decides."""
+        """Return True if a record may be this agent's. Used only if no other record of the file decides."""
         return False
 
     def transcript(self, path: Path) -> Iterable[bytes]:
-        """Yield a session as JSON lines, if its agent keeps another form: always the same lines, new ones at the end.
+        """Yield a session that is not kept as JSON lines in that form: always the same lines, new ones at the end.
 
-        `session_id` decides if the path is a session. Raises OSError or ValueError if it cannot be read.
+        `session_id` decides whether the path is a session. Raises OSError or ValueError if it cannot be read.
         """
         raise NotImplementedError
 
@@ -170,7 +170,7 @@ class SessionFormat:
         return searched_parts(self.messages(record).parts)
 
     def is_injected(self, text: str) -> bool:
-        """Return True for a text that the agent itself inserts as a user message."""
+        """Return True for a text that the agent inserts as a user message."""
         return False
 
     def index(
@@ -186,7 +186,7 @@ class SessionFormat:
         return index_in_order(records, carried, self.messages)
 
     def identity(self, record: dict[str, Any]) -> Any:
-        """Return the uuid of a record that all copies of a session share, or None."""
+        """Return the uuid in a record that all copies of a session share, or None."""
         return None
 
     # -- Continuing a session
@@ -200,7 +200,7 @@ class SessionFormat:
         raise self.cannot("resumed")
 
     def surroundings(self, session: SessionPath) -> SessionSurroundings:
-        """Return the surroundings that a session takes over when it continues this one. Raises SessionFileError."""
+        """Return the surroundings that a session inherits when it continues this one. Raises SessionFileError."""
         raise self.cannot("rolled over")
 
     def new_path(self, session: Path, new_id: str, moment: "datetime") -> Path:
@@ -270,9 +270,9 @@ def is_installed(name: str) -> bool:
 
 
 def format_of(path: Path) -> SessionFormat:
-    """Return the format of a path. The content of the file may show another one (see `places.recognize`)."""
+    """Return the format that a path suggests. The content of the file may show another one (see `places.recognize`)."""
     kept: SessionFormat | None = custom_format(path)
-    # Claude Code's file names have no mark, so every path may be one of its sessions.
+    # Claude Code's file names have no distinguishing mark, so any path may be one of its sessions.
     return kept or next(each for each in reversed(built_in()) if each.session_id(path) is not None)
 
 
@@ -282,8 +282,7 @@ def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt
 
 
 def refusal(session: SessionPath) -> str | None:
-    """Return the reason why a session cannot be continued: it is a subagent's. Otherwise None. Raises
-    SessionFileError."""
+    """Return why a session cannot be continued (it is a subagent's), or None if it can. Raises SessionFileError."""
     if not format_named(session.kind).is_subagents(session):
         return None
     return (
@@ -293,7 +292,7 @@ def refusal(session: SessionPath) -> str | None:
 
 
 def other_program(value: Any) -> str | None:
-    """Return the program whose marks a record has, if it is none that Foldmark reads itself."""
+    """Return the name of the program whose marks a record has, if Foldmark has no format for it; otherwise None."""
     if not isinstance(value, dict):
         return None
     kind, message = value.get("type"), value.get("message")
@@ -313,7 +312,7 @@ def other_program(value: Any) -> str | None:
 
 
 def files_in(folder: Path, pattern: str) -> Iterator[Path]:
-    """Yield the files in a folder that match a pattern; none if the folder is missing or unreadable."""
+    """Yield the files in a folder that match a pattern, or nothing if the folder is missing or unreadable."""
     try:
         yield from sorted(path for path in folder.glob(pattern) if path.is_file())
     except OSError:
@@ -332,5 +331,5 @@ def existing(folder: Path | None) -> Path | None:
 
 
 def _find(name: str) -> SessionFormat | None:
-    # Built-in formats first: a look at the installed packages takes 30 ms.
+    # Built-in formats first: scanning the installed packages takes 30 ms.
     return next((each for look in (built_in, plugins) for each in look() if each.name == name), None)

@@ -1,7 +1,7 @@
 """Decode JSON lines that other programs have written, and read values from them safely [SPEC 8].
 
-Invalid UTF-8 and lone surrogates become U+FFFD, in keys too. Numbers that Python cannot hold (integers of more than
-4300 digits, floats beyond the range, NaN and Infinity) become their own text, because they cannot be written as JSON
+Invalid UTF-8 and lone surrogates become U+FFFD, also in keys. Numbers that Python cannot hold (integers of more than
+4300 digits, out-of-range floats, NaN and Infinity) become their own text, because they cannot be written as JSON
 again. Any other violation of JSON is refused with a reason. The resulting value can be encoded as JSON and as UTF-8,
 and is at most `MAX_DEPTH` deep.
 """
@@ -16,13 +16,13 @@ import msgspec
 from foldmark.core.codec import well_formed
 
 MAX_DEPTH = 200
-"""Maximum levels of objects and arrays: far more than sessions have, far fewer than exhaust Python's stack."""
+"""Maximum nesting of objects and arrays: far more than sessions have, far less than exhausts Python's stack."""
 
 MAX_VALUES = 4_000_000
-"""Maximum values in a line of more than `_LONG` bytes. A line of only `{},` takes thirty times its size in memory."""
+"""Maximum values in a line of more than `_LONG` bytes. A line of only `{},` needs thirty times its size in memory."""
 
 _LONG = 8 << 20
-# One structural character with everything before it. Possessive, so that no text is ever looked at twice.
+# One structural character with everything before it. Possessive, so that no text is ever scanned twice.
 _STRUCTURE = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)*+(?:[,\[{]|\Z)', re.DOTALL)
 _TOO_DEEP = f"nested too deeply (more than {MAX_DEPTH} levels)"
 
@@ -54,14 +54,14 @@ def encode_line(value: Any) -> bytes:
 
 
 def member(value: Any, *path: str) -> Any:
-    """Return the value at a path of members; None if it is missing or leads through a value that is not an object."""
+    """Return the value at a path of members; None if it is missing or a value on the path is not an object."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def filled_text(value: Any) -> str | None:
-    """Return the value if it is a text that is not empty, otherwise None."""
+    """Return the value if it is a non-empty text, otherwise None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -73,7 +73,7 @@ def whole_number(value: Any) -> int | None:
 def _decode_slowly(line: bytes) -> Any:
     if not line.strip(b"\0 \t\r\n"):
         raise NotJsonError("nothing but NUL bytes")
-    import json  # for a line that msgspec refuses
+    import json  # only needed for a line that msgspec refuses
 
     try:
         return json.loads(line.decode("utf-8", "replace"), parse_int=_integer, parse_float=_float, parse_constant=str)

@@ -1,4 +1,4 @@
-"""Record which session continues which, and why each one ended [S4, SPEC 8]."""
+"""Record the predecessor of each session, and why each session ended [S4, SPEC 8]."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ class Work(Struct, frozen=True):
 
 
 def find_work(environment: Mapping[str, str], *, worker: str | None = None, issue: str | None = None) -> Work:
-    """Return the given worker and issue, by default those of the environment."""
+    """Return the given worker and issue; those not given come from the environment."""
     name = _name(worker, WORKER, environment)
     is_number = name is not None and name.isascii() and name.isdigit() and len(name) <= _DIGITS
     return Work(int(name) if name is not None and is_number else name, _name(issue, ISSUE, environment))
@@ -43,8 +43,8 @@ def record_end(
 ) -> CodingSession:
     """Record that a session ends now, at `context` percent of the model's window (None: unknown).
 
-    A session that ended before has been resumed since, so the new end counts. Only `completed`, with which every
-    process ends, does not replace a trim or a rollover.
+    A session that had already ended has been resumed since, so the new end counts. But `completed`, the end of every
+    process, does not replace a trim or a rollover.
     """
     with log.store.write() as transaction:
         before = coding_session(log, session)
@@ -61,8 +61,8 @@ def record_end(
 
 
 def record_start(log: Log, parent: CodingSession, session: SessionPath, work: Work = Work()) -> CodingSession:  # noqa: B008
-    """Record that `session` begins now and continues `parent`. Its worker and issue are those of `work`, by default
-    those of the parent."""
+    """Record that `session` begins now and continues `parent`. Its worker and issue come from `work`, by default from
+    the parent."""
     id, path = well_formed([session.id, str(session.path)])
     begun = CodingSession(
         session.kind,
@@ -89,7 +89,7 @@ def record_handover(
 ) -> CodingSession:
     """Record in one transaction that `session` has ended and that `new` continues it.
 
-    `work` is that of the new session. It also fills in a missing worker or issue of the old one.
+    `work` belongs to the new session. It also fills in a missing worker or issue of the old one.
     """
     with log.store.write() as transaction:
         ended = record_end(log, session, reason, context, summary)

@@ -1,8 +1,8 @@
 """The values that a format reads from the records of a session [SPEC 8].
 
 A record has messages, in one form for an import and another for a search, and one index entry, from which `chain` plans
-turns and branches. No code above depends on the agent that wrote a session. An entry has none of the texts, so the
-memory of an index grows with the number of records only.
+turns and branches. No code above this module depends on the agent that wrote a session. An entry contains no texts, so
+the memory of an index grows only with the number of records.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -57,7 +57,7 @@ Part = TextMessage | CallMessage | ResultMessage
 
 
 class RecordMessages(Struct, frozen=True):
-    """The messages of a record. `complete` is False if a part of the record was not usable."""
+    """The messages of a record. `complete` is False if part of the record was not usable."""
 
     parts: tuple[Part, ...]
     complete: bool
@@ -69,8 +69,8 @@ NOTHING = RecordMessages((), complete=False)
 class SearchedMessage(Struct, frozen=True):
     """A message for a search. `role` is user, assistant, thinking, tool_call or tool_result.
 
-    `text` is the whole text; for a call it is the arguments with their names, one per line. `tool` is the tool of a
-    call, and `call` the id that a call and its result share.
+    `text` is the whole text, or for a call its arguments with their names, one per line. `tool` is the tool of a
+    call, and `call` is the id that a call and its result share.
     """
 
     role: str
@@ -94,12 +94,12 @@ def searched_parts(parts: Iterable[Part]) -> Iterator[SearchedMessage]:
 
 
 def argument_text(value: Any) -> str:
-    """Return the texts and numbers of a JSON value, one per line, each behind its name."""
+    """Return the texts and numbers of a JSON value, one per line, each after its name."""
     return "\n".join(_leaves(value, ""))
 
 
 def _searched_block(block: Data) -> Iterator[SearchedMessage]:
-    """Yield thinking, and calls of tools that the provider runs."""
+    """Yield thinking and the calls of tools that the provider runs."""
     thinking, name = block.get("thinking"), block.get("name")
     if isinstance(thinking, str):
         yield SearchedMessage("thinking", thinking)
@@ -132,7 +132,7 @@ class AnswerUsage(NamedTuple):
 class PreservedRecords(Struct, frozen=True, gc=False):
     """The records that a compaction preserves: those with these `uuids`, or the path from `tail` up to `head`.
 
-    `anchor` is the record behind which they belong: the summary, or the boundary before it.
+    `anchor` is the record after which they belong: the summary, or the boundary before it.
     """
 
     anchor: str | None
@@ -148,13 +148,13 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     no record has one. `side` is None on the main chain, otherwise the agent's id, or "" if the record names none.
     `role` is user or assistant if the record has a message. `prompt`: it is a person's text, which can open a turn.
     `injected`: its text was inserted by Claude Code (isMeta), or by a person while the model was busy. `failed`: it is
-    an error of the API in place of an answer. `interruption`: it is Claude Code's note that a person stopped the model.
+    an API error in place of an answer. `interruption`: it is Claude Code's note that a person stopped the model.
     `calls` and `results` are tool call ids. `prompted_by` is the call for which Claude Code injected this record.
     `compacts`: it is the summary of a compaction. `preserved` are the records that the boundary of a compaction
     preserves.
 
     `key` is the same for all copies of a record (see `record_key`). `repeats`: an earlier record has the same uuid, so
-    this one is not shown. `rewinds`: it takes earlier turns out of the session.
+    this one is not shown. `rewinds`: it removes earlier turns from the session.
     """
 
     line: int
@@ -183,7 +183,7 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
 def index_in_order(
     records: Iterable[SessionRecord], carried: dict[str, Any], messages: Callable[[Any], RecordMessages]
 ) -> list[RecordEntry]:
-    """Return one entry for each record of a session that is one chain in the order of its records.
+    """Return one entry for each record of a session whose records form one chain, in file order.
 
     `carried` is the state after the records before these, and is updated.
     """
@@ -201,7 +201,7 @@ def index_in_order(
 def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessages, **fields: Any) -> RecordEntry:
     """Return the entry of a record with these messages. `fields` are further fields from its format.
 
-    For a record without a uuid and a parent, the line number is used as its uuid.
+    If `fields` has no `uuid`, the line number is used as the uuid.
     """
     parts = found.parts
     results = tuple([part.call_id for part in parts if isinstance(part, ResultMessage)])
@@ -221,19 +221,19 @@ def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessag
 
 
 def with_moments(entries: list[RecordEntry]) -> list[RecordEntry]:
-    """Return the entries. Those before the first known time get that time."""
+    """Return the entries; those before the first known time get that time."""
     first = next((entry.moment for entry in entries if entry.moment), None)
     return [replace(entry, moment=first) if entry.moment is None else entry for entry in entries]
 
 
 def record_key(identity: bytes) -> bytes:
-    """Return the key of a record from its uuid, or from the whole record as JSON."""
+    """Return the key of a record, computed from its uuid or from the whole record as JSON."""
     return _hash()(identity, digest_size=8).digest()
 
 
 @cache
 def _hash() -> "type[blake2b]":
-    from hashlib import blake2b  # 2 ms; commands that read no record go without it
+    from hashlib import blake2b  # 2 ms, which commands that read no record save
 
     return blake2b
 

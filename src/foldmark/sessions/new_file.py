@@ -1,7 +1,7 @@
-"""Write a file completely or not at all: session files are other people's work [SPEC 8].
+"""Write a file completely or not at all, because session files are other people's work [SPEC 8].
 
-The content is written to a temporary file in the same folder, which is locked while its process lives. A file that a
-killed process left has no lock, and the next process that writes in that folder removes it.
+The content is written to a temporary file in the same folder, which stays locked while its process lives. A file left
+by a killed process has no lock, and the next process that writes in that folder removes it.
 """
 
 import os
@@ -18,7 +18,7 @@ from foldmark.sessions.file_lock import locked
 from foldmark.stores.folders import flush_folder
 
 PREFIX, SUFFIX = ".foldmark-", ".tmp"
-"""Prefix and suffix of a file that is being written. No program reads such a file as a session."""
+"""Prefix and suffix of an unfinished file. No program reads such a file as a session."""
 
 _PIECE = 1 << 20
 
@@ -28,7 +28,7 @@ class WriteError(FoldmarkError):
 
 
 def mode_beside(path: Path) -> int:
-    """Return the permissions of a file derived from `path`: the same, but writable for its owner."""
+    """Return the permissions for a file derived from `path`: the same, but writable by its owner."""
     return path.stat().st_mode & 0o777 | 0o600
 
 
@@ -36,7 +36,7 @@ def mode_beside(path: Path) -> int:
 def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """Open a new file. It appears at `path` when the block ends, and never if the block raises or the process dies.
 
-    Raises WriteError if the path exists, and for errors of the system.
+    Raises WriteError if the path exists, and for system errors.
     """
     with _beside(path, mode) as (file, name):
         yield file
@@ -60,9 +60,9 @@ def _link(name: str, path: Path) -> None:
 
 @contextmanager
 def replaced_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """Open a file for the new content of `path`. It replaces the old file when the block ends and the disk has it.
+    """Open a file for the new content of `path`. When the block ends, it is flushed to disk and replaces the old file.
 
-    `mode` is used if there is no file yet. Raises WriteError for errors of the system.
+    `mode` is used if there is no file yet. Raises WriteError for system errors.
     """
     with suppress(OSError):
         mode = path.stat().st_mode & 0o777
@@ -83,7 +83,7 @@ def _beside(path: Path, mode: int) -> Iterator[tuple[IO[bytes], str]]:
         descriptor, name = _temporary(path.parent)
         with os.fdopen(descriptor, "wb", buffering=_PIECE) as file:
             if sys.platform != "win32":
-                lock = os.dup(descriptor)  # the lock outlives `file`, which is closed before it gets its name
+                lock = os.dup(descriptor)  # keeps the lock, because `file` is closed before it gets its name
                 os.fchmod(descriptor, mode)
             yield file, name
     except OSError as error:
@@ -100,7 +100,7 @@ def _temporary(folder: Path) -> tuple[int, str]:
     """Create a temporary file, lock it, and return its descriptor and its name. Raises OSError."""
     while True:
         descriptor, name = tempfile.mkstemp(SUFFIX, PREFIX, folder)
-        # Before it is locked, another process may take it for an abandoned file and remove it.
+        # Until it is locked, another process may mistake it for an abandoned file and remove it.
         if sys.platform == "win32" or (locked(descriptor) and os.fstat(descriptor).st_nlink):
             return descriptor, name
         os.close(descriptor)
@@ -111,13 +111,13 @@ def _temporary(folder: Path) -> tuple[int, str]:
 def _remove_left(folder: Path) -> None:
     """Remove the temporary files that killed processes left in a folder. A locked one is still being written.
 
-    Nothing is removed on a file system without locks, or under Windows.
+    Nothing is removed on a file system without locks or on Windows.
     """
     if sys.platform == "win32":
         return
     with suppress(OSError), os.scandir(folder) as entries:
         for name in [each.path for each in entries if each.name.startswith(PREFIX) and each.name.endswith(SUFFIX)]:
-            with suppress(OSError):  # another user's, or removed in the meantime
+            with suppress(OSError):  # another user's, or already removed
                 descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
                     if locked(descriptor, without_locks=False):

@@ -1,6 +1,6 @@
 """Find the session that a user names, and recognize by its content which coding agent wrote it [SPEC 8].
 
-The content decides, never the name. Nearly any file of JSON objects could be read as a session without any known
+The content decides, never the name. Almost any file of JSON objects could be read as a session without a known
 record, and several programs write records that resemble Claude Code's. So a record counts only if it has the marks of
 one program. The marks of other programs are known, too, so that a refusal can name the program.
 """
@@ -27,7 +27,7 @@ from foldmark.sessions.plugins import plugins, size_and_time
 from foldmark.sessions.session_file import NOT_AN_OBJECT, Broken, SessionFile, SessionFileError, SessionRecord
 
 UNDECIDED = 100
-"""Records without a message that are read before a file counts as Claude Code's. Qwen Code's files begin alike."""
+"""Number of records without a message after which a file counts as Claude Code's. Qwen Code's files begin alike."""
 
 
 class NoSessionError(CommandError):
@@ -35,7 +35,7 @@ class NoSessionError(CommandError):
 
 
 def session_path(path: Path, kind: str | None = None) -> SessionPath:
-    """Return the session at a path. Its format is `kind`, or follows from the file's name and folder."""
+    """Return the session at a path. Its format is `kind`, or is derived from the file's name and folder."""
     found = format_named(kind) if kind else format_of(path)
     return SessionPath(path, found.name, found.session_id(path) or path.stem)
 
@@ -43,7 +43,7 @@ def session_path(path: Path, kind: str | None = None) -> SessionPath:
 def find(named: str | None, cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> SessionPath:
     """Find a session by its file, its id or the beginning of its id.
 
-    None selects the session that the program runs in (`SessionFormat.running`), otherwise the most recently written
+    None selects the session in which the program runs (`SessionFormat.running`), otherwise the most recently written
     Claude Code session of the working folder `cwd`. Raises NoSessionError.
     """
     if named is None:
@@ -54,7 +54,7 @@ def find(named: str | None, cwd: str | os.PathLike[str], environment: Mapping[st
 
 
 def names_file(named: str) -> bool:
-    """Return True if the argument names a file and not a session id."""
+    """Return True if the argument names a file rather than a session id."""
     return named.endswith(".jsonl") or os.sep in named or os.path.lexists(named)
 
 
@@ -79,9 +79,9 @@ def recognize(file: SessionFile) -> SessionFormat:
 def recognized(session: SessionPath, *, damaged: bool = False) -> SessionPath:
     """Return the session with the kind that its content shows, regardless of the file's name.
 
-    With `damaged`, a file without any JSON object keeps the kind of its name. Raises SessionFileError.
+    With `damaged`, a file without a JSON object keeps the kind that its name suggests. Raises SessionFileError.
     """
-    if session.path.suffix == ".zst":  # a compressed old rollout; the error of Codex's reader says what to do
+    if session.path.suffix == ".zst":  # a compressed old rollout; the error from Codex's reader gives the next step
         return session
     with SessionFile(session.path) as file:
         if damaged and all(record.type == NOT_AN_OBJECT for record in file.records()):
@@ -124,12 +124,12 @@ def _by_id(named: str, environment: Mapping[str, str]) -> SessionPath:
 def _written(path: Path) -> float:
     try:
         return size_and_time(path)[1]
-    except OSError:  # it was removed in the meantime
+    except OSError:  # it has been removed since
         return 0.0
 
 
 def _format_or_program(file: SessionFile, most: int | None) -> tuple[str | None, str | None]:
-    """Return the name of the format of the first record with the marks of a program, or the name of another program."""
+    """Return the format's name by the first record with the marks of a program, or the name of another program."""
     if file.kind is not None:
         return file.kind, None
     resembling: list[str] = []
@@ -147,7 +147,7 @@ def _format_or_program(file: SessionFile, most: int | None) -> tuple[str | None,
 
 
 def _named(own: Iterable[SessionFormat], value: Any) -> str | None:
-    """Return the name of the first of these formats that certainly has this record."""
+    """Return the name of the first of these formats to which this record certainly belongs."""
     return next((each.name for each in own if each.is_record(value)), None)
 
 

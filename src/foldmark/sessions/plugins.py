@@ -1,7 +1,7 @@
 """Session formats from installed packages, looked up only if no built-in format matches [SPEC 8].
 
-A format that does not keep JSON lines converts its sessions to such lines. They are read from a temporary file, so all
-other code reads lines.
+A format that does not keep JSON lines converts its sessions to JSON lines. They are read from a temporary file, so all
+other code only reads lines.
 """
 
 import os
@@ -26,14 +26,14 @@ def plugins() -> tuple[Any, ...]:
 
 
 def custom_format(path: Path) -> Any | None:
-    """Return the installed format that keeps the session at `path` in another form than JSON lines, or None."""
+    """Return the installed format that keeps the session at `path` in a form other than JSON lines, or None."""
     if path.suffix in _OWN:
         return None
     return next((each for each in plugins() if each.session_id(path) is not None), None)
 
 
 def open_transcript(path: Path) -> tuple[str, IO[bytes]] | None:
-    """Return the name of the format of the session at `path`, and the session as JSON lines in a temporary file.
+    """Return the name of the session's format, and the session as JSON lines in a temporary file.
 
     Return None for a file of JSON lines. Raises OSError or ValueError if the format cannot read the session.
     """
@@ -57,7 +57,7 @@ def open_transcript(path: Path) -> tuple[str, IO[bytes]] | None:
 def size_and_time(path: Path) -> tuple[int, int]:
     """Return a session's size in bytes and its modification time in nanoseconds.
 
-    For a folder, count all files in it; for a session in a database, the database file. Raises OSError.
+    For a folder, all files in it count; for a session in a database, the database file. Raises OSError.
     """
     if path.suffix not in _OWN:
         while not path.exists() and path.parent != path:

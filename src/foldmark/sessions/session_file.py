@@ -1,7 +1,7 @@
 """Read session files: JSON Lines, valid or not [SPEC 8].
 
-A session is read as bytes and split at line feeds only, so no text inside a record can end a line. Every line is a
-record, broken or blank, and a bad line does not affect others. Memory is bounded by the longest line.
+A session is read as bytes and split only at line feeds, so no text inside a record can end a line. Every line is a
+record, broken, or blank, and a bad line does not affect others. Memory is bounded by the longest line.
 """
 
 import codecs
@@ -22,7 +22,7 @@ from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.plugins import open_transcript
 
 MAX_LINE = 256 << 20
-"""Maximum bytes of a line with its line feed. A longer one is skipped and reported as broken."""
+"""Maximum bytes of a line, including its line feed. A longer line is skipped and reported as broken."""
 
 NO_TYPE = "(no type)"
 NOT_AN_OBJECT = "(not an object)"
@@ -40,16 +40,16 @@ _WIDE_BOMS = (  # UTF-32's little-endian mark begins with UTF-16's
 
 
 class SessionFileError(FoldmarkError):
-    """A file cannot be read as a session: it is missing, not a file, not permitted, or without any record; or a file
-    with a part of the session is missing or has changed."""
+    """A file cannot be read as a session: it is missing, not a file, not permitted, or has no record; or another file
+    that holds a part of the session is missing or has changed."""
 
 
 class SessionRecord(Struct, frozen=True):
     """A line that is JSON.
 
-    `line` counts from 1, blank and broken lines included. `offset` is its beginning (see `SessionFile.reread`). `type`
-    is the record's type for counting: `NO_TYPE` for an object without a type that is text, `NOT_AN_OBJECT` for another
-    JSON value, the first 100 characters of a longer one. `value` is the value of the line.
+    `line` counts from 1, including blank and broken lines. `offset` is the byte where it begins (see
+    `SessionFile.reread`). `type` is the record's type for counting, cut after 100 characters: `NO_TYPE` for an object
+    whose type is missing or not text, `NOT_AN_OBJECT` for another JSON value. `value` is the value of the line.
     """
 
     line: int
@@ -59,7 +59,7 @@ class SessionRecord(Struct, frozen=True):
 
 
 class Broken(Struct, frozen=True):
-    """A line that is not JSON, with the reason in one line of text."""
+    """A line that is not JSON, with a one-line reason."""
 
     line: int
     reason: str
@@ -67,7 +67,7 @@ class Broken(Struct, frozen=True):
 
 class Piece(Struct, frozen=True):
     """A part of a file that belongs to a session: the whole lines from byte `start` to byte `end` (None: to the end of
-    the file). The first one is line `number` of the file."""
+    the file). The first of them is line `number` of the file."""
 
     path: Path
     start: int = 0
@@ -76,11 +76,11 @@ class Piece(Struct, frozen=True):
 
 
 class SessionFile:
-    """An open session file, a context manager. Its methods raise SessionFileError for errors of the file.
+    """An open session file, and a context manager. Its methods raise SessionFileError for errors of the file.
 
-    Later appends to the file are not read, so every pass sees the same lines. UTF-16 and UTF-32 with a byte order mark
-    are read through a temporary copy in UTF-8. Then `wide` is True, and `size` (in bytes) and offsets refer to the
-    copy.
+    Lines appended after opening are not read, so every pass sees the same lines. UTF-16 and UTF-32 with a byte order
+    mark are read through a temporary copy in UTF-8. Then `wide` is True, and `size` (in bytes) and offsets refer to
+    the copy.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -114,7 +114,7 @@ class SessionFile:
 
     @property
     def label(self) -> str:
-        """The path in one line, for messages."""
+        """The path as one line, for messages."""
         return one_line(str(self.path))
 
     @property
@@ -123,10 +123,10 @@ class SessionFile:
         return not self.size or self.raw(self.size - 1) == b"\n"
 
     def lines(self, number: int = 0, offset: int = 0) -> Iterator[SessionRecord | Broken]:
-        """Yield every line that is not blank, in order. Afterwards `line_count` is the number of all lines.
+        """Yield every line that is not blank, in order. Afterwards, `line_count` is the total number of lines.
 
         `whole` is the number of lines before the current one, and its offset. At the end it is the number of lines that
-        have a line end, and the end of the last of them. A later pass can continue there.
+        have a line end, and the offset after the last of them. A later pass can continue there.
         """
         self.whole = (number, offset)
         while offset < self.size:
@@ -149,18 +149,18 @@ class SessionFile:
         self.line_count = number
 
     def records(self, most: int | None = None) -> Iterator[SessionRecord]:
-        """Yield the records among the first `most` lines (None: all) that are not blank."""
+        """Yield the records among the first `most` non-blank lines (None: all)."""
         return (found for found in islice(self.lines(), most) if isinstance(found, SessionRecord))
 
     def backwards(self, most: int) -> Iterator[Any]:
-        """Yield the values of the lines that are JSON in the last `most` bytes of the file, the last one first."""
+        """Yield the values of the JSON lines in the last `most` bytes of the file, the last one first."""
         with self._reading, self.path.open("rb") as file:
             for line in lines_backwards(file.fileno(), most, most):
                 with suppress(NotJsonError):
                     yield decode(line)
 
     def reread(self, line: int, offset: int) -> SessionRecord:
-        """Return the record of `line` at `offset` again. Raises SessionFileError if the file has changed."""
+        """Read the record of `line` at `offset` again. Raises SessionFileError if the file has changed."""
         text = self.raw(offset)
         found = self._parsed(text, line, offset)
         if not isinstance(found, SessionRecord):
@@ -168,7 +168,7 @@ class SessionFile:
         return found
 
     def digests(self, *ends: int) -> list[str]:
-        """Return a digest of the file's bytes up to each of these ascending offsets."""
+        """Return a digest of the file's bytes up to each of these offsets, which must ascend."""
         from hashlib import blake2b  # only imports need it
 
         digest = blake2b(digest_size=16)
@@ -183,13 +183,13 @@ class SessionFile:
         return found
 
     def raw(self, offset: int) -> bytes:
-        """Return the line at `offset` with its line end; only the beginning of a line that is too long."""
+        """Return the line at `offset` with its line end, or only the beginning of a line that is too long."""
         with self._reading:
             self._file.seek(offset)
             return self._file.readline(min(MAX_LINE + 1, self.size - offset))
 
     def _parsed(self, line: bytes, number: int, offset: int) -> "SessionRecord | Broken | None":
-        """Parse a line. The newest one is cached, because a file of one long line is read several times."""
+        """Parse a line. The last result is cached, because a file of one long line is read several times."""
         place = (number, offset, len(line))
         if self._newest[0] != place:
             self._newest = place, _parse(line, number, offset)
@@ -207,7 +207,7 @@ class SessionFile:
 
 
 class _FileErrors:
-    """Converts errors of a file into SessionFileError. It is a class: a generator would take a third of a read's
+    """Converts errors of a file into SessionFileError. A class, because a generator would take a third of a read's
     time."""
 
     def __init__(self, path: Path) -> None:
@@ -226,7 +226,7 @@ class _FileErrors:
 
 
 def _parse(line: bytes, number: int, offset: int) -> SessionRecord | Broken | None:
-    text = line.removeprefix(_UTF8_BOM)  # anywhere: files are concatenated
+    text = line.removeprefix(_UTF8_BOM)  # on any line, because files get concatenated
     if not text.strip():
         return None
     try:
@@ -246,7 +246,7 @@ def _type_of(value: Any) -> str:
 
 
 def _check_regular(path: Path) -> None:
-    """Raise SessionFileError for a file without an end, or one that cannot be read twice."""
+    """Raise SessionFileError for a file that has no end or cannot be read twice."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         raise SessionFileError(f"{one_line(str(path))} is a directory; name a session file in it (*.jsonl)")
@@ -255,12 +255,12 @@ def _check_regular(path: Path) -> None:
 
 
 def as_utf8(file: IO[bytes]) -> IO[bytes]:
-    """Return `file` itself, or a temporary copy in UTF-8 if it begins with the byte order mark of a wider encoding."""
+    """Return `file`, or a temporary copy in UTF-8 if it begins with the byte order mark of a wider encoding."""
     start = file.read(4)
     encoding = next((name for mark, name in _WIDE_BOMS if start.startswith(mark)), None)
     if encoding is None:
         return file
-    import tempfile  # slow to import, and hardly any session is wide
+    import tempfile  # slow to import and rarely needed
 
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     copy: IO[bytes] = tempfile.TemporaryFile(buffering=_PIECE)  # noqa: SIM115 - it lives as long as the session file

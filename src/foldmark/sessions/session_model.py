@@ -1,7 +1,7 @@
-"""Questions to the model of a session that runs under `foldmark live`, through its gateway [SPEC 5.7].
+"""Ask the model of a session that runs under `foldmark live`, through its gateway [SPEC 5.7].
 
-The gateway has the credentials of the session's client in its memory, and asks as the client would. Which gateway that
-is says a file that only this user may read (`hook.live_state`).
+The gateway has the credentials of the session's client in memory, and asks as the client would. A file that only this
+user may read names the gateway (`hook.live_state`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,23 +21,23 @@ from foldmark.log.live_session import client_session
 from foldmark.sessions.hook import live_state
 
 NO_GATEWAY = "(no gateway runs for this session: its own model was not asked)"
-"""The remark where a question was asked as in any other conversation."""
+"""The remark if a question was asked as in any other conversation."""
 
 SECONDS = 600.0
-"""How long an answer may take."""
+"""Maximum time for an answer."""
 
 
 class SessionModel:
-    """The model of one session. `remark` says what a person should know about how it was asked; empty for nothing."""
+    """The model of one session. `remark` tells a person how it was asked; empty if there is nothing to report."""
 
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.remark = ""
         self._url = str(told.get("url", ""))
 
     def ask(self, question: Request, otherwise: Callable[[Request], str]) -> str:
-        """Return the model's answer to a question; `otherwise` asks it if no gateway runs. Raises ProviderError."""
+        """Return the model's answer to a question. `otherwise` asks it if no gateway runs. Raises ProviderError."""
         try:
-            # No proxy stands between two programs of one machine.
+            # No proxy between two programs on one machine.
             with build_opener(ProxyHandler({})).open(self._url, msgspec.msgpack.encode(question), SECONDS) as came:
                 text: str = came.read().decode()
                 return text
@@ -57,8 +57,10 @@ _IN_USE: ContextVar[SessionModel | None] = ContextVar("session_model", default=N
 
 @contextmanager
 def session_model(agent: Agent, environment: Mapping[str, str]) -> Iterator[SessionModel | None]:
-    """Put the questions to the agent's model, inside the block and in its thread, to the session that the agent
-    records. Yield None for an agent that records none."""
+    """Route questions to the agent's model, inside the block and in its thread, to the session that the agent records.
+
+    Yield the model of that session, or None if the agent records no session.
+    """
     session = client_session(agent)
     if session is None:
         yield None
@@ -74,7 +76,7 @@ def session_model(agent: Agent, environment: Mapping[str, str]) -> Iterator[Sess
 
 
 def _install(log: Log) -> None:
-    """Let the log ask the session's model inside of such blocks."""
+    """Make the log ask the session's model inside such blocks."""
     complete = log.complete
     if isinstance(complete, _Asking):
         return

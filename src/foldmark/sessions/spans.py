@@ -1,4 +1,4 @@
-"""Edit single members of JSON text: find where members and items lie, and replace them in place.
+"""Edit single members of JSON text: find the positions of members and items, and replace them in place.
 
 Everything else keeps its bytes, including white space, escapes and the order of keys.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 Span = tuple[int, int]
-"""The begin and the end of a value, in bytes."""
+"""The beginning and the end of a value, in bytes."""
 
 _KEY = re.compile(rb'[\s,{]*("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*:\s*', re.DOTALL)
 _END = re.compile(rb"\s*[}\]]\s*\Z")
@@ -25,7 +25,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def is_json(data: bytes) -> bool:
-    """Return True for JSON, even with invalid UTF-8. JSON that nests too deeply to be checked counts as valid."""
+    """Return True for JSON, even with invalid UTF-8. JSON nested too deeply to be checked counts as valid."""
     try:
         _check(data)
     except msgspec.MsgspecError:
@@ -37,7 +37,7 @@ def is_json(data: bytes) -> bool:
 
 
 def without_halves(data: bytes) -> bytes:
-    """Return the same JSON, in as many bytes, with a letter for every escape of half a surrogate pair.
+    """Return JSON of the same length, with a letter in place of every escape of half a surrogate pair.
 
     msgspec refuses a half without its partner; Claude Code accepts it.
     """
@@ -45,7 +45,7 @@ def without_halves(data: bytes) -> bytes:
 
 
 def members(data: bytes) -> list[tuple[str, int, int]]:
-    """Return the key, begin and end of every member's value, in order. A key may occur twice.
+    """Return the key of every member with the beginning and the end of its value, in order. A key may occur twice.
 
     `data` is an object that `is_json` accepts, with or without white space around it. Raises ValueError for any other
     value.
@@ -66,14 +66,14 @@ def members(data: bytes) -> list[tuple[str, int, int]]:
 
 
 def items(data: bytes) -> list[Span]:
-    """Return the begin and the end of every item of an array. Raises ValueError for any other value."""
+    """Return the beginning and the end of every item of an array. Raises ValueError for any other value."""
     paired = without_halves(data)
     try:
         found = _decode_items(paired)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
     spans, at = [], data.index(b"[") + 1
-    for raw in found:  # only white space and a comma stand between two items, so the first place is the right one
+    for raw in found:  # only white space and a comma separate two items, so the first match is the right one
         begin = paired.index(raw, at)
         at = begin + len(raw)
         spans.append((begin, at))
@@ -81,7 +81,7 @@ def items(data: bytes) -> list[Span]:
 
 
 def last(data: bytes, key: str) -> Span | None:
-    """Return the span of a member's value, or None. Of two members with one key the last counts, as for readers."""
+    """Return the span of a member's value, or None. If a key occurs twice, the last one counts, as for JSON readers."""
     return next(((begin, end) for name, begin, end in reversed(members(data)) if name == key), None)
 
 
@@ -104,7 +104,7 @@ def within(data: bytes, path: tuple[str, ...], change: Callable[[bytes], bytes])
 
 
 def with_member(data: bytes, key: str, value: bytes) -> bytes:
-    """Return an object in which `key` has this JSON value. Raises ValueError if `data` is not an object."""
+    """Return the object with this JSON value for `key`. Raises ValueError if `data` is not an object."""
     if found := last(data, key):
         return edited(data, [(*found, value)])
     end = data.rindex(b"}")
@@ -113,7 +113,7 @@ def with_member(data: bytes, key: str, value: bytes) -> bytes:
 
 
 def _walked(data: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield the same as `members`, token by token: slower, but for every object."""
+    """Yield the same as `members`, token by token: slower, but correct for every object."""
     at = len(data) - len(data.lstrip())
     if data[at : at + 1] != b"{":
         raise ValueError("no object")

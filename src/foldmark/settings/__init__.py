@@ -1,1 +1,1 @@
-"""Settings from outside: files, environment and command line [SPEC 10]. Importing this reads nothing."""
+"""Settings from outside: files, environment and command line [SPEC 10]. Importing this package reads nothing."""

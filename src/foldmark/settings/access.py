@@ -14,7 +14,7 @@ def access(provider: str, environment: Mapping[str, str], settings: Settings) ->
     """Return the access to `provider`. The environment overrides the settings, which override the built-in values.
 
     Raises CommandError for an unknown provider or an invalid address, ProviderError for a missing key that no SDK can
-    find by itself.
+    find on its own.
     """
     spec = provider_spec(provider, settings.dialects)
     server = settings.providers.get(spec.name) or Server()
@@ -32,8 +32,8 @@ def access(provider: str, environment: Mapping[str, str], settings: Settings) ->
 
 
 def missing_key(provider: str, environment: Mapping[str, str], settings: Settings) -> str | None:
-    """Return the variable for the key of `provider` if its server requires a key and none is set; None also for an
-    unknown provider."""
+    """Return the variable for the key of `provider` if its server requires a key and none is set. Return None also for
+    an unknown provider."""
     try:
         spec = provider_spec(provider, settings.dialects)
         server = settings.providers.get(spec.name) or Server()
@@ -51,7 +51,7 @@ def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the keys of all providers in the environment: variable -> key."""
     names = [name for each in BUILT_IN.values() for name in each.keys]
     names += [*SDKS, *(server.key_env for server in settings.providers.values() if server.key_env)]
-    # Finding the installed packages takes a while, so it is done only for a key that is not known yet.
+    # Finding the installed packages takes a while, so it is done only for keys that are not yet known.
     if any(name.endswith(("_KEY", "_TOKEN")) and name not in names for name in environment):
         names += [name for each in installed() for name in each.keys]
     return {name: value for name in names if (value := _variable(environment, name))}
@@ -60,7 +60,7 @@ def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
 def ollama_address(host: str) -> str:
     """Return the address for an `OLLAMA_HOST`: a host, host:port or URL, read as Ollama itself reads it.
 
-    An address that stands for all interfaces becomes this machine. Raises CommandError for a scheme other than HTTP.
+    An address for all interfaces becomes this machine. Raises CommandError for a scheme other than HTTP.
     """
     scheme, _, rest = host.strip("\"' \t").rpartition("://")
     if scheme not in ("", "http", "https"):
@@ -83,7 +83,7 @@ def ollama_address(host: str) -> str:
 
 
 def offline_delay(environment: Mapping[str, str], terminal: bool, configured: float | None = None) -> float:
-    """Return the seconds between the offline model's words: `FOLDMARK_OFFLINE_DELAY`, or the configured ones, or a few
+    """Return the seconds between the offline model's words: `FOLDMARK_OFFLINE_DELAY`, the configured delay, or a few
     hundredths on a terminal."""
     try:
         return min(10.0, max(0.0, float(environment["FOLDMARK_OFFLINE_DELAY"])))
@@ -96,7 +96,7 @@ def _variable(environment: Mapping[str, str], name: str | None) -> str | None:
 
 
 def _key(environment: Mapping[str, str], name: str) -> str | None:
-    """Return the key in a variable. Raises ProviderError, which does not repeat the value, if it cannot be a key."""
+    """Return the key in a variable. Raises ProviderError, without repeating the value, if it cannot be a key."""
     key = _variable(environment, name)
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
         raise ProviderError("key", f"{name} holds characters that no key has; set it again")

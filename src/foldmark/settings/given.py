@@ -53,7 +53,7 @@ GLOBAL_KINDS = {
     "recall_model": Kind("the name or the folder of a model of embeddings", _text),
     "live_sign": Kind("one to three signs of : ; , . ! ? ~ + * = % & $ ^", _sign),
 }
-"""The kinds of these settings."""
+"""The `Kind` of each of these settings."""
 
 
 class Value(NamedTuple):
@@ -64,8 +64,8 @@ class Value(NamedTuple):
 
 
 class Server(Struct, frozen=True):
-    """A person's own provider: its dialect (None for a built-in provider, which has one), its address, and the name of
-    the environment variable that holds its key."""
+    """A provider that a person configured: its dialect (None for a built-in provider, which already has one), its
+    address, and the name of the environment variable with its key."""
 
     dialect: str | None = None
     base_url: str | None = None
@@ -73,7 +73,7 @@ class Server(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """The settings of files, environment and command line; `Settings()` has none, so every default holds.
+    """The settings of files, environment and command line; `Settings()` has none, so all defaults apply.
 
     An agent's own settings override `defaults` and are overridden by `overrides`; both contain keys of `Config` and of
     `GLOBAL`. `models` are the tables of models in the files, "provider/model" -> key -> value; `providers` are those
@@ -90,12 +90,12 @@ class Settings(Struct, frozen=True):
 
     @property
     def dialects(self) -> dict[str, str]:
-        """The providers that are not built in -> their dialect."""
+        """Providers that are not built in -> their dialect."""
         return {name: server.dialect for name, server in self.providers.items() if server.dialect}
 
     @property
     def trim_threshold_chars(self) -> int:
-        """Characters from which `foldmark trim` cuts a tool's result [S4]."""
+        """Number of characters above which `foldmark trim` cuts a tool result [S4]."""
         return int(self._global("trim_threshold_chars"))
 
     @property
@@ -105,7 +105,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def sync_exclude(self) -> tuple[str, ...]:
-        """Folders whose sessions `foldmark sync` passes over, as patterns."""
+        """Patterns of folders whose sessions `foldmark sync` skips."""
         return tuple(self._global("sync_exclude"))
 
     @property
@@ -115,7 +115,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def live_sign(self) -> str:
-        """The sign that a prompt to Foldmark begins with in a live session."""
+        """The sign at the start of a prompt to Foldmark in a live session."""
         return str(self._global("live_sign"))
 
     def config(self, own: Mapping[str, Any]) -> Config:
@@ -143,9 +143,9 @@ class Settings(Struct, frozen=True):
 
 @cache
 def machine() -> str:
-    """Return a digest that identifies this user on this machine without revealing either, 16 hexadecimal digits. A
+    """Return a digest of 16 hexadecimal digits that identifies this user on this machine without revealing either. A
     person's agreement is valid only there."""
-    import socket  # takes 4 ms with the next one, and only tool_approval needs them
+    import socket  # takes 4 ms together with the next one; only tool_approval needs them
     from hashlib import sha256
 
     marks = [socket.gethostname(), os.path.expanduser("~"), str(os.getuid()) if hasattr(os, "getuid") else ""]  # noqa: PTH111

@@ -1,8 +1,8 @@
 """Load `Settings` from files, environment and command line, or from a program's own keys [SPEC 10].
 
-`.foldmark.toml` and the user file are Foldmark's: an unknown key there is an error. `.work.toml` is another program's:
-unknown keys are passed over. A project's file shapes requests and nothing else, because it may come from a stranger,
-who must not decide where texts and keys go.
+`.foldmark.toml` and the user file belong to Foldmark, so an unknown key there is an error. `.work.toml` belongs to
+another program, so unknown keys are ignored. A project's file shapes requests and nothing else, because it may come
+from a stranger, who must not decide where texts and keys go.
 """
 
 import os
@@ -22,13 +22,13 @@ from foldmark.providers.registry import ALIASES, BUILT_IN, check_model
 from foldmark.settings.given import GLOBAL, GLOBAL_KINDS, Server, Settings, Value
 
 MOST_BYTES = 256 * 1024
-"""Maximum size of a file in bytes: nobody writes more by hand, and parsing TOML is slow."""
+"""Maximum size of a file in bytes. Nobody writes more by hand, and parsing TOML is slow."""
 
 MOST_PLACES = 50
-"""Maximum number of lines that are tried to find a key's line."""
+"""Maximum number of lines to try when looking for a key's line."""
 
 _MANY_DOTS = r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}"""
-"""A key of 64 parts or more: parsing takes the square of their number in time and memory."""
+"""Matches a key of 64 parts or more: parsing needs time and memory in proportion to the square of their number."""
 
 _AT_LINE = r" \(at line (\d+), column (\d+)\)$"
 
@@ -41,7 +41,7 @@ class File(NamedTuple):
     tables: dict[str, Any]
 
     def wrong(self, keys: tuple[str, ...], text: str) -> CommandError:
-        """Return the error `text` with the line of the key `keys`."""
+        """Return the error `text`, with the line of the key `keys`."""
         line = self._line(keys)
         return CommandError(f"{self.path}{f', line {line}' if line else ''}: {text}")
 
@@ -65,7 +65,7 @@ class File(NamedTuple):
             try:
                 before: Any = tomllib.loads("\n".join(lines[:number]))
             except (ValueError, RecursionError):
-                continue  # inside a text or a list of several lines
+                continue  # inside a multi-line text or list
             for key in keys:
                 before = before.get(key) if isinstance(before, dict) else None
             if before is None:
@@ -74,7 +74,7 @@ class File(NamedTuple):
 
 
 def _read(path: Path) -> File | None:
-    """Return the file at `path`, None if it does not exist. Raises CommandError for a folder, and for a file that is
+    """Return the file at `path`; None if it does not exist. Raises CommandError for a folder, or a file that is
     unreadable, too large or not TOML."""
     try:
         found = path.stat()
@@ -96,7 +96,7 @@ def _read(path: Path) -> File | None:
 
 
 def _nearest(name: str, folder: Path, home: Path | None) -> Path | None:
-    """Return the file `name` in `folder` or the next folder above that has one, up to the home folder or the root."""
+    """Return the file `name` in `folder` or the nearest parent that has one, up to the home folder or the root."""
     for each in (folder, *folder.parents):
         if os.path.exists(each / name):  # noqa: PTH110 - Path.exists raises for a folder that cannot be read
             return each / name
@@ -144,12 +144,12 @@ USER_KEYS = {
     "recall_model": "a project must not decide which model reads your texts",
     "live_sign": "a project must not decide which of your prompts are commands",
 }
-"""Keys that a project's file must not set, and the reasons."""
+"""Keys that a project's file must not set -> the reason."""
 
 _DIALECTS = ("openai", "anthropic", "gemini")
 """The built-in dialects that a configured provider can speak."""
 _SERVER_KEYS = ["dialect", "base_url", "key_env"]
-# Only files have these, so that no pattern is compiled at a start.
+# Only files have these, so no pattern is compiled at startup.
 _NAME = r"[A-Za-z0-9_-]{1,40}"
 _VARIABLE = r"[A-Z_][A-Z0-9_]{0,99}"
 _SECRET = r"(?i)(key|token|secret|password|auth|authorization|bearer)$"
@@ -161,7 +161,7 @@ def load(
     """Return the settings of a program that runs in folder `working` with this environment.
 
     `user` is the folder of the user file `config.toml`. `options` are those of the command line, key -> value. Raises
-    CommandError, which names file and line, for anything invalid.
+    CommandError, with file and line, for anything invalid.
     """
     own = _read(user / USER) if user else None
     defaults: dict[str, Value] = {}
@@ -174,7 +174,7 @@ def load(
         defaults |= _context(own, "user file", providers)
     if working:
         home = environment.get("HOME") or environment.get("USERPROFILE")
-        # In the form in which `os.getcwd` returns it.
+        # In the form that `os.getcwd` returns.
         top = Path(os.path.realpath(home)) if home and Path(home).is_absolute() else None
         defaults |= _project(working, top, models, providers)
     chosen = {key: Value(_checked(key, value, providers), "command line") for key, value in options.items()}
@@ -198,7 +198,7 @@ def program_settings(keys: Mapping[str, Any]) -> Settings:
 def _project(
     working: Path, home: Path | None, models: dict[str, Mapping[str, Any]], providers: Collection[str]
 ) -> dict[str, Value]:
-    """Return the settings of the project's file; its models are added to `models`."""
+    """Return the settings of the project's file, and add its models to `models`."""
     path = _nearest(PROJECT, working, home)
     file = _read(path) if path else None
     if file:
@@ -216,7 +216,7 @@ def _project(
 
 
 def _context(file: File, source: str, providers: Collection[str], *, lenient: bool = False) -> dict[str, Value]:
-    """Return the checked keys of a file's `[context]`; unknown ones are passed over if `lenient`."""
+    """Return the checked keys of a file's `[context]`; unknown ones are ignored if `lenient`."""
     found = {}
     for key, value in file.table("context").items():
         if key in USER_KEYS and source != "user file":
@@ -232,7 +232,7 @@ def _context(file: File, source: str, providers: Collection[str], *, lenient: bo
 
 
 def _checked(key: Any, value: Any, providers: Collection[str]) -> Any:
-    """Return the value of any key from outside; `providers` are the configured ones. Raises CommandError."""
+    """Return the checked value of any key from outside; `providers` are the configured ones. Raises CommandError."""
     if key not in ALL_KEYS:
         raise CommandError(f"there is no setting '{str(key)[:40]}'; {_suggestion(str(key), ALL_KEYS)}")
     if isinstance(value, str):
@@ -279,7 +279,7 @@ def _delay(file: File) -> float | None:
 
 
 def _database(file: File) -> str | None:
-    """Return the configured database; a path begins at the file's folder, `~` is the home folder."""
+    """Return the configured database. A path is relative to the file's folder; `~` is the home folder."""
     database = file.tables.get("database")
     if database is None:
         return None

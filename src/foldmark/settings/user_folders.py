@@ -1,7 +1,7 @@
 """This user's folders, and the database in them [SPEC 9].
 
-The folders are those of `platformdirs`, whose import takes a fifth of a hook's time; a test compares them. For the same
-reason paths are plain text here and in all other modules that a hook imports.
+The folders are the same as in `platformdirs`, whose import would take a fifth of a hook's time; a test compares them.
+For the same reason, paths are plain text here and in all other modules that a hook imports.
 """
 
 import os
@@ -38,7 +38,7 @@ def named_database(environment: "Mapping[str, str]", configured: str | None) -> 
 
 
 def default_database(environment: "Mapping[str, str]") -> str:
-    """Return the default database, `foldmark.db` in the data folder, which is created if needed."""
+    """Return the default database, `foldmark.db` in the data folder, and create that folder if needed."""
     return os.path.join(data_folder(environment), "foldmark.db")
 
 

@@ -1,8 +1,8 @@
-"""Addresses of databases, and opening the store at one.
+"""Addresses of databases, and opening the store at an address.
 
-A scheme, as postgresql://, names a kind of store: built in, or an entry point of the group `foldmark.stores`, which is
-named after the scheme and names a class to be called with (address, *, create). An address without a scheme is the path
-of an SQLite file.
+A scheme, such as postgresql://, names a kind of store: a built-in one or an entry point in the group `foldmark.stores`,
+which is named after the scheme and refers to a class that is called with (address, *, create). An address without a
+scheme is the path of an SQLite file.
 """
 
 import re
@@ -28,7 +28,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://")
 
 
 def scheme(address: str) -> str:
-    """Return the scheme of an address; empty for the path of a file."""
+    """Return the scheme of an address; empty for a file path."""
     found = _SCHEME.match(address)
     return found[1] if found else ""
 
@@ -39,7 +39,7 @@ def may_exist(address: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """Return an address for people: without its password."""
+    """Return an address without its password, to show to people."""
     if not (kind := scheme(address)):
         return address
     user, host, path = _parts(address)
@@ -48,7 +48,7 @@ def shown(address: str) -> str:
 
 
 def passwords(address: str) -> Iterator[str]:
-    """Yield the password in an address, as it is written there and decoded."""
+    """Yield the password in an address, as written and decoded."""
     if scheme(address):
         _, _, rest = address.partition("://")
         user, _, _ = rest.rpartition("@")

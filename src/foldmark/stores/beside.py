@@ -22,7 +22,7 @@ from foldmark.core.segments import END, Segments
 from foldmark.stores.reader import Bindings, Row, SqlReader, SqlWriter
 
 LONGEST = 100_000
-"""Maximum number of characters of a message that an embedding model gets."""
+"""Maximum number of characters of a message passed to an embedding model."""
 
 _SIGNATURES = 10_000
 """Number of signatures read at once."""
@@ -105,18 +105,18 @@ class BesideReader(SqlReader, Protocol):
         return [(str(tag), int(number)) for tag, number in self._run("memo_tags", limit=limit)]
 
     def _newest_before(self, events: Sequence[int]) -> list[Row]:
-        """Return pairs: the number of an event in `events`, and the newest memo saved before it, if any."""
+        """Return pairs: the index of an event in `events`, and the newest memo saved before it, if any."""
         return self._run("memo_before", events=self._list(events))
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:
-        """Return distinct pairs: the number of a word, and a memo up to id `most` with this word or a related one."""
+        """Return distinct pairs: the index of a word, and a memo up to id `most` with this word or a related one."""
 
     def _tags(self, stored: Any) -> tuple[str, ...]:
-        """Return the tags of a memo from the form of the database."""
+        """Return the tags of a memo, decoded from their stored form."""
         return tuple(sorted(msgspec.json.decode(stored)))
 
     def _memos(self, ids: Collection[int]) -> list[Memo]:
-        """Return these memos, in the order asked for."""
+        """Return these memos, in the order requested."""
         found = {}
         for id, content, tags, *others in self._run("memos", memos=self._list(ids)) if ids else ():
             found[id] = Memo(id, content, self._tags(tags), *others)
@@ -186,7 +186,7 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
         self._name(agent_id, name)
 
     def _name(self, agent_id: str, name: str | None) -> None:
-        """Set an agent's name, or remove it. Raises StoreError if another one has it."""
+        """Set or remove an agent's name. Raises StoreError if another agent has it."""
         self._write("rename_agent", **self._for_agent(agent_id), name=name)
 
     def archive(self, agent_id: str, archived_at: str | None) -> None:
@@ -222,7 +222,7 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
         return int(row_id)
 
     def _worker(self, worker: int | str | None) -> int | str | None:
-        """Return a worker in the form of the database."""
+        """Return a worker in its stored form."""
         return worker
 
     # Memos
@@ -255,7 +255,7 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
             self._erase_sent_memo(memo_id)
 
     def _erase_sent_memo(self, memo_id: int) -> None:
-        """Remove a memo, with its text, from the requests that were sent with it."""
+        """Remove a memo and its text from the requests that were sent with it."""
         self._write("erase_sent_memo", memo=memo_id)
         self._write("erase_texts")
 
@@ -282,7 +282,7 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
 
 
 _APART = ("agent", "record", "id")
-"""Fields of a request that are not columns, or whose column has another name."""
+"""Fields of a request that are not columns, or whose columns have other names."""
 
 
 def _lease(row: Row) -> Lease:
@@ -291,7 +291,7 @@ def _lease(row: Row) -> Lease:
 
 
 class VectorTables(Protocol):
-    """A database with the named statements about vectors: a log's, or the index of an archive."""
+    """A database with the named statements about vectors: that of a log, or the index of an archive."""
 
     def _run(self, name: str, /, **bindings: Any) -> list[Row]:
         """Return the rows of a statement."""
@@ -301,7 +301,7 @@ class VectorTables(Protocol):
 
 
 class WritableVectorTables(VectorTables, Protocol):
-    """The same in a transaction."""
+    """The same tables in a transaction."""
 
     def _write(self, name: str, /, **bindings: Any) -> object:
         """Run a statement without a result."""

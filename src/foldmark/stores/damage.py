@@ -1,4 +1,4 @@
-"""The checks that every database has: each is a named statement, which finds the rows of one kind of fault."""
+"""The checks that every database has. Each is a named statement that finds the rows with one kind of fault."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -37,7 +37,7 @@ class SqlChecks(SqlReader, Protocol):
     """Further statements, which only this database has."""
 
     def found(self) -> Iterator[str]:
-        """Yield one line for each fault. A part that cannot be read gives one line, and the other checks continue."""
+        """Yield one line for each fault. An unreadable part gives one line, and the other checks continue."""
         seen = set[str]()
         shared = [partial(self._found_by, name, line) for name, line in {**_FAULTS, **self._own_faults}.items()]
         checks: list[Check] = [*self._checks(), *shared, self._wrong_texts, self._wrong_rows]
@@ -48,14 +48,14 @@ class SqlChecks(SqlReader, Protocol):
                     yield line
 
     def _checks(self) -> tuple[Check, ...]:
-        """Return the checks of this database alone."""
+        """Return the checks that only this database has."""
 
     def _found_by(self, name: str, line: str) -> Iterator[str]:
         for row in self._run(name, kinds=self._list(OPERATION_KINDS)):
             yield line.format(*row)
 
     def _pages(self, name: str, keys: int, **after: Any) -> Iterator[Row]:
-        """Yield all rows of a query, page by page; its first columns are the key of a page."""
+        """Yield all rows of a query, page by page; the first columns are the key of a page."""
         while rows := self._run(name, **after, limit=_PAGE):
             yield from rows
             after = dict(zip(after, rows[-1][:keys], strict=True))

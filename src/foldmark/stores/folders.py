@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def make_folder(folder: Path) -> None:
-    """Create a database's folder and its parents as needed, each only for this user; existing ones stay as they are.
+    """Create a database's folder and any missing parents, accessible only to this user; leave existing ones unchanged.
     Raises OSError."""
     if not folder.is_dir():
         make_folder(folder.parent)
@@ -16,7 +16,7 @@ def make_folder(folder: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush a rename in this folder to the disk, where the system can flush folders."""
+    """Flush a rename in this folder to disk, if the system can flush folders."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
 """Named statements of a database, and the values of their rows, which may be damaged.
 
-Each database derives its own `SqlReader` and `SqlWriter`. A statement is given its bindings by name. The
-database decides which bindings an agent, segments or events take (`_for_agent`, `_for_segments`, `_for_events`,
+Each database derives its own `SqlReader` and `SqlWriter`. A statement gets its bindings by name. The
+database decides which bindings represent an agent, segments or events (`_for_agent`, `_for_segments`, `_for_events`,
 `_for_messages`).
 """
 
@@ -23,7 +23,7 @@ from foldmark.core.turns import Message
 Row = tuple[Any, ...]
 
 Fetched = tuple[list[Row], Collection[int]]
-"""Rows, and the places of those in which U+FFFD replaces invalid UTF-8."""
+"""Rows, and the indices of those in which U+FFFD replaces invalid UTF-8."""
 
 Bindings = dict[str, Any]
 
@@ -31,8 +31,8 @@ Bindings = dict[str, Any]
 class SqlReader(Protocol):
     """Runs statements. `_keys` and `_ids` cache the keys and uuids of agents.
 
-    The methods that every database has to implement have no body. This is a protocol, and so are the classes derived
-    from it, because mypy then reports a database that lacks one of them.
+    The methods that every database has to implement have no body. This class and those derived
+    from it are protocols, so that mypy reports a database that lacks one of them.
     """
 
     _keys: dict[str, int]
@@ -45,10 +45,10 @@ class SqlReader(Protocol):
         """Return the rows of a query. Invalid UTF-8 is replaced by U+FFFD."""
 
     def _rows(self, name: str, /, **bindings: Any) -> Fetched:
-        """Return the rows of a query, and the places of those that hold invalid text."""
+        """Return the rows of a query, and the indices of those with invalid text."""
 
     def _list(self, values: Iterable[Any]) -> Any:
-        """Return values for one statement: one statement for each value would be slower."""
+        """Return values for a single statement: one statement per value would be slower."""
 
     def _for_agent(self, agent_id: str) -> Bindings:
         """Return bindings for an agent."""
@@ -89,7 +89,7 @@ class SqlReader(Protocol):
         if key not in self._ids:
             for agent_id, *more in self._run("agent_id", key=key):
                 self._cache_agent(agent_id, (key, *more))
-        # An event of an unknown agent is damaged, and in no agent's lineage.
+        # An event of an unknown agent is damaged and in no agent's lineage.
         return self._ids.get(key) or f"unknown agent {key}"
 
     def _agent(self, row: Sequence[Any]) -> AgentRecord:
@@ -125,7 +125,7 @@ class SqlReader(Protocol):
     def _decoded_events(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
         """Return the events of undamaged rows. Raises DamagedError and ValidationError.
 
-        Most reads pass here, and a call for each row or column would double the time.
+        Most reads use this method, and a call for each row or column would double the time.
         """
         check_types(rows)
         known = self._ids
@@ -160,7 +160,7 @@ class SqlWriter(SqlReader, Protocol):
 
     def whole(self) -> AbstractContextManager[Self]:
         """Write everything inside the block, which gets this transaction, or nothing. If the block raises after it has
-        written something, the whole transaction is rolled back, and later use raises: half of a block is never
+        written something, the whole transaction is rolled back and later use raises, so half of a block is never
         committed."""
 
 
@@ -190,11 +190,11 @@ class _Page(Struct, array_like=True, gc=False):
 
 def check_types(rows: Sequence[Sequence[Any]]) -> None:
     """Raise ValidationError if a column of an event has the wrong type."""
-    convert((rows,), _Page)  # a type that is not a struct would be inspected with every call
+    convert((rows,), _Page)  # a type other than a struct would be inspected on every call
 
 
 def well_typed(row: Sequence[Any]) -> Row:
-    """Return an event's row with None, an empty text or 0 for columns of a wrong type: a flipped bit can turn a text
+    """Return an event's row with None, an empty text or 0 for columns of the wrong type: a flipped bit can turn a text
     into a null or a number."""
     return tuple(_typed(value, type) for value, type in zip(row, EventRow.__annotations__.values(), strict=True))
 
@@ -207,7 +207,7 @@ def _typed(value: Any, type: Any) -> Any:
 
 
 def unknown_agent(agent_id: str) -> DamagedError:
-    """Return the error for an agent that the log names and the database lacks."""
+    """Return the error for an agent that the log names but the database lacks."""
     return DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have; run `foldmark doctor`")
 
 

@@ -17,7 +17,7 @@ ROLE = f"CASE e.kind {' '.join(f'WHEN {kind!r} THEN {role!r}' for kind, role in 
 
 
 def checked(sql: str, instead_of_nul: str) -> str:
-    """Return a statement with lone surrogates replaced. Raises CommandError if it is too long or holds a NUL."""
+    """Return a statement with lone surrogates replaced. Raises CommandError if it is too long or contains a NUL."""
     sql = well_formed(sql)
     if "\0" in sql:
         raise CommandError(f"the statement holds a NUL character; {instead_of_nul}")

@@ -1,4 +1,4 @@
-"""The messages of a log, searchable, in any database (see `foldmark.core.search.Index`)."""
+"""Search the messages of a log in any database (see `foldmark.core.search.Index`)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,22 +14,22 @@ from foldmark.recall.searching import joined
 from foldmark.stores.reader import Row
 
 _MORE = 4
-"""Factor for the rows read at first: some are left out, such as those of planning conversations."""
+"""Factor for the number of rows read at first: some are excluded, such as those of planning conversations."""
 
 
 class MessageStatements(Protocol):
     """The statements of one search, which each database implements."""
 
     def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
-        """Return the best messages for each query that pass the filters except the judge, at most `most`, the best
-        first: the number of the query, the message, its agent and its tool."""
+        """Return the best messages for each query that pass all filters but the judge, at most `most`, best first: the
+        index of the query, the message, its agent and its tool."""
 
     def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
-        """Return the messages among these that pass the same filters: the message, its agent and its tool."""
+        """Return those of these messages that pass the same filters: the message, its agent and its tool."""
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
-        """Return, for each of some messages, itself and its neighbours: its number, the message, its text, perhaps cut,
-        its time, its agent and the name of that, its kind, its turn, and its tool."""
+        """Return each of these messages and its neighbours: the index in `ids`, the message, its text (perhaps cut),
+        its time, its agent and the name of the agent, its kind, its turn and its tool."""
 
 
 class StoredIndex(MessageStatements):
@@ -88,7 +88,7 @@ class StoredIndex(MessageStatements):
             self._scope.judge.meet(agents)
 
     def _shows(self, agent: str, id: int) -> bool:
-        """Return True if a message passes the filter of visibility."""
+        """Return True if a message passes the visibility filter."""
         wanted, judge = self._scope.filters.visible, self._scope.judge
         return wanted is None or (judge is not None and judge.shows(agent, id)) == wanted
 
@@ -113,5 +113,5 @@ class StoredIndex(MessageStatements):
 
 
 def _lower(text: str) -> str:
-    """Return the text in lower case of ASCII only, as some databases do."""
+    """Return the text with only ASCII letters lower-cased, as some databases do."""
     return text.encode().lower().decode()

@@ -26,7 +26,7 @@ from foldmark.stores.reader import Fetched, Row, unknown_agent
 T = TypeVar("T")
 
 _FIRST_PAGE, PAGE = 8, 256
-"""Number of rows read at first, and at most."""
+"""Number of rows read at first, and the maximum."""
 
 _BEGINNING = 2000
 _ENDED = "this moment has ended with the block of `read` or `write` that it belongs to; read inside of the block"
@@ -34,7 +34,7 @@ _BROKEN = "this transaction has failed and was rolled back: nothing of it was re
 
 
 def _follows(segment: Segment, before: Segment, newest_first: bool) -> bool:
-    """Return True if all ids of a segment come after those of another: the two can be sorted together by id."""
+    """Return True if all ids of a segment come after those of another, so that the two can be sorted together by id."""
     return segment.last < before.first if newest_first else segment.first > before.last
 
 
@@ -51,7 +51,7 @@ class LogSnapshot(BesideReader, Protocol):
     """The reason why the moment can no longer be used; empty while it can."""
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        """Do nothing: everything is committed here."""
+        """Do nothing: everything that can be read is committed."""
         return
 
     def expire(self) -> None:
@@ -64,7 +64,7 @@ class LogSnapshot(BesideReader, Protocol):
             raise StoreError(self._over)
 
     def _is_broken(self) -> bool:
-        """Return True if the database has rolled back already."""
+        """Return True if the database has already rolled back."""
 
     # Changes
 
@@ -76,7 +76,7 @@ class LogSnapshot(BesideReader, Protocol):
         return self._changes_after(after, limit)
 
     def _changes_from_now(self) -> Changes:
-        """Return no change, and the cursor of this moment."""
+        """Return no changes, and the cursor of this moment."""
 
     def _changes_after(self, after: str, limit: int) -> Changes:
         """Return the changes after a cursor."""
@@ -180,17 +180,17 @@ class LogSnapshot(BesideReader, Protocol):
         *,
         newest_first: bool,
     ) -> Iterator[T]:
-        """Yield the values that `read` returns for segments, at most a page of each at a time, in order of ids.
+        """Yield the values that `read` returns for segments, ordered by id, at most one page of a segment at a time.
 
         It reads pages instead of keeping a cursor open, because a reader may stop halfway. One statement reads as many
-        short segments as fill a page. Until `expected` values are found, only the missing number is read; then twice as
-        many each time.
+        short segments as fill a page. Until `expected` values are found, it reads only the missing number; then it
+        doubles the number each time.
         """
         left = list(segments if newest_first else reversed(segments))
         page, count = expected, 0
         while left:
             some, ids = list[Segment](), 0
-            # Segments are read together only if their ids do not interleave: otherwise a page would not be in order.
+            # Segments are read together only if their ids do not interleave; otherwise a page would not be in order.
             while left and ids < page and (not some or _follows(left[-1], some[-1], newest_first)):
                 some.append(left.pop())
                 _, first, last = some[-1]
@@ -199,7 +199,7 @@ class LogSnapshot(BesideReader, Protocol):
             yield from found
             agent, first, last = some[-1]
             inside = [id for id in map(id_of, found) if first <= id <= last] if len(found) >= page else []
-            # A full page: the segment may hold more, which is read next.
+            # A full page: the segment may contain more, which is read next.
             if len(inside) >= page:
                 left.append(
                     Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
@@ -330,8 +330,8 @@ class LogSnapshot(BesideReader, Protocol):
                     yield _copied_event(agent, row, place in damaged)
 
     def _copied_events(self, after: Mapping[int, int]) -> Iterator[Fetched]:
-        """Yield pages of events after an id for each agent's key, those of a tree in order; others may be among
-        them."""
+        """Yield pages of events after an id for each agent's key. Those of a tree are in order; other events may be
+        among them."""
 
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
         forms: dict[type, tuple[str, Callable[[Row], Any]]] = {
@@ -350,7 +350,7 @@ class LogSnapshot(BesideReader, Protocol):
                 if place in damaged:
                     raise DamagedError(f"{kind.__name__} {row[0]}: a text is not valid UTF-8; run `foldmark doctor`")
                 yield make(row)
-            if kind is CopiedEnd:  # these have no ids, and come all at once
+            if kind is CopiedEnd:  # these have no ids and come all at once
                 return
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
@@ -395,5 +395,5 @@ def _copied_sent(row: Row) -> CopiedSent:
         question = record.pop("question", question)
         data = msgspec.json.encode(record).decode()
     except (msgspec.MsgspecError, RecursionError):
-        pass  # it cannot be read in the copy either
+        pass  # it is unreadable in the copy as well
     return CopiedSent(*fields, data, question)  # type: ignore[call-arg]

@@ -1,7 +1,7 @@
 """One transaction of the log in any database (see `foldmark.core.ports.Transaction`).
 
-An `Appender` appends to one agent and computes the columns that the store adds to each event. `LogTransaction` has an
-appender for each agent that it appends to, erases, and takes records copied from another store.
+An `Appender` appends to one agent and computes the columns that the store adds to each event. `LogTransaction` keeps an
+appender for each agent that it appends to; it also erases, and receives records copied from another store.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,13 +33,13 @@ class EventWriter(Protocol):
     def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
         call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
-        `weight` is a message's, included in `weights`, the sum of its agent."""
+        `weight` is the weight of a message, and is included in `weights`, the sum of its agent."""
 
     def bury(self, id: int, by: int) -> None:
         """Record that a new event has been erased by an operation."""
 
     def newest_message(self, agent: int, until: int) -> Row | None:
-        """Return the turn and the kind of an agent's newest message up to event `until`, which is its head."""
+        """Return the turn and the kind of an agent's newest message up to event `until`, the agent's head."""
 
     def wait(self, agent: int, call: int) -> None:
         """Record that a call waits for its result."""
@@ -48,7 +48,7 @@ class EventWriter(Protocol):
         """Record that a call no longer waits."""
 
     def end_waiting(self, agent: int) -> None:
-        """Record that no call waits beyond the end of its turn."""
+        """Record that no call waits any longer, because its turn has ended."""
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
         """Update the row of an agent (see `Appender`)."""
@@ -72,19 +72,18 @@ class Appender:
         self._has_newest = False
         """True if a head shows one of the appended events."""
         self.has_moved = False
-        """True once anything was appended."""
+        """True once something was appended."""
         self.newest = newest
         self._reserved: int | None = None
         self._is_ahead = False  # of the stored row
 
     @property
     def outdates_heads(self) -> bool:
-        """True if events appended since the head was read change more of it than the agent's row and its stored
-        fold."""
+        """True if events appended since the head was read affect more of it than the agent's row and stored fold."""
         return self.has_replayed or self._has_newest
 
     def heads_were_read(self) -> None:
-        """Record that the head, as it was read, includes all appended events."""
+        """Record that the head was read with all appended events."""
         self.has_replayed = self._has_newest = False
 
     @property
@@ -160,7 +159,7 @@ class Appender:
         nth = total = weight = None
         if kind in ROLES:
             self._messages, self._tokens = self._messages + 1, self._tokens + tokens
-            # Stored sums include erased messages; `own` does not.
+            # Stored sums include erased messages, unlike `own`.
             _, erased_messages, erased_tokens = self._sums
             nth, total = self._messages + erased_messages, self._tokens + erased_tokens
         check = checksum(checked, content.encode(), None if data is None else data.encode())
@@ -200,7 +199,7 @@ class Appender:
             self._is_ahead = False
 
     def lose(self, gone: Size, *, whole: bool) -> None:
-        """Update the sizes after an erasure, of the `whole` agent or a turn; the stored row is updated already."""
+        """Update the sizes after the erasure of a turn or the `whole` agent; the stored row is already updated."""
         self._messages, self._tokens = self.own.less(gone)
         self.newest = None
         weights, messages, tokens = self._sums
@@ -233,7 +232,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
     _undoing: list[Callable[[], None]]
 
     _index_tables: ClassVar[tuple[str, ...]]
-    """Statements that remove the rows of messages from indices and vectors."""
+    """Statements that remove messages from the indices and their vectors."""
 
     def changes(self, after: str | None, limit: int) -> Changes:
         raise StoreError("changes are committed events; read them outside of the transaction")
@@ -250,7 +249,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         self, agent_id: str, expected: int | None, drafts: Sequence[Draft], *, key: str | None = None
     ) -> list[int]:
         appender = self._appender(agent_id)
-        # The key is checked first: a repeated append still expects the head of the first attempt.
+        # The key is checked first, because a repeated append still expects the head of the first attempt.
         if key is not None:
             for (before,) in self._run("append_ids", **self._for_agent(agent_id), key=key):
                 return msgspec.json.decode(before, type=list[int])
@@ -302,13 +301,13 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         return nullcontext()
 
     def _erase_sent(self, agent: Bindings) -> None:
-        """Remove the requests of an agent, and the texts that only these needed."""
+        """Remove the requests of an agent, and the texts that only they needed."""
         self._write("erase_sent", **agent)
         self._write("erase_texts")
 
     def _note_erased(self, agent: Bindings, messages: Sequence[Row]) -> None:
-        """Record the sizes of erased messages. The sums stored with later messages stay as they are."""
-        # Neighbours have neighbouring counts; one row for each run of them hides the length of each message.
+        """Record the sizes of erased messages. The sums stored with later messages do not change."""
+        # Adjacent messages have adjacent counts; one row per run of them hides the length of each message.
         for _, each in groupby(enumerate(messages), lambda item: item[1][2] - item[0]):
             run = [message for _, message in each]
             last, tokens, weight = run[-1][0], sum(row[4] for row in run), sum(row[5] for row in run)
@@ -380,7 +379,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         """Record a memo without its tags and words; `event` is the newest event before it."""
 
     def _take_sent(self, row: Bindings) -> None:
-        """Record a request; its `question` stands beside its `data`."""
+        """Record a request; its `question` is separate from its `data`."""
 
     # To be implemented
 

@@ -38,7 +38,7 @@ SCREENS = {
     "find": "find:FindScreen",
     "keys": "keys:KeysScreen",
 }
-"""Screens and panels beside the chat, each imported when it is opened."""
+"""Panels, and screens other than the chat, each imported when it is opened."""
 
 
 def run(agent: Agent, models: Models, opening: str = "") -> int:
@@ -58,8 +58,8 @@ def run(agent: Agent, models: Models, opening: str = "") -> int:
 
 
 class ChatApplication(App[None]):
-    """The chat on a full screen. Once the chat has `ended`, `code` is its exit code and `failure` the error that broke
-    it, if any."""
+    """The chat on a full screen. Once the chat has `ended`, `code` is its exit code and `failure` is the error that
+    broke it, if any."""
 
     CSS_PATH = "application.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -75,7 +75,7 @@ class ChatApplication(App[None]):
     ]
 
     theme: Reactive[str] = Reactive(lambda: fitting(os.environ).name)
-    """Known from the start: a theme that is set later has all parts styled and laid out again."""
+    """Set from the start: a theme that is set later makes Textual style and lay out everything again."""
 
     def __init__(self, agent: Agent, models: Models, opening: str = "") -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class ChatApplication(App[None]):
         self._view.interrupt()
 
     def end(self) -> None:
-        """Wait for the end of the chat. If it still runs, its turn is interrupted and recorded."""
+        """Wait for the end of the chat. If it is still running, its turn is interrupted and recorded."""
         self._view.leave()
         if self._thread.is_alive():
             self._view.interrupt()
@@ -159,7 +159,8 @@ class ChatApplication(App[None]):
     # Keys
 
     def action_interrupt(self) -> None:
-        """Interrupt the turn or command. If none runs, clear the prompt; if it is empty, leave at the second time."""
+        """Interrupt the turn or command. If none runs, clear the prompt. If the prompt is empty, leave at the second
+        press."""
         if not self.idle:
             self._view.interrupt()
         elif self.screen is self.chat and self.chat.prompt.text:
@@ -172,11 +173,11 @@ class ChatApplication(App[None]):
             self.notify("Ctrl-C again leaves; everything is kept.")
 
     def action_leave(self) -> None:
-        """Leave the chat after the current turn or command."""
+        """Leave the chat at the end of the current turn or command."""
         self._view.leave()
 
     def action_bring_in(self) -> None:
-        """Import what is new in the conversation's session."""
+        """Import new messages of the conversation's session."""
         self.submit("/import")
 
     def action_change_theme(self) -> None:
@@ -189,7 +190,8 @@ class ChatApplication(App[None]):
         return shown.upper() if shown.startswith("^") else shown[0].upper() + shown[1:] if shown[1:] else shown
 
     async def action_open(self, name: str) -> None:
-        """Open a screen or a panel beside the chat. In a terminal that is too narrow, a panel has its own screen."""
+        """Open another screen, or a panel next to the chat. In a terminal that is too narrow, a panel has its own
+        screen."""
         module, _, screen = SCREENS[name].partition(":")
         opened = getattr(import_module(f"foldmark.terminal.side_screens.{module}"), screen)
         shown = self.screen.panel if isinstance(self.screen, PanelScreen) else type(self.screen)
@@ -200,7 +202,7 @@ class ChatApplication(App[None]):
             self.push_screen(make(self.chat.agent, self.submit))
 
     def submit(self, line: str) -> None:
-        """Take a line that was typed, or that a screen made from an action of the person."""
+        """Accept a line that was typed, or that a screen made from a person's action."""
         self._view.submit(line)
 
     def action_answer(self) -> None:
@@ -208,7 +210,7 @@ class ChatApplication(App[None]):
         self.chat.approval.open_next()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False if an action has nothing to do."""
+        """Return False if the action has nothing to do."""
         if action != "answer":
             return True
         return bool(self.chat.approval.asked) and not any(

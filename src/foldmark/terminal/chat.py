@@ -1,4 +1,4 @@
-"""The screen of the chat: meter, transcript and prompt, with a panel on the right of the transcript."""
+"""The screen of the chat: meter, transcript and prompt, with a panel to the right of the transcript."""
 
 from collections.abc import Callable
 from functools import partial
@@ -76,11 +76,11 @@ class ChatScreen(Screen[None]):
         self.post_message(self.Ready())
 
     def on_resize(self, event: Resize) -> None:
-        """Hide the panel while the screen is too narrow."""
+        """Hide the panel if the screen is too narrow."""
         self.set_class(event.size.width < WIDE, "-narrow")
 
     async def toggle(self, kind: type[Panel]) -> None:
-        """Open a panel in place of any other, and focus it. Close it if it has the focus already."""
+        """Open a panel in place of any other and focus it. If it already has the focus, close it."""
         found = next(iter(self.query(kind)), None)
         if found is not None and not found.has_focus_within:
             found.take_keys()
@@ -106,7 +106,7 @@ class ChatScreen(Screen[None]):
             self._submit(message.line)
 
     def on_approval_bar_changed(self) -> None:
-        """Show in the meter and in the line of keys whether an approval waits."""
+        """Show in the meter and the line of keys whether an approval waits."""
         self.meter.show_own(waiting=bool(self.approval.asked))
         self.app.refresh_bindings()
 
@@ -145,11 +145,11 @@ class ChatScreen(Screen[None]):
             notify_error(self, text)
 
     def give_back(self, line: str) -> None:
-        """Put a line back into the prompt."""
+        """Return a line to the prompt."""
         self.prompt.insert(f"\n{line}" if self.prompt.text else line)
 
     def add_result(self, result: Result) -> None:
-        """Add the result of a command, except an offer, which the review shows."""
+        """Add the result of a command, unless it is an offer, which the review shows."""
         if not isinstance(result.effect, Offer):
             self.transcript.add_result(result)
 
@@ -177,12 +177,12 @@ class ChatScreen(Screen[None]):
                 screen.attend(agent)
 
     def follow(self, agent: Agent, offer: str) -> None:
-        """Show the agent as the log has it now, unless another agent is shown by now."""
+        """Show the agent as it now is in the log, unless the chat has moved to another agent."""
         if agent.id == self.agent.id and self.attended:
             self.attend(agent, offer)
 
     def show_answering(self, answering: bool) -> None:
-        """Begin an answer at the end of the transcript, or end it and show it as it was recorded."""
+        """Begin an answer at the end of the transcript, or end it and show its recorded form."""
         self.meter.show_own(answering=answering)
         if answering:
             self.transcript.begin_answer()
@@ -190,7 +190,7 @@ class ChatScreen(Screen[None]):
             self.transcript.end_answer()
 
     def edit_text(self, text: str) -> str:
-        """Return a text as the person leaves it in `$EDITOR`. Raises FoldmarkError."""
+        """Return a text after the person has edited it in `$EDITOR`. Raises FoldmarkError."""
         wrong: FoldmarkError | None = None
         with self.app.suspend():  # an error inside the block would leave the application suspended
             try:

@@ -1,8 +1,8 @@
 """Dialogs: a yes-or-no question of a command, and the approval of a tool call.
 
-A command's question opens by itself, because the person has just typed that command. An approval does not: it comes at
-any moment, and text that is being typed must not answer it. It is announced above the prompt and in the line of keys,
-and its own key opens it.
+A command's question opens automatically, because the person has just typed that command. An approval does not: it can
+come at any moment, and text that is being typed must not answer it. It is announced above the prompt and in the line of
+keys, and has a key that opens it.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,8 @@ class Asked(NamedTuple):
 
 
 class Question(ModalScreen[bool]):
-    """A question before something is done; red if that cannot be taken back. The answer is no until `y` is pressed, and
-    Enter gives it. Any other key makes it no again, because it may begin a text."""
+    """A question before something is done; red if that is irreversible. The answer is no until `y` is pressed, and
+    Enter confirms it. Any other key resets it to no, because that key may begin a text."""
 
     DEFAULT_CSS = """
     Question { align: center middle; }
@@ -68,7 +68,7 @@ class Question(ModalScreen[bool]):
         self.action_choose(False)
 
     def on_key(self, event: Key) -> None:
-        """Make the answer no again on any other key."""
+        """Reset the answer to no on any other key."""
         if event.key not in ("y", "enter"):
             self.action_choose(False)
 
@@ -78,7 +78,7 @@ class Question(ModalScreen[bool]):
         self.query_one("#choice", Static).update("  no   ▸ yes" if agreed else "▸ no     yes")
 
     def action_answer(self) -> None:
-        """Give the answer."""
+        """Confirm the answer."""
         self.dismiss(self._agreed)
 
 
@@ -128,7 +128,7 @@ class ApprovalBar(Static):
     """
 
     class Changed(Message):
-        """An approval was announced, or was answered or withdrawn."""
+        """An approval was announced, answered or withdrawn."""
 
     def __init__(self) -> None:
         super().__init__(markup=False)
@@ -161,15 +161,15 @@ class ApprovalBar(Static):
 
 
 def ask(app: App[Any], dialog: ModalScreen[_T], answer: "Future[_T]") -> None:
-    """Open a dialog and take its answer. It closes without an answer if the question is withdrawn."""
+    """Open a dialog and pass on its answer. If the question is withdrawn, the dialog closes without an answer."""
 
     def answered(decision: _T | None) -> None:
         if decision is not None:
-            with suppress(InvalidStateError):  # it has just been withdrawn
+            with suppress(InvalidStateError):  # the question has just been withdrawn
                 answer.set_result(decision)
 
     def withdraw() -> None:
-        while dialog in app.screen_stack:  # and the screens opened from it
+        while dialog in app.screen_stack:  # also closes the screens opened from it
             app.pop_screen()
 
     if not answer.cancelled():
@@ -178,7 +178,7 @@ def ask(app: App[Any], dialog: ModalScreen[_T], answer: "Future[_T]") -> None:
 
 
 def _at_end(answer: "Future[_T]", app: App[Any], action: Callable[[], object]) -> None:
-    """Run an action in the application's thread once there is an answer, or the question is withdrawn."""
+    """Run an action in the application's thread once the question is answered or withdrawn."""
 
     def ended(_: object) -> None:
         with suppress(RuntimeError):  # the application has ended

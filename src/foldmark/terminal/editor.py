@@ -1,4 +1,4 @@
-"""The editor of the prompt: a text area in which Enter submits; labels stand for long pastes until then."""
+"""The editor of the prompt: a text area in which Enter submits the text. Until then, labels stand for long pastes."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ NEW_LINE = frozenset({"shift+enter", "alt+enter", "ctrl+enter", "ctrl+j", "shift
 Shift+Enter as for Enter; Alt+Enter and Ctrl+J work everywhere."""
 
 MOST_SHOWN = 200_000
-"""Maximum number of characters of a paste that can be shown in place of its label. Layout of more takes seconds."""
+"""Maximum number of characters of a paste that can be shown in place of its label. Laying out more takes seconds."""
 
 LINES, CHARACTERS = 10, 1000
 """Lines and characters above which a pasted text is folded into a label."""
@@ -41,8 +41,8 @@ class Pastes:
         self._texts: dict[str, str] = {}
 
     def folded(self, text: str) -> str:
-        """Return what to insert into the line for a pasted text: a label if the text is long, otherwise the text itself
-        without terminal control sequences."""
+        """Return the replacement for a pasted text in the line: a label if the text is long, otherwise the text without
+        terminal control sequences."""
         text = re.sub("\r\n?", "\n", text)
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines <= LINES and len(text) <= CHARACTERS:
@@ -69,7 +69,7 @@ class Pastes:
         return "".join((*parts, line[at:]))
 
     def refolded(self, text: str) -> str:
-        """Return a line that was edited in full, with the label restored for each pasted text that is still in it."""
+        """Return a line that was edited in full, with labels restored for the pasted texts that it still contains."""
         for label, pasted in self._texts.items():
             text = text.replace(pasted, label, 1)
         return self.folded(text) if len(text) > CHARACTERS * LINES else harmless(text)
@@ -87,7 +87,8 @@ class Editor(TextArea):
     ]
 
     def __init__(self, entered: Callable[[], None], edge: Callable[[int], None]) -> None:
-        """`entered` is called for Enter, `edge` with -1 for Up in the first line and with 1 for Down in the last."""
+        """`entered` is called for Enter; `edge` is called with -1 for Up in the first line and with 1 for Down in the
+        last."""
         super().__init__(highlight_cursor_line=False)
         self.match_cursor_bracket = False
         self.pastes = Pastes()
@@ -124,11 +125,11 @@ class Editor(TextArea):
         self.pastes = Pastes()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height of the text, up to a third of the screen."""
+        """Return the height of the text, at most a third of the screen."""
         return min(super().get_content_height(container, viewport, width), viewport.height // 3)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll to the cursor. During an undo it may be beyond the new end of the text, where Textual would fail."""
+        """Scroll to the cursor. During an undo, it may be beyond the new end of the text, where Textual would fail."""
         if self.cursor_location[0] >= self.wrapped_document.document.line_count:
             return Offset()
         return super().scroll_cursor_visible(center, animate)
@@ -151,8 +152,8 @@ class Editor(TextArea):
         return True
 
     def _enter(self, key: str) -> None:
-        """Submit the text. A key of `NEW_LINE` begins a new line instead, and so does Enter after a backslash, which it
-        replaces."""
+        """Submit the text. A key of `NEW_LINE` begins a new line instead, and so does Enter after a backslash, which is
+        replaced."""
         line = self.document[self.cursor_location[0]]
         goes_on = self.cursor_at_end_of_line and (len(line) - len(line.rstrip("\\"))) % 2
         if key == "enter" and not goes_on:
@@ -165,7 +166,7 @@ class Editor(TextArea):
 
     async def _act(self, key: str) -> bool:
         """Run the binding of a key, here or in the prompt around the editor. Textual would run it after the other keys
-        of the same input, which changes the order of fast typing."""
+        of the same input, which would reorder fast typing."""
         for node in takewhile(lambda node: node is not self.screen, self.ancestors_with_self):
             for binding in node._bindings.key_to_bindings.get(key, ()):
                 if await self.app.run_action(binding.action, node):
@@ -179,7 +180,7 @@ class Editor(TextArea):
             self.move_cursor(result.end_location)
             self.focus()
 
-    # Labels, which are deleted as a whole
+    # Labels, each deleted as a whole
 
     def _labels(self) -> Iterator[tuple[PasteLabel, Location, Location]]:
         place = self._plain.get_location_from_index
@@ -223,7 +224,7 @@ class Editor(TextArea):
             self._edge(-1)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        """Go down a line; from the last line, go on in the history."""
+        """Go down a line; from the last line, go forward in the history."""
         if select or not self.navigator.is_last_wrapped_line(self.cursor_location):
             super().action_cursor_down(select)
         else:

@@ -1,5 +1,5 @@
-"""The meter at the top: the agent, its model and activity, the size of its context, and its cost; below it the bar, the
-kinds of content in the context, each with its name and tokens."""
+"""The meter at the top: the agent, its model and activity, the size of its context, and its cost. The bar below it
+shows the kinds of content in the context, each with its name and tokens."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -27,17 +27,17 @@ from foldmark.terminal.screens import read_in_thread
 WAITING = "waiting for approval"
 
 SECONDS = 1.0
-"""Seconds between two checks whether another program has begun or ended an answer."""
+"""Seconds between two checks for an answer that another program has begun or ended."""
 
 FREE = "free"
-"""The kind of the part that is left up to the limit."""
+"""The kind of the part that is still free below the limit."""
 
 LONGEST = 20
 """Maximum columns of a name. The names of other programs' tools are long."""
 
 
 class BarPiece(NamedTuple):
-    """A part of the bar: its share, and its text, which fills its columns."""
+    """A part of the bar: its share, and the text that fills its columns."""
 
     share: Portion
     text: str
@@ -45,7 +45,8 @@ class BarPiece(NamedTuple):
 
 def pieces(shares: Sequence[Portion], free: int, width: int) -> list[BarPiece]:
     """Return the parts of a bar of `width` columns: each as wide as its share, but wide enough for its name. The
-    smallest parts are merged as `other` until names take at most five sixths of the width and the shares show."""
+    smallest parts are merged as `other` until names take at most five sixths of the width, so that the shares are
+    visible."""
     rest, found, least = [Portion(FREE, FREE, free)] if free else [], list[Portion](), list[int]()
     for most in range(len(shares), 0, -1):
         found = [*merged(shares, most), *rest]
@@ -122,7 +123,7 @@ class Bar(Widget, can_focus=True):
                 break
 
     def action_move(self, by: int) -> None:
-        """Mark the part `by` places further right."""
+        """Mark the part `by` places to the right."""
         self._at = max(0, min(self._at + by, len(self.pieces) - 1))
         self.refresh()
 
@@ -154,7 +155,7 @@ class Meter(Vertical):
         yield Bar()
 
     def on_mount(self) -> None:
-        """Check for answers of other programs every `SECONDS` seconds."""
+        """Check every `SECONDS` seconds for answers of other programs."""
         self.set_interval(SECONDS, self._look)
 
     def attend(self, agent: Agent) -> None:
@@ -164,13 +165,14 @@ class Meter(Vertical):
         read_in_thread(self, lambda: meter(agent, before), self._show, failed=self._fail)
 
     def show_own(self, *, answering: bool | None = None, waiting: bool | None = None) -> None:
-        """Show whether an answer streams, or a tool waits for approval, in this application. None changes nothing."""
+        """Show whether an answer streams or a tool waits for approval in this application. None leaves a value
+        unchanged."""
         self._answering = self._answering if answering is None else answering
         self._waiting = self._waiting if waiting is None else waiting
         self._draw()
 
     def show_progress(self, done: int, total: int) -> None:
-        """Show the progress of long work; it has ended when both numbers are equal."""
+        """Show the progress of long work, which has ended when both numbers are equal."""
         self._progress = f"{100 * done // total}% read" if done < total else ""
         self._draw()
 
@@ -191,7 +193,7 @@ class Meter(Vertical):
 
     def _look(self) -> None:
         if (agent := self._agent) is not None and self._reading is not None:
-            # The next command reports an error.
+            # An error here is left to the next command to report.
             read_in_thread(self, lambda: state_of(agent), self._show_state, failed=lambda _: None, group="state")
 
     def _show_state(self, state: str) -> None:

@@ -1,4 +1,4 @@
-"""Panels: on the right of the chat in a wide terminal, on their own screen in a narrow one."""
+"""Panels: to the right of the chat in a wide terminal, on their own screen in a narrow one."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import ContextScreen, Submit, read_in_thread
 
 WIDE = 100
-"""Minimum width, in columns, at which a panel is shown beside the chat."""
+"""Minimum width, in columns, at which a panel is shown next to the chat."""
 
 
 class Panel(Vertical):
@@ -61,7 +61,7 @@ class Panel(Vertical):
         raise NotImplementedError
 
     def action_leave(self) -> None:
-        """Go back to the prompt, or from the screen of this panel to the chat."""
+        """Return to the prompt or, from this panel's own screen, to the chat."""
         if isinstance(self.screen, ContextScreen):
             self.screen.dismiss()
         else:
@@ -85,7 +85,8 @@ class PanelScreen(ContextScreen):
 
 
 def fill(options: OptionList, rows: Sequence[Option]) -> None:
-    """Fill a list with rows. The highlighted row stays highlighted, by its id; if it is gone, a row near it is."""
+    """Fill a list with rows. The row with the highlighted id stays highlighted; if it is gone, a nearby row is
+    highlighted."""
     at = options.highlighted
     before = None if at is None else options.get_option_at_index(at).id
     options.clear_options()

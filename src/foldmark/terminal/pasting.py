@@ -1,7 +1,7 @@
-"""Reads the input of a terminal so that a paste always stays one paste.
+"""Reading of terminal input in which a paste always stays one paste.
 
-Textual takes an escape sequence inside a paste for keys, and a line end after it for Enter, so a pasted text could
-submit itself. It also takes Alt+Enter for Enter, which would submit the text instead of beginning a new line.
+Textual reads an escape sequence inside a paste as keys, and a line end after it as Enter, so a pasted text could submit
+itself. It also reads Alt+Enter as Enter, which would submit the text instead of beginning a new line.
 """
 
 import sys
@@ -18,13 +18,13 @@ _CUT = len(BRACKETED_PASTE_END) - 1
 
 
 class PasteParser(XTermParser):
-    """Textual's parser, which does not see the text of pastes."""
+    """Textual's parser, without the text of pastes."""
 
     _pasted: list[str] | None = None
     _tail = ""
 
     def feed(self, data: str) -> Iterable[Message]:
-        """Yield the messages for a piece of input. A paste is one message, once its end has arrived."""
+        """Yield the messages for a piece of input. A paste becomes one message once its end has arrived."""
         while True:
             if self._pasted is None:
                 keys, begin, data = data.partition(BRACKETED_PASTE_START)
@@ -45,7 +45,7 @@ class PasteParser(XTermParser):
 
 
 def install() -> None:
-    """Make applications read their terminal in this way."""
+    """Make all applications read their terminal with this parser."""
     assert isinstance(ANSI_SEQUENCES_KEYS, dict)
     ANSI_SEQUENCES_KEYS["\x1b\r"] = (Keys.ControlJ,)
     if sys.platform != "win32":

@@ -1,4 +1,4 @@
-"""The prompt: the text being typed, and above it the lines that wait and the possible completions."""
+"""The prompt: the text being typed, below the lines that wait and the possible completions."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -133,7 +133,7 @@ class InputPrompt(Vertical):
         return self
 
     def attend(self, agent: Agent, offer: str) -> None:
-        """Show the recipient of the line and the open offer."""
+        """Show the line's recipient and the open offer."""
         self._agent, self._prompting.offer = agent, offer
         self._prompting.agent = "" if agent.parent is None else agent.id[:8]
         self._name_reader()
@@ -167,7 +167,7 @@ class InputPrompt(Vertical):
     # Sending
 
     def _enter(self) -> None:
-        """Take the chosen completion, or submit the text."""
+        """Insert the chosen completion, or submit the text."""
         if self._searched is not None or (self._chosen and self._choices.display):
             self.action_take()
             return
@@ -181,7 +181,7 @@ class InputPrompt(Vertical):
         self._draft = ""
         if not self._typed or self._typed[-1] != line:
             self._typed.append(line)
-            # Not exclusive: each line is written.
+            # Not exclusive: every line must be written.
             self.run_worker(partial(self._history.add, line), thread=True, exit_on_error=False)
         self._at = len(self._typed)
 
@@ -192,7 +192,7 @@ class InputPrompt(Vertical):
         self._at += len(stored)
 
     def _go(self, step: int) -> None:
-        """Move in the list, take back a line that waits, or go through the lines typed before."""
+        """Move in the list, take back a line that waits, or step through the lines typed before."""
         if self._choices.display:
             self._choose(step)
         elif step < 0 and not self.text and (line := self._take_back()) is not None:
@@ -215,7 +215,7 @@ class InputPrompt(Vertical):
         self.editor.put(text)
 
     def action_search(self) -> None:
-        """Search the lines typed before. Repeated, choose an older line."""
+        """Search the lines typed before. When repeated, choose an older line."""
         if self._searched is None:
             self._searched = self.text
             self._name_reader()
@@ -255,7 +255,7 @@ class InputPrompt(Vertical):
         read_in_thread(self, read, show, failed=lambda _: show(Completion()), group="completion", pause=PAUSE_SECONDS)
 
     def _show(self, found: Completion) -> None:
-        """Show the completions, unless the only one is typed already."""
+        """Show the completions, unless the only one has already been typed."""
         self._completion, self._completed, self._chosen = found, (self.text, self.editor.index), False
         rows = [each for each in found.candidates if self.text[each.first : each.last] != each.text.rstrip()]
         if len(found.candidates) > 1:
@@ -284,14 +284,14 @@ class InputPrompt(Vertical):
             self._choices.action_cursor_down()
 
     def action_take(self) -> None:
-        """Take the highlighted completion. From an empty prompt, focus the transcript or the review above it."""
+        """Insert the highlighted completion. From an empty prompt, focus the transcript or the review above it."""
         self._takes = None
         if self._searched is None and not self.text:
             self.screen.focus_previous()
             return
         if self._searched is None and self._completed != (self.text, self.editor.index):
             if self.text.lstrip().startswith("/"):
-                self._takes = self.text  # taken once it has been read
+                self._takes = self.text  # inserted once it has been read
                 self._complete()
             return
         row = self._choices.highlighted
@@ -299,7 +299,7 @@ class InputPrompt(Vertical):
             self._take(row)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the clicked completion."""
+        """Insert the clicked completion."""
         self._take(event.option_index)
 
     def _take(self, row: int) -> None:

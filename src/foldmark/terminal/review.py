@@ -1,8 +1,8 @@
 """The review of an offer to forget or to remember: a panel above the prompt with the offer's ranges [SPEC 4.2].
 
 The panel's keys work while it has the focus. It takes the focus only from an empty prompt, because text that is being
-typed stays a message. A message ends the review; a message that was begun before the offer came is sent only after a
-question.
+typed stays a message. A message ends the review; one that was begun before the offer arrived is sent only after a
+confirmation.
 """
 
 from functools import partial
@@ -105,7 +105,7 @@ class ReviewPanel(Vertical):
         return self.screen.query_one(InputPrompt)
 
     def on_resize(self) -> None:
-        """Fit the rows."""
+        """Fit the rows to the new width."""
         self._draw()
 
     def _draw(self) -> None:
@@ -128,7 +128,7 @@ class ReviewPanel(Vertical):
             self._read()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Show the messages of a range whole."""
+        """Show the messages of a range in full."""
         if self._found is not None:
             agent, found, shown = self._agent, self._found, self._found.ranges[message.option_index]
             heading = f"{shown.number}  {shown.span}  {shown.matches.title}"
@@ -136,7 +136,7 @@ class ReviewPanel(Vertical):
             self.app.push_screen(TextScreen(agent, self._submit, read, heading=heading))
 
     def action_agree(self) -> None:
-        """Carry out the ticked ranges."""
+        """Apply the ticked ranges."""
         if self._found is not None and (command := self._found.command(self._unticked)) is not None:
             self._answer(command)
 
@@ -160,8 +160,8 @@ class ReviewPanel(Vertical):
     # Lines from the prompt
 
     def takes(self, line: str) -> bool:
-        """Return True if the review takes a submitted line: as an answer, or to ask about it. Otherwise return False; a
-        line that is not a command ends the review."""
+        """Return True if the review handles a submitted line, as an answer or by asking whether to send it. Otherwise
+        return False; a line that is not a command then ends the review."""
         found = self._found
         if found is None or line.lstrip().startswith("/"):
             return False
@@ -192,7 +192,8 @@ class ReviewPanel(Vertical):
 
 
 def _rows(found: Review, unticked: frozenset[int], width: int) -> list[str]:
-    """Return the ranges as rows of `width` columns, each with a second line for the messages that go along."""
+    """Return the ranges as rows of `width` columns, each with a second line for the other messages that leave or stay
+    with it."""
     digits = max(len(str(each.number)) for each in found.ranges)
     spans = max(len(each.span) for each in found.ranges)
     rows = []

@@ -1,7 +1,7 @@
-"""The common parts of the screens beside the chat: the agent shown, reading in a thread, and the line of keys.
+"""The common parts of the screens other than the chat: the agent shown, reading in a thread, and the line of keys.
 
-A screen lists its keys in `BINDINGS`, with descriptions of one or two words; a `tooltip` says more. The line at the
-bottom and the screen of all keys are made from them. A key with `show=False` appears only on the latter.
+A screen lists its keys in `BINDINGS`, with descriptions of one or two words; a `tooltip` says more. They define the
+line at the bottom and the screen of all keys. A key with `show=False` appears only on the latter.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 Submit = Callable[[str], None]
-"""Takes a command line as if it had been typed in the chat."""
+"""Accepts a command line as if it had been typed in the chat."""
 
 
 def read_in_thread(
@@ -41,10 +41,10 @@ def read_in_thread(
     group: str = "read",
     pause: float = 0.0,
 ) -> None:
-    """Call `read` in a thread, then `show` with its value in the application's thread.
+    """Call `read` in a thread, then call `show` with its value in the application's thread.
 
-    A newer reading of the same node and group replaces an older one, whose value is not shown; within `pause` seconds,
-    the older one does not begin. A FoldmarkError goes to `failed` as text; without `failed` it appears as a
+    A newer reading of the same node and group replaces an older one, whose value is not shown. Within `pause` seconds,
+    the older one does not even begin. A FoldmarkError goes to `failed` as text; without `failed` it appears as a
     notification.
     """
 
@@ -66,7 +66,7 @@ def read_in_thread(
 
         node.call_later(finish)
 
-    # An unexpected error in a screen beside the chat must not end the chat.
+    # An unexpected error in another screen must not end the chat.
     node.run_worker(run, thread=True, exclusive=True, group=group, exit_on_error=False)
 
 
@@ -96,7 +96,7 @@ LAST = ("f2", "f3", "f4", "f5", "f6", "f8", "escape", "ctrl+c", "f1")
 
 
 class KeyLine(Footer):
-    """The line of keys: as many as fit, and always the key that lists all."""
+    """The line of keys: as many as fit, and always the key that lists them all."""
 
     DEFAULT_CSS = "KeyLine { padding: 0 1; }"
 
@@ -105,16 +105,16 @@ class KeyLine(Footer):
         self._composed: object = None
 
     async def recompose(self) -> None:
-        """Compose the keys again if they have changed. Textual asks for it after each move of the focus."""
+        """Compose the keys again if they have changed. Textual calls this after each change of focus."""
         if not self.children or self._composed != self._basis():
             await super().recompose()
 
     def _basis(self) -> tuple[object, ...]:
-        """Return what the keys are composed from."""
+        """Return the data from which the keys are composed."""
         return self.app.size.width, [key[1:] for key in self.screen.active_bindings.values() if key.binding.show]
 
     def compose(self) -> ComposeResult:
-        """Return the keys, the screen's own first. If they do not fit, omit `^C`, then the last of its own."""
+        """Return the keys, the screen's own first. If they do not fit, omit `^C`, then the screen's last keys."""
         self._composed = self._basis()
         keys = sorted(
             (key for key in super().compose() if isinstance(key, FooterKey)),
@@ -136,8 +136,8 @@ class KeyLine(Footer):
 class ContextScreen(Screen[None]):
     """A screen beside the chat, which shows something of an agent.
 
-    After a submitted command has run, `attend` is called. The screen has a `KeyLine` without composing one; Esc leaves
-    the screen.
+    `attend` is called after each submitted command has run. The screen gets a `KeyLine` without composing one; Esc
+    leaves the screen.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "back")]
@@ -159,7 +159,7 @@ class ContextScreen(Screen[None]):
         """Read the log and show it again."""
 
     def leave_for(self, place: GoTo | GoToImported | None) -> None:
-        """Go back to the chat, and show a place in its transcript."""
+        """Return to the chat and show a place in its transcript."""
         if place is not None:
             self.app.screen_stack[0].post_message(place)
         self.dismiss()

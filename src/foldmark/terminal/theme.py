@@ -1,4 +1,4 @@
-"""The light and the dark theme, each with one accent colour and red for what cannot be taken back."""
+"""The light and the dark theme, each with one accent colour, and red for irreversible actions."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from textual.theme import Theme
 
 
 def _theme(name: str, accent: str, red: str, background: str, surface: str, panel: str) -> Theme:
-    """Return a theme that uses the accent for everything that stands out."""
+    """Return a theme that uses the accent for all emphasis."""
     return Theme(
         name,
         primary=accent,

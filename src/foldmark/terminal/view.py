@@ -1,7 +1,7 @@
-"""The view of the chat in the application, between the controller's thread and Textual's.
+"""The chat's view in the application, between the controller's thread and Textual's.
 
-Output crosses as an action that the application runs in its thread. A question crosses as a future that the application
-answers; an interrupted turn withdraws its question.
+Output is passed as an action that the application runs in its thread. A question is passed as a future that the
+application answers; an interrupted turn withdraws its question.
 """
 
 from collections import deque
@@ -47,7 +47,7 @@ class TerminalTurn:
         self._put(partial(self._chat.add_result, result))
 
     def interrupted(self, *, kept: bool) -> None:
-        """Show that the turn was cut short."""
+        """Report that the turn was interrupted."""
         outcome = "the text so far is kept" if kept else "nothing was sent"
         self._put(partial(self._chat.add_line, f"(interrupted; {outcome})"))
 
@@ -77,11 +77,11 @@ class TerminalTurn:
 
 
 class TerminalView:
-    """The controller's view, on the screen `chat`. `put` runs an action in the application's thread, in order, and does
-    not wait for it.
+    """The controller's view, on the screen `chat`. `put` queues an action for the application's thread, in order,
+    without waiting.
 
     `idle` is True while the controller waits for a line. Submitted lines wait in two places: here until the controller
-    looks, then in its own `waiting` until the turn ends.
+    reads them, then in `waiting` until the turn ends.
     """
 
     def __init__(self, chat: ChatScreen, put: Callable[[Callable[[], object]], None]) -> None:
@@ -97,7 +97,7 @@ class TerminalView:
     # In the application's thread
 
     def submit(self, line: str) -> None:
-        """Take a line that was typed, or that a screen made from an action of the person."""
+        """Accept a line that was typed, or that a screen made from a person's action."""
         waits, self.idle = not self.idle, False
         self._lines.append(line)
         self._wakes.put(False)
@@ -107,7 +107,7 @@ class TerminalView:
     def take_back(self) -> str | None:
         """Remove and return the newest line that waits; None if none waits."""
         for lines in (self._lines, self.waiting):
-            with suppress(IndexError):  # the controller has just taken it
+            with suppress(IndexError):  # the controller has just read it
                 line = lines.pop()
                 self._show_waiting()
                 return line
@@ -119,7 +119,7 @@ class TerminalView:
         self._wakes.put(False)
 
     def interrupt(self) -> None:
-        """Interrupt the turn or command that runs, and drop the lines that wait."""
+        """Interrupt the running turn or command, and drop the lines that wait."""
         if dropped := len(self._lines) + len(self.waiting):
             self._lines.clear()
             self.waiting.clear()
@@ -165,8 +165,8 @@ class TerminalView:
     def wait(
         self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
     ) -> "Future[Any]":
-        """Wait in the controller's thread, while Textual shows what other threads hand over."""
-        while True:  # an earlier Ctrl-C does not interrupt this
+        """Wait in the controller's thread while Textual shows the output of other threads."""
+        while True:  # an earlier Ctrl-C must not interrupt this
             try:
                 self._wakes.get_nowait()
             except Empty:
@@ -197,7 +197,7 @@ class TerminalView:
         self._put(lambda: self._chat.transcript.add_typed(line))
 
     def give_back(self, line: str) -> None:
-        """Put a line back into the prompt."""
+        """Return a line to the prompt."""
         self._show_waiting()
         self._put(partial(self._chat.give_back, line))
 
@@ -237,7 +237,7 @@ class TerminalView:
         return f"{edit.command} {text}" if text.strip() else edit.clear
 
     def drain(self) -> None:
-        """Do nothing: Textual shows what other threads hand over."""
+        """Do nothing: Textual shows the output of other threads."""
 
     def progress(self) -> Progress | None:
         """Return a callback that shows the progress of reading."""
@@ -248,7 +248,7 @@ class TerminalView:
         self.show(text)
 
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
-        """Show the agent as the log has it now; in any thread."""
+        """Show the agent as it now is in the log; called in any thread."""
         with agent.reading() as (moment, at):
             offer = question(moment, at)
         self._put(partial(self._chat.follow, agent, offer))

@@ -1,9 +1,9 @@
-"""`StoreContract`: the suite of tests that every store has to pass, built-in or your own (docs/stores.md).
+"""`StoreContract`: the test suite that every store has to pass, built-in or your own (docs/stores.md).
 
 It needs pytest and Hypothesis: `pip install 'foldmark[testing]'`. No other part of Foldmark imports this package.
 
-Read `suite.py` first: it has the harness that a store provides, and the code that several parts share. `parts/` holds
-the tests. `histories.py` computes answers by brute force, `copies.py` creates the contents for tests of copying.
+Read `suite.py` first: it defines the harness that a store provides, and code shared by several parts. `parts/` contains
+the tests. `histories.py` computes answers by brute force; `copies.py` creates contents for tests of copying.
 """
 
 try:
@@ -47,5 +47,5 @@ class StoreContract(
     Budgets,
     CopyingTests,
 ):
-    """The tests of everything that `foldmark.core.ports.Store` promises. Derive a test class from it and override the
+    """Tests for everything that `foldmark.core.ports.Store` promises. Derive a test class from it and override the
     fixture `harness`."""

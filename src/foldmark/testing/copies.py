@@ -1,4 +1,4 @@
-"""Contents to copy, with records of every kind, and a store's answers about them."""
+"""Contents to copy, with every kind of record, and a store's answers about them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from foldmark.testing.suite import HARD, METADATA, NOW, add_fork, append, call, 
 
 
 def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
-    """Return everything that a store answers about these agents, except for stored segments."""
+    """Return all of a store's answers about these agents, except for stored segments."""
     found: list[Any] = []
     for agent in agents:
         own = (Segment(agent, 1, END),)
@@ -38,7 +38,7 @@ def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
 
 
 def shared(moment: Snapshot) -> list[Any]:
-    """Return everything that a store answers about records that belong to no conversation."""
+    """Return all of a store's answers about records that belong to no conversation."""
     tagged = moment.memos_tagged(["x"], 10)
     return [moment.memos(100), moment.memo_tags(100), tagged, moment.coding_sessions()]
 
@@ -68,18 +68,18 @@ def sound(store: Store) -> None:
 
 
 def request(agent: str, event: int, texts: dict[str, str], question: str | None = None) -> SentRequest:
-    """Return a request to record that needs these texts."""
+    """Return a request that needs these texts, to be recorded."""
     record = RequestRecord("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
     return SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
 
 
 def hashed(*texts: str) -> dict[str, str]:
-    """Return texts by their hashes."""
+    """Return texts, hash -> text."""
     return {sha256(text.encode()).hexdigest(): text for text in texts}
 
 
 def fill(store: Store) -> dict[str, str]:
-    """Fill a store with records of every kind, and return its agents, named by what happens to them later."""
+    """Fill a store with every kind of record, and return its agents, named after their later changes."""
     work, gone, quiet = root(store, f"work {HARD}"), root(store, "gone"), root(store, "quiet")
     first, asked = append(store, work, draft(content=HARD, data={HARD: [2**70, 0.1]}), call("c0"))
     append(store, work, draft("assistant"), result("c0", asked, interrupted=True), draft("turn_ended", ""))
@@ -106,7 +106,7 @@ def fill(store: Store) -> dict[str, str]:
 
 
 def change(store: Store, agents: dict[str, str]) -> None:
-    """Change the records that `fill` made in every possible way."""
+    """Change the records made by `fill` in every possible way."""
     work, child, gone, quiet = agents.values()
     with store.write() as writing:
         head = writing.head(work).record
@@ -135,7 +135,7 @@ class SimulatedStop(Exception):  # noqa: N818 - not an error
 
 
 class StoppingStore:
-    """A store whose program ends with a transaction, just before its commit or just after it."""
+    """A store whose program ends during a transaction, just before or just after its commit."""
 
     def __init__(self, store: Store, transactions: int, *, committed: bool) -> None:
         self.address = store.address
@@ -146,7 +146,7 @@ class StoppingStore:
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """Open the store's transaction; the program ends with the one after `transactions` others."""
+        """Open a transaction of the store; the program ends with the one after `transactions` others."""
         self._left -= 1
         with self._store.write() as writing:
             yield writing

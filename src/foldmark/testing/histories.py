@@ -1,4 +1,4 @@
-"""Random histories of a few agents, and the expected answers, computed from all their events by brute force."""
+"""Random histories of a few agents, with expected answers computed by brute force from all their events."""
 
 from collections.abc import Sequence
 from itertools import dropwhile
@@ -44,7 +44,7 @@ class RecordedHistory:
 
     @property
     def tree(self) -> tuple[str, str]:
-        """The root and its fork. Only ids of one tree can be compared."""
+        """The root and its fork. Only ids within one tree can be compared."""
         return self.agents[:2]
 
     def play(self, store: Store, steps: Sequence[Step]) -> None:
@@ -75,7 +75,7 @@ class RecordedHistory:
         self.events.append(self._recorded(agent, id, given))
 
     def _stands_apart(self, agent: str, call: int) -> bool:
-        """Return True if anything but further calls, and then results, follows a call."""
+        """Return True if a call is followed by anything other than further calls and then results."""
         counted = (*MESSAGE_KINDS, "turn_ended")
         following = [event.kind for event in self.of(agent) if event.id > call and event.kind in counted]
         return any(kind != "tool_result" for kind in dropwhile(lambda kind: kind == "tool_call", following))
@@ -89,8 +89,8 @@ class RecordedHistory:
         )
 
     def _erase(self, store: Store, agent: str, pick: int) -> None:
-        """Erase a whole turn, at the request of the agent itself or of another agent of its tree. An open turn is ended
-        first, as in the library."""
+        """Erase a whole turn at the request of the agent itself or of another agent in its tree. First end an open
+        turn, as the library does."""
         turns = sorted({event.turn_id for event in self.events if event.agent_id == agent and event.turn_id})
         if not turns:
             return
@@ -177,7 +177,7 @@ def tombstone(event: Event, data: str | None) -> Event:
 
 
 def bare(event: Event) -> Message:
-    """Return an event without its text."""
+    """Return the message of an event, without its text."""
     return Message(event.id, event.agent_id, event.turn_id, event.kind, event.answers)
 
 
@@ -197,7 +197,7 @@ def ids_of(history: RecordedHistory) -> st.SearchStrategy[int]:
 
 
 def places_in(history: RecordedHistory) -> st.SearchStrategy[int]:
-    """Draw ids of events and neighbouring ids, which may belong to other histories."""
+    """Draw ids of events and adjacent ids, which may belong to other histories."""
     return st.sampled_from([0, *(event.id + beside for event in history.events for beside in (-1, 0, 1))])
 
 

@@ -1,4 +1,4 @@
-"""Code that all parts of the suite share: the fixtures, the harness of a store, functions that fill one, a second
+"""Code shared by all parts of the suite: the fixtures, the harness of a store, functions that fill a store, a second
 process."""
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from foldmark.core.replay import birth
 
 
 class Damage(Enum):
-    """Damage to a database by a failing disk or another program, past the store.
+    """Damage to a database by a failing disk or another program, bypassing the store.
 
     Each kind affects one event, a message in the middle of its agent's log. A read may miss the damage, but
     `foldmark doctor` must find it.
@@ -41,13 +41,13 @@ class Harness(Protocol):
     """The access to a store and its database that `StoreContract` needs. The fixture `harness` provides it."""
 
     def fresh(self) -> Store:
-        """Open a store over an empty database, a new one with each call. The suite closes it."""
+        """Open a store over a new, empty database for each call. The suite closes it."""
 
     def open(self, address: str) -> Store:
         """Open the database at a `Store.address` once more, with its own connection.
 
-        It is called in this process and in others. For those the harness is pickled, so its contents must support
-        pickling and its class must be importable there. If only one connection can reach the database, call
+        This is called in this process and in others. For the others the harness is pickled, so its contents must
+        support pickling and its class must be importable there. If only one connection can reach the database, call
         `pytest.skip` with the reason.
         """
 
@@ -65,7 +65,7 @@ class Harness(Protocol):
         """
 
     def move_clock(self, store: Store, seconds: float) -> AbstractContextManager[None]:
-        """Move the clock behind `Transaction.now` while the block runs, for all connections of this process."""
+        """Move the clock of `Transaction.now` while the block runs, for all connections of this process."""
 
 
 NOW = "2026-03-01T12:00:00.000000Z"
@@ -74,11 +74,11 @@ HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"
 """Text that databases, drivers and JSON columns handle wrongly."""
 
 METADATA = ("state", "scratchpad", "system", "usage")
-"""Kinds of events whose newest is read by kind."""
+"""Kinds of events whose newest event is read by kind."""
 
 examples = settings(
     deadline=None,
-    # All examples share one store, where each creates its own agents; several stores may run the suite.
+    # All examples share one store, in which each creates its own agents; several stores may run the suite.
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.function_scoped_fixture,
@@ -94,12 +94,12 @@ class Suite:
 
     @pytest.fixture
     def harness(self) -> Harness:
-        """Return the harness of the store (see docs/stores.md)."""
+        """The harness of the store (see docs/stores.md)."""
         raise NotImplementedError("override the fixture `harness` of StoreContract; docs/stores.md shows one")
 
     @pytest.fixture
     def store(self, harness: Harness) -> Iterator[Store]:
-        """Yield a store over an empty database, and check afterwards that it is sound."""
+        """A store over an empty database, which is checked for damage after the test."""
         store = harness.fresh()
         yield store
         assert list(store.damage()) == []
@@ -107,19 +107,19 @@ class Suite:
 
     @pytest.fixture
     def other(self, harness: Harness, store: Store) -> Iterator[Store]:
-        """Yield a second connection to the database of `store`."""
+        """A second connection to the database of `store`."""
         other = harness.open(store.address)
         yield other
         other.close()
 
     @pytest.fixture
     def agent(self, store: Store) -> str:
-        """Return a new conversation."""
+        """A new conversation."""
         return root(store)
 
     @pytest.fixture
     def neighbour(self, store: Store, agent: str) -> str:
-        """Return another new conversation."""
+        """Another new conversation."""
         return root(store)
 
 
@@ -139,7 +139,7 @@ def result(call_id: str, answers: int, **more: Any) -> Draft:
 
 
 def add_root(writing: Transaction, name: str | None = None) -> str:
-    """Add a conversation and return its uuid, which is also its default name."""
+    """Add a conversation and return its uuid, which is its default name."""
     agent = str(uuid4())
     record = AgentRecord(agent, agent if name is None else name, None, 0, NOW)
     writing.create_agent(record, birth(agent), Size(0, 0))
@@ -173,8 +173,8 @@ def append(store: Store, agent: str, *drafts: Draft, expected: int | None = None
 
 
 def erase(writing: Transaction, agent: str, turn: int, last: int | None = None, by: str | None = None) -> int:
-    """Erase a turn up to event `last` (default: all of it), or the whole agent for turn 0. Agent `by` (default: the
-    same one) records the redaction. Return the id of that event."""
+    """Erase a turn up to event `last` (default: the whole turn), or the whole agent if `turn` is 0. Agent `by`
+    (default: the same agent) records the redaction. Return the id of that event."""
     (event,) = writing.append(by or agent, None, [draft("redact", "", data={"turn": turn})])
     writing.erase(agent, turn, event if last is None else last, event)
     return event
@@ -200,23 +200,23 @@ def roll_back(store: Store, act: Callable[[Transaction], object]) -> None:
 
 
 def read(store: Store, event_ids: list[int]) -> list[Event]:
-    """Return the events with these ids, as they are stored now."""
+    """Return the events with these ids, as currently stored."""
     with store.read() as moment:
         return moment.events(event_ids)
 
 
 LIMIT = 60.0
-"""Maximum number of seconds to wait for a message of another process."""
+"""Maximum number of seconds to wait for a message from another process."""
 
 # A process forked from this one would share its connections.
 _CONTEXT = get_context("forkserver") if "forkserver" in get_all_start_methods() else get_context("spawn")
 
 Work = Callable[..., None]
-"""Receives, in the other process, the store, the connection to the process that started it, and further arguments."""
+"""Receives in the other process the store, the connection to the process that started it, and further arguments."""
 
 
 class SecondProcess:
-    """Another process with its own connection to a database. It starts to work after `begin`."""
+    """Another process with its own connection to a database. It starts its work after `begin`."""
 
     def __init__(self, open: Callable[[str], Store], address: str, work: Work, *arguments: Any) -> None:
         self._own, other = _CONTEXT.Pipe()
@@ -225,22 +225,22 @@ class SecondProcess:
         other.close()
 
     def begin(self) -> None:
-        """Wait until the process has opened the database, and have it start to work."""
+        """Wait until the process has opened the database, and have it start its work."""
         assert self.receive() == "ready"
         self._own.send("begin")
 
     def receive(self) -> Any:
-        """Return the next message of the process. Raises EOFError when it has ended."""
+        """Return the next message from the process. Raises EOFError when it has ended."""
         if not self._own.poll(LIMIT):
             raise TimeoutError(f"no message of the other process in {LIMIT:.0f} s")
         return self._own.recv()
 
     def resume(self) -> None:
-        """Let a process continue that waits after each message."""
+        """Let the process continue, if it waits after each message."""
         self._own.send("go on")
 
     def receive_all(self) -> list[Any]:
-        """Return all messages of the process until it ends."""
+        """Return all messages from the process until it ends."""
         found = []
         try:
             while True:
@@ -270,7 +270,7 @@ def _run(open: Callable[[str], Store], address: str, other: Connection, work: Wo
 
 
 def append_batches(store: Store, connection: Connection, agent: str, size: int) -> NoReturn:
-    """Append one batch after another until this process is killed, and send the ids of each stored batch."""
+    """Append batch after batch until this process is killed, and send the ids of each stored batch."""
     number = 0
     while True:
         number += 1
@@ -292,8 +292,8 @@ def stop_inside(store: Store, connection: Connection, agent: str) -> None:
 
 
 def append_in_turn(store: Store, connection: Connection, agent: str, own: str, times: int) -> None:
-    """Append `times` events to `agent`, each after the head read before, and send (head, id) of each. After a conflict
-    the head is read again. Before each event, append a batch to `own`, an agent that only this process writes to."""
+    """Append `times` events to `agent`, each after the head just read, and send (head, id) for each. After a conflict,
+    read the head again. Before each event, append a batch to `own`, an agent that only this process writes to."""
     for number in range(times):
         append(store, own, *(draft(content=f"{number}/{part}") for part in range(3)))
         while True:

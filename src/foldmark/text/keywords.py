@@ -21,7 +21,7 @@ from foldmark.text.tokens import stems
 from foldmark.text.vocabulary import FUNCTION, TALK, TALK_ELSEWHERE
 
 MOST = 40
-"""Maximum number of keywords of one prompt; a longer prompt gives those at its beginning and its end."""
+"""Maximum number of keywords of one prompt; of a longer prompt, those at its beginning and its end are used."""
 
 LONGEST = 64
 """Maximum length of a keyword in characters; longer runs (encoded data) are not words."""
@@ -98,7 +98,7 @@ def ranked(found: Mapping[str, Sequence[int]], memos: int) -> list[int]:
 def _looked_at(text: str) -> str:
     if len(text) <= 2 * LOOKED_AT:
         return text
-    # The last word may be cut: it is left out.
+    # The last word may be cut, so it is left out.
     return f"{text[:LOOKED_AT].rpartition(' ')[0]} {text[-LOOKED_AT:].partition(' ')[2]}"
 
 

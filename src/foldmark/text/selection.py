@@ -113,8 +113,8 @@ def id_spans(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def numbered(messages: Iterable[Event], limit: int = SHOWN) -> str:
-    """Return messages as a model judges them: `[ID] role: text` each, later lines indented so that no text can pass for
-    another message, `limit` characters of each."""
+    """Return messages in the form that a model judges: `[ID] role: text` each, later lines indented so that no text can
+    pass for another message, `limit` characters of each."""
     return "\n".join(f"[{message.id}] {message.role}: {_shown(message, limit)}" for message in messages)
 
 
@@ -136,9 +136,9 @@ def parse_ids(answer: str, allowed: Collection[int]) -> tuple[int, ...]:
     """Return the ids that a model's answer names, in order, restricted to `allowed`. Nothing else in the answer is
     trusted.
 
-    The answer may be a list of ids and ranges, in a code fence or among prose: the last list on lines of its own
-    counts, else the longest list. It may also consist of numbers alone. Reversed ranges are ignored, and prose without
-    a number stands for no ids. Raises FoldmarkError for an answer that cannot be parsed.
+    The answer may be a list of ids and ranges, in a code fence or among prose: the last list on its own lines counts,
+    else the longest list. It may also consist of numbers alone. Reversed ranges are ignored, and prose without a number
+    stands for no ids. Raises FoldmarkError for an answer that cannot be parsed.
     """
     known = sorted(set(allowed))
     found: list[int] = []

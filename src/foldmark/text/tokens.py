@@ -1,7 +1,7 @@
 """The words of a text: by SQLite's tokenizers, and words that these do not recognize [SPEC 7].
 
-The latter are indexed beside the text. There are two kinds: the parts of a name in code (`parseHttpResponse` is one
-word to the tokenizer), and for a run of a script without spaces its overlapping pairs of characters and its last
+The latter are indexed in addition to the text. There are two kinds: the parts of a name in code (`parseHttpResponse` is
+one word to the tokenizer), and for a run of a script without spaces its overlapping pairs of characters and its last
 character. So a name is found by its parts, and any piece of Chinese, Japanese, Korean or Thai as a phrase of pairs.
 """
 
@@ -33,7 +33,7 @@ class _Tokenizer:
         data = text.encode(errors="replace")
         with self._lock:
             found = self._split(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
-        # A diacritic by itself is a word without letters.
+        # A diacritic alone is a word without letters.
         return [token for token in cast(list[str], found) if token]
 
 
@@ -58,7 +58,7 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9
 
 def is_unspaced(word: str) -> bool:
     """Return True if a word is in a script without spaces."""
-    # Most words are ASCII, which Python knows without a look at their characters.
+    # Most words are ASCII, which Python knows without looking at their characters.
     return not word.isascii() and re.match(f"[{UNSPACED}]", word) is not None
 
 
@@ -69,7 +69,7 @@ MOST_PIECES = 8
 """Maximum number of parts of a name; names with more are also encoded data."""
 
 MOST = 50_000
-"""Maximum number of characters indexed beside one text."""
+"""Maximum number of characters indexed in addition to one text."""
 
 _SEAM_AT = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z][a-z]{2})")
 _SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
@@ -86,7 +86,8 @@ def has_parts(text: str) -> bool:
 
 
 def parts_of(text: str) -> str:
-    """Return the words to index beside a text, in its order, those of each name and each run once; often ""."""
+    """Return the words to index in addition to a text, in its order, those of each name and each run once; often
+    empty."""
     found: list[str] = []
     length = 0
     for word in dict.fromkeys(re.findall(_WORD, text) if _has_unspaced(text) else _seamed(text)):

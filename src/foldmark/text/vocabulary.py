@@ -25,14 +25,14 @@ FUNCTION = frozenset(
     por que se sin sobre su un una y
     """.split()
 )
-"""Words that name no topic. A text made of these words alone has no topic of its own."""
+"""Words that name no topic. A text made of these words alone has no topic."""
 
 NODS = frozenset(
     """
     ok okay sure thanks thank continue proceed good great fine right
     """.split()
 )
-"""Words of a text that only agrees or says to go on."""
+"""Words of a text that only agrees or says to continue."""
 
 COMMON = frozenset(
     """
@@ -53,7 +53,7 @@ ABOUT_TALK = frozenset(
     nachrichten thema conversacion conversaciones discusion discusiones mensaje mensajes sujet
     """.split()
 )
-"""Words of a criterion that speak of the conversation, not of its topic."""
+"""Words of a criterion that refer to the conversation, not to its topic."""
 
 TALK = frozenset(
     """

@@ -1,1 +1,1 @@
-"""The number of tokens of a request, and the known figures of the models that take it [SPEC 5.4]."""
+"""The number of tokens of a request, and the known figures of models [SPEC 5.4]."""

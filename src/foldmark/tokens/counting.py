@@ -1,8 +1,8 @@
-"""Count the tokens of a serialized request. This is the only place that decides how tokens are counted [S3, SPEC 5.4].
+"""Count the tokens of a serialized request. Only this module decides how tokens are counted [S3, SPEC 5.4].
 
 A request has a *size*, in bytes or in tokens of the tokenizer, and a ruler has a *ratio*: the size of one token of the
 model. Calibration moves the ratio towards the provider's own counts, so it includes everything that cannot be counted
-from outside: the 313 to 346 tokens that Anthropic adds for tools, or the error of a tokenizer.
+from the outside: the 313 to 346 tokens that Anthropic adds for tools, or the error of a tokenizer.
 docs/decisions/0008-calibration.md has the figures.
 """
 
@@ -17,13 +17,13 @@ from foldmark.core.assembly.media import Medium, payload
 from foldmark.core.config import Config
 
 OFF = 0.02
-"""The share by which an estimate may be wrong before the ratio is corrected."""
+"""The relative error of an estimate above which the ratio is corrected."""
 
 LEAST = 100
 """Minimum tokens of a request to calibrate with. A shorter request consists mostly of its frame."""
 
 RATIOS = (0.5, 20.0)
-"""Minimum and maximum bytes per token of any text. A report beyond them is wrong, or about another request."""
+"""Minimum and maximum bytes per token of any text. A report outside this range is wrong, or about another request."""
 
 
 def usable(ratio: float) -> bool:
@@ -32,10 +32,10 @@ def usable(ratio: float) -> bool:
 
 
 def recalibrated(size: int, reported: int, ratio: float) -> float | None:
-    """Return the corrected ratio, rounded to 3 digits, or None if the present one is good enough.
+    """Return the corrected ratio, rounded to 3 digits, or None if the current one is good enough.
 
-    `size` is the size of the request that was sent, as a ruler of this `ratio` measured it; `reported` is its input
-    tokens as the provider billed them: fresh, read from the cache and written to it.
+    `size` is the size of the request that was sent, as a ruler of this `ratio` measured it; `reported` is the
+    number of input tokens billed by the provider: fresh, read from the cache and written to it.
     """
     if size <= 0 or reported < LEAST or abs(size / ratio - reported) <= OFF * reported:
         return None
@@ -51,12 +51,12 @@ TOKENIZED = ("openai", "openai_responses")
 
 
 class _Ruler(Struct, frozen=True):
-    """Base of the rulers of one model: a token has size `ratio`."""
+    """Base class of the rulers of one model: a token has size `ratio`."""
 
     ratio: float = 1.0
 
     def tokens(self, size: int) -> int:
-        """Return the tokens of a request of this size, rounded up."""
+        """Return the number of tokens of a request of this size, rounded up."""
         return ceil(size / self.ratio)
 
 
@@ -66,7 +66,7 @@ class BytesRuler(_Ruler, frozen=True):
     def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
         """Return the size of a request, given its body, the serialized body, and the images and documents of its
         messages."""
-        # A model that does not take an image or document gets a note in its place: the data is not sent.
+        # A model that does not accept an image or document gets a note instead, and the data is not sent.
         sent = [each for each in media if each.data[-64:].encode() in data]
         return len(data) - payload(sent) + ceil(sum(each.tokens for each in sent) * self.ratio)
 
@@ -74,7 +74,7 @@ class BytesRuler(_Ruler, frozen=True):
 class TokenizerRuler(_Ruler, frozen=True):
     """Measures requests to OpenAI with the tokenizer; `ratio` counted tokens are one reported token.
 
-    Raises CommandError when it first measures, if tiktoken is not installed.
+    Raises CommandError at the first measurement if tiktoken is not installed.
     """
 
     def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
@@ -84,11 +84,11 @@ class TokenizerRuler(_Ruler, frozen=True):
 
 
 Ruler: TypeAlias = BytesRuler | TokenizerRuler
-"""Sizes add up and compare; only whole requests have tokens."""
+"""Sizes can be added and compared; only whole requests have tokens."""
 
 
 def uncalibrated(provider: str, model: str) -> float:
-    """Return the bytes per token of a model before calibration. Claude counts the same at every provider."""
+    """Return the bytes per token of a model before calibration. Claude counts alike at every provider."""
     return BYTES_PER_TOKEN.get("anthropic" if "claude" in model else provider, 4.0)
 
 
@@ -110,8 +110,8 @@ def calibration_key(provider: str, model: str, config: Config) -> str:
 def count(provider: str, model: str, data: bytes, *, tokenizer: bool = False) -> int:
     """Return the estimated tokens of a serialized request, uncalibrated.
 
-    Bytes / 4, for Anthropic / 3. With `tokenizer`, the tokenizer counts requests to OpenAI's models; data that is not a
-    JSON object is then counted as text. Raises CommandError if tiktoken is needed and not installed.
+    The estimate is bytes / 4, for Anthropic / 3. With `tokenizer`, the tokenizer counts requests to OpenAI's models;
+    data that is not a JSON object is then counted as text. Raises CommandError if tiktoken is needed and not installed.
     """
     if not (tokenizer and provider in TOKENIZED):
         return BytesRuler(uncalibrated(provider, model)).tokens(len(data))

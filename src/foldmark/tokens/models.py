@@ -1,7 +1,7 @@
 """The table of models: published windows, limits, prices and caches, overridden by the settings [SPEC 10].
 
-`models.json` holds the figures and their sources and is read on first use. The default of a provider is the window of
-200K tokens (128K for GPT-4) of [S1] and the discounts of [S3]. Unknown figures are None, never guessed.
+`models.json` contains the figures and their sources and is read on first use. The defaults of a provider are the window
+of 200K tokens (128K for GPT-4) of [S1] and the discounts of [S3]. Unknown figures are None, never guessed.
 """
 
 import re
@@ -32,8 +32,8 @@ class Model(Struct, frozen=True, kw_only=True):
     are factors of `input_price` for tokens read from the provider's cache and written to it. A prefix is cached from
     `cache_least` tokens on and grows in steps of `cache_step`. `caching` is `explicit` (the request sets breakpoints),
     `automatic` or `none`. `binds` is True if a thinking block is valid only after the messages that it was made for,
-    None if that is not known; `reads` are other such models whose thinking this one reads, `unread` models whose
-    thinking it does not read. `source` says where the figures are from.
+    None if that is unknown; `reads` are other such models whose thinking this one reads, `unread` models whose thinking
+    it does not read. `source` is the origin of the figures.
     """
 
     window: Tokens
@@ -73,12 +73,12 @@ SETTABLE = {
 
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(Model)}
 _GOES_ON = re.compile(r"$|[-@:](?!\d{1,2}(?!\d))")
-"""The rest of a name after one of the table: nothing, a date or a variant, but not a further version number."""
+"""The rest of a name after a name in the table: nothing, a date or a variant, but not a further version number."""
 
 
 class _Provider(Struct, frozen=True):
-    """A provider in the table: it has its own models, those of another provider, or those of vendors that it
-    resells; `but` holds the figures that differ there."""
+    """A provider in the table, with its own models, those of another provider, or those of vendors that it resells;
+    `but` contains the figures that differ there."""
 
     source: str = ""
     default: dict[str, Any] = {}
@@ -96,11 +96,11 @@ class _Table(Struct, frozen=True):
 def model_of(
     provider: str, model: str, overrides: Mapping[str, Any] = MappingProxyType({}), configured: Collection[str] = ()
 ) -> Model:
-    """Return the figures of `model` of `provider`; for an unknown provider the window of [S1].
+    """Return the figures of `model` of `provider`; for an unknown provider, the window of [S1].
 
-    `overrides` come from the settings: "provider/name" -> changed figures for the models of that name, which is matched
-    as in the table, or "provider" -> for all of its models; `configured` are further providers of the settings. Raises
-    CommandError for wrong settings.
+    `overrides` come from the settings: "provider/name" -> changed figures for the models with that name, which is
+    matched as in the table, or "provider" -> changed figures for all its models. `configured` are further providers in
+    the settings. Raises CommandError for wrong settings.
     """
     name = canonical(provider)
     found = dict(_published(name, model))
@@ -112,7 +112,7 @@ def model_of(
 
 
 def published() -> dict[str, int]:
-    """Return the models of the table as `provider/model`, each with its window in tokens."""
+    """Return the models in the table, `provider/model` -> window in tokens."""
     return {
         f"{provider}/{name}": model_of(provider, name).window
         for provider, about in _table().providers.items()
@@ -121,7 +121,7 @@ def published() -> dict[str, int]:
 
 
 def reads(provider: str, model: str, maker: str) -> bool:
-    """Return False if it is published that `model` does not read the thinking of `maker`."""
+    """Return False if `model` is known from publications not to read the thinking of `maker`."""
     names = _table().providers.get(canonical(provider), _Provider()).models
     own, other = _named(model, names), _named(maker, names)
     if not own or not other or own == other:
@@ -150,7 +150,7 @@ def _longest(model: str, tables: Mapping[tuple[str, str], dict[str, Any]], provi
 
 
 def _named(model: str, names: Iterable[str]) -> str:
-    """Return the longest name that stands for the model, or ""."""
+    """Return the longest name that matches the model, or ""."""
     fitting = (name for name in names if model.startswith(name) and _GOES_ON.match(model, len(name)))
     return max(fitting, key=len, default="")
 

@@ -1,14 +1,14 @@
-"""The tokens of a request to OpenAI, by its own tokenizer and as OpenAI lays a request out [S3, SPEC 5.4].
+"""Count the tokens of a request to OpenAI with its own tokenizer and request layout [S3, SPEC 5.4].
 
-The ranks of the tokenizer o200k_base are shipped in this package: nothing is downloaded. `o200k_base.xz` holds the
-199,998 tokens in the order of their ranks: first the length of each, one byte, then their bytes. Loading takes half a
-second, once, when something is first counted; `import tiktoken` is part of it.
+The ranks of the tokenizer o200k_base are shipped in this package, so nothing is downloaded. `o200k_base.xz` contains
+the 199,998 tokens in the order of their ranks: first the length of each, one byte, then their bytes. Loading takes half
+a second, once, at the first count; this includes `import tiktoken`.
 
-In Chat Completions and Responses bodies a message is its texts and 3 tokens, the reply begins with 3, tools add 9 and
-their declarations; images and documents are counted as `media.tokens_of` says. An addition to a body adds its own
-tokens and changes no others. OpenAI turns the schemas of tools into TypeScript declarations before it counts them. The
-form is the one that OpenAI publishes for its open models: a namespace of function types, descriptions as comments,
-optional properties with a question mark. Other content of a schema (formats, limits, patterns) does not appear.
+In Chat Completions and Responses bodies, a message counts as its texts plus 3 tokens, the reply begins with 3, and
+tools add 9 plus their declarations; images and documents are counted by `media.tokens_of`. An addition to a body adds
+its own tokens and does not change those of other parts. OpenAI turns the schemas of tools into TypeScript declarations
+before it counts them, in the form that it publishes for its open models: a namespace of function types, descriptions as
+comments, optional properties with a question mark. Other content of a schema (formats, limits, patterns) is left out.
 """
 
 import lzma
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 RANKS = Path(__file__).with_name("o200k_base.xz")
 SIZE = 199_998
-"""Number of tokens, without special ones."""
+"""Number of tokens, without the special ones."""
 
 LONGEST = 8192
-"""Maximum number of characters that the tokenizer gets at once. It fails on a million spaces in one piece."""
+"""Maximum number of characters per call of the tokenizer. It fails on a million spaces in one piece."""
 
 _SPECIAL = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
 _ENDING = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -45,7 +45,7 @@ _PATTERN = "|".join(
         r"\s+",
     )
 )
-"""Splits a text into words, as tiktoken defines them; no token reaches from one word into the next."""
+"""Splits a text into words, as tiktoken defines them; no token extends from one word into the next."""
 
 
 def count(text: str) -> int:
@@ -92,8 +92,8 @@ def encoding() -> "Encoding":
 
 
 def _cut(text: str, least: int, most: int) -> int:
-    """Return the last position from `least` to `most` where a space follows a character other than white space; `most`
-    without one nearby."""
+    """Return the last position from `least` to `most` where a space follows a character other than white space, or
+    `most` if there is none nearby."""
     at = most
     for _ in range(100):
         at = text.rfind(" ", least, at)
@@ -104,7 +104,7 @@ def _cut(text: str, least: int, most: int) -> int:
     return most
 
 
-# The window measures requests that have nearly everything in common, so the same texts are counted repeatedly.
+# The window measures requests that are nearly identical, so the same texts are counted repeatedly.
 @lru_cache(maxsize=8192)
 def _count(piece: str) -> int:
     return len(encoding().encode_ordinary(piece))
@@ -117,7 +117,7 @@ _PLAIN = {"string": "string", "number": "number", "integer": "number", "boolean"
 
 
 def declarations(tools: Iterable[Any]) -> str:
-    """Return the declarations of the tools of a Chat Completions or a Responses body; only functions are declared."""
+    """Return the declarations of the tools in a Chat Completions or Responses body; only functions are declared."""
     functions = [function for function in map(_function, tools) if function]
     if not functions:
         return ""
@@ -128,7 +128,7 @@ def declarations(tools: Iterable[Any]) -> str:
 
 
 def _function(tool: Any) -> Mapping[str, Any]:
-    """Return the description of a function, which Chat Completions put one level deeper; empty for other tools."""
+    """Return the description of a function, which is one level deeper in Chat Completions; empty for other tools."""
     about = tool.get("function", tool) if isinstance(tool, Mapping) else {}
     return about if isinstance(about, Mapping) and isinstance(about.get("name"), str) else {}
 
@@ -192,12 +192,12 @@ TOOLS = 9
 """Tokens around the declarations of tools."""
 
 SEALED = (880, 8)
-"""Encrypted thinking: characters of it that cost nothing, then how many make a token. OpenAI says neither; in recorded
-requests of GPT-5 a sealed block of 900 characters costs next to nothing and one of 1,400 some 64 tokens."""
+"""Encrypted thinking: number of free characters, then characters per token. OpenAI publishes neither; in recorded
+requests of GPT-5, a sealed block of 900 characters costs almost nothing and one of 1,400 about 64 tokens."""
 
 
 def prompt_tokens(body: Mapping[str, Any]) -> int:
-    """Return the tokens of a request body. Parts that belong to neither API count 0."""
+    """Return the tokens of a request body. Parts that belong to neither API count as 0."""
     total = REPLY
     instructions, tools = body.get("instructions"), body.get("tools")
     if isinstance(instructions, str) and instructions:
@@ -214,7 +214,7 @@ def prompt_tokens(body: Mapping[str, Any]) -> int:
 
 
 def _item(item: Mapping[str, Any]) -> int:
-    """Return the tokens of a message of either API, or of an item of Responses: a call, a result, thinking."""
+    """Return the tokens of a message in either API, or of a Responses item: a call, a result, thinking."""
     total = MESSAGE + sum(_content(item.get(key)) for key in ("role", "name", "content", "arguments", "output"))
     total += _content(item.get("summary"))
     calls, sealed = item.get("tool_calls"), item.get("encrypted_content")

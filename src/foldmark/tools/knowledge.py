@@ -137,7 +137,7 @@ MOST_HITS = 50
 """Maximum number of results."""
 
 NAMED = 12
-"""Maximum number of ids that are listed of a run of messages."""
+"""Maximum number of ids listed for a run of messages."""
 
 BESIDE, WHOLE, NEIGHBOUR = 3, 20_000, 1000
 """Neighbours on each side of a passage, and maximum characters of the requested message and of each neighbour."""

@@ -34,13 +34,13 @@ _NAME = 80
 """Maximum number of characters of a column's name."""
 
 _MOST_CALLS = 5
-"""Maximum number of cut texts for which the answer gives a statement that reads on."""
+"""Maximum number of cut texts for which the answer gives a statement that reads the rest."""
 
 _FRAME, _GRAPHEME = 500, 70
 """Characters around a text that is the whole answer, and how many characters too early a text may be cut."""
 
 _PART = re.compile(r"substr\((.*), *([1-9]\d{0,17}), *([1-9]\d{0,17})\)", re.IGNORECASE | re.DOTALL)
-"""A column that is itself a part of a text."""
+"""A column that is itself part of a text."""
 
 _EXAMPLE = (
     "SELECT role, content FROM messages WHERE status != 'dropped' AND content LIKE '%plan%' ORDER BY id DESC LIMIT 5"

@@ -46,7 +46,7 @@ def schema(arguments: type[Struct], *required: str) -> dict[str, Any]:
 
 
 def _value_schema(hint: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a value. Of a union, it names the first type: the one that a model should give."""
+    """Return the JSON Schema of a value. For a union, it names the first type: the one that a model should give."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         (meta,) = (each for each in parts[1:] if isinstance(each, Meta))
@@ -69,7 +69,7 @@ class Tool(Struct, frozen=True):
     """A tool: `arguments` is the type that its JSON must fit, and `run` gets a value of it.
 
     A tool that runs `together` with others changes nothing that another call of the same answer could see. `question`
-    returns the question that a person has to answer with yes before it runs, or None if no question is needed. Of a
+    returns the question that a person has to answer with yes before it runs, or None if no question is needed. For a
     `quiet` tool, the person sees no results, only errors.
     """
 
@@ -136,8 +136,8 @@ def approve(agent: Agent, tool: str, question: str, asking: Asking, arguments: M
     """Return if the tool may do what `question` describes; block while a person is asked. `arguments` are the tool's if
     the question shortens them.
 
-    A conversation asks one question at a time. A permanent answer to another question also answers those that wait.
-    Raises CommandError, worded for the model, if the tool may not, nobody can be asked, the agent has ended, or the
+    A conversation asks one question at a time. A permanent answer to another question also answers waiting ones. Raises
+    CommandError, worded for the model, if the tool is not allowed, nobody can be asked, the agent has ended, or the
     turn was interrupted.
     """
     _check_living(agent)
@@ -221,7 +221,7 @@ def _conversation(root: Agent) -> _Conversation:
 
 @contextmanager
 def _exclusive(lock: Lock, cut: Event) -> Iterator[None]:
-    """Hold the lock during the block. Raises CommandError if the turn is interrupted in the meantime."""
+    """Hold the lock during the block. Raises CommandError if the turn is interrupted during the wait for it."""
     while not lock.acquire(timeout=WAKE):
         _check_going_on(cut)
     try:

@@ -1,4 +1,4 @@
-"""Search as a person types: the individual hits of `/recall`, the place of each, and the text around it."""
+"""Search as a person types: the individual hits of `/recall`, the place of each, and its surrounding text."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -57,8 +57,8 @@ class Found(NamedTuple):
 def find(agent: Agent, line: str) -> Found:
     """Search for `line`, the words and options that would follow `/recall`. Raises CommandError.
 
-    If no message contains every word, the last word may be incomplete: it is then searched as a prefix, and that result
-    is used if it contains every word.
+    If no message contains every word, the last word may be incomplete. The search then uses it as a prefix; that result
+    is returned if it contains every word.
     """
     call = CommandCall(agent, REGISTRY.commands["recall"].parse(line), "human", REGISTRY)
     asked = read_recall(call)
@@ -106,7 +106,7 @@ def surroundings(log: Log, hit: FoundHit, reach: int) -> Excerpt:
 
 
 def opening(hit: FoundHit) -> str | None:
-    """Return the command that switches to the agent of a hit or imports its session; None if the hit is a memo, or in
+    """Return the command that switches to the agent of a hit or imports its session; None if the hit is a memo or in
     the lineage of the searching agent."""
     result = hit.result
     if hit.place in ("family", "elsewhere"):
@@ -135,11 +135,12 @@ def _session(result: SearchResult) -> str:
     return str(result.file)
 
 
-# Filters that are set by keys. They are options in the line, so that a person can see and edit them.
+# Filters that keys set. They are options in the line, so that a person can see and edit them.
 
 
 def key_filters(agent: Agent) -> dict[str, list[tuple[str, str]]]:
-    """Return the filters that keys set, by name: the options of each, with their values, in the order of the key."""
+    """Return the filters that keys set, by name: the options of each with their values, in the order in which its key
+    cycles through them."""
     now = utc(agent.log.clock())
     return {
         "role": [("--role", role) for role in SPEAKERS],
@@ -150,8 +151,8 @@ def key_filters(agent: Agent) -> dict[str, list[tuple[str, str]]]:
 
 
 def next_filter(line: str, choices: Sequence[tuple[str, str]]) -> str:
-    """Return the line with the next of these options: the first if it has none of them, none after the last. Raises
-    CommandError if an option of the line is incomplete."""
+    """Return the line with the next of these options: the first if the line has none of them, none after the last.
+    Raises CommandError if an option of the line is incomplete."""
     options, rest = split_options(line.strip(), REGISTRY.commands["recall"].takes)
     given = [(name, options.pop(name)) for name in dict(choices) if name in options]
     wanted = choices[:1]

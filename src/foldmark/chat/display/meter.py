@@ -17,12 +17,12 @@ WORKING = "at work"
 """The state of the agent of a live session while its turn is open."""
 
 _FOLDMARKS = ("system", "tools", "state", "memos", FORM)
-"""The kinds of content that a client adds to its requests itself; Foldmark knows only their sum."""
+"""The kinds of content that the client itself adds to its requests; Foldmark knows only their sum."""
 
 
 class MeterReading(NamedTuple):
-    """An agent's next request against its nearest limit: the `budget`, above which older turns leave, or the model's
-    `window`. `shares` is the composition of the request; `light` is always relative to the window."""
+    """An agent's next request against its nearest limit: the `budget`, above which older turns are left out, or the
+    model's `window`. `shares` is the composition of the request; `light` is always relative to the window."""
 
     name: str
     model: str
@@ -47,7 +47,8 @@ class MeterReading(NamedTuple):
 
     @property
     def cost(self) -> str:
-        """`cache 87% · $0.84`, or less if that is unknown; `$0.84+` if the price of some requests is unknown."""
+        """`cache 87% · $0.84`, or a part of it if the rest is unknown; `$0.84+` if the price of some requests is
+        unknown."""
         spending, found = self.spending, []
         if spending.read:
             found.append(f"cache {spending.cached}%")
@@ -60,8 +61,8 @@ def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
     """Return the current meter of an agent; `before` is its spending at an earlier moment. Raises FoldmarkError if no
     request can be made.
 
-    For a live session, the request is that of the session's agent: the tokens besides those of the messages are counted
-    as its system prompt.
+    For a live session, the request is that of the session's agent; all tokens outside its messages count as its system
+    prompt.
     """
     with agent.reading() as (moment, at):
         request, spending = agent.request(), spent(moment, agent, before)
@@ -87,7 +88,7 @@ def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
 
 
 def state_of(agent: Agent) -> str:
-    """Return the current activity of an agent, with two reads."""
+    """Return the current activity of an agent. Costs two reads."""
     lease = running(agent)
     if lease is None:
         return WORKING if agent.open_turn is not None and is_live(agent) else IDLE

@@ -55,8 +55,8 @@ class MomentList(Struct, frozen=True):
         return self.places[place] if place < len(self.places) else event_id
 
     def line(self, at: int, second: int | None, width: int) -> str:
-        """Return the timeline as `width` columns, with a sign for each operation; if several share a column, the sign
-        of the newest."""
+        """Return the timeline as `width` columns, with a sign for each operation. If several share a column, the newest
+        one's sign is shown."""
         if not self.newest:
             return "─" * width
         cells = ["─"] * width
@@ -98,8 +98,8 @@ def after(agent: Agent, line: MomentList, event_id: int) -> int:
 
 
 class Past(Struct, frozen=True):
-    """A moment. `head` describes the event, its reason and the sizes of the context before and after; `shown` is the
-    context or the request at that moment, and `changed` the changes."""
+    """A moment. `head` describes the event, its reason, and the sizes of the context before and after; `shown` is the
+    context or request at that moment, and `changed` lists the changes."""
 
     head: str
     shown: str
@@ -107,8 +107,8 @@ class Past(Struct, frozen=True):
 
 
 def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, request: bool = False) -> Past:
-    """Return the moment after event `at`, with its context or `request`, and the changes made by the event, or between
-    it and a `second` event. Raises CommandError for an event outside the agent's lineage."""
+    """Return the moment after event `at` with its context or `request`, and the changes made by the event or between it
+    and a `second` event. Raises CommandError for an event outside the agent's lineage."""
     with agent.log.store.read() as moment:
         now = agent.stood(moment, at)
         earlier = at - 1 if second is None else second
@@ -126,7 +126,7 @@ def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, 
 
 
 def _ends(text: str) -> str:
-    """Return a text; the middle of a text that is too long is left out."""
+    """Return a text. If it is too long, its middle is left out."""
     cut = len(text) - MOST_CHARACTERS
     if cut <= 0:
         return text
@@ -154,7 +154,8 @@ def _context(agent: Agent, at: int) -> str:
 
 
 def _request(agent: Agent, at: int) -> str:
-    """Return the newest request up to a moment, rebuilt; if none was sent yet, the request that would have been."""
+    """Return the newest request up to a moment, rebuilt. If none had been sent yet, return the request that would have
+    been."""
     with agent.log.store.read() as moment:
         sent = sent_before(moment, agent.id, at)
         standing = agent.stood(moment, at)
@@ -183,8 +184,8 @@ def sent_before(moment: Snapshot, agent_id: str, event_id: int) -> SentRequest |
 
 
 def way_back(agent: Agent, entry: OperationEntry) -> tuple[str, str]:
-    """Return the question whether to take an operation back, with the cost, and the command that does it. Write
-    nothing. Raises CommandError if the operation cannot be taken back."""
+    """Return the question whether to undo an operation, with the cost, and the command that undoes it. Writes nothing.
+    Raises CommandError if the operation cannot be undone."""
     if entry.back is None:
         raise CommandError(f"the {entry.words} cannot be taken back")
     preview = agent.do(f"{entry.back} --preview").text

@@ -24,13 +24,13 @@ from foldmark.operations.history import OperationEntry, ids_named
 from foldmark.operations.receipts import Receipt
 
 WHO = {"human": "you", "model": "the model", "system": "Foldmark"}
-"""Actors, as named to a person at the terminal."""
+"""Names of the actors, for a person at the terminal."""
 
 _REASON = 60
 
 
 def brief(tokens: int) -> str:
-    """Return a number of tokens in few characters: `842`, `3.1K`, `21K`, `1.2M`."""
+    """Abbreviate a number of tokens: `842`, `3.1K`, `21K`, `1.2M`."""
     if tokens < 1000:
         return str(tokens)
     if tokens < 9_950:
@@ -113,8 +113,8 @@ def told(operation: Operation, words: str) -> tuple[str, str]:
 
 
 def kept_out(gone: Segments, entries: Sequence[OperationEntry]) -> Iterator[tuple[Segment, OperationEntry | None]]:
-    """Yield the segments that left a context, each with the newest operation in force that keeps it out; None if the
-    log does not say."""
+    """Yield the segments that left a context, each with the newest operation in force that keeps it out, or None if the
+    log does not record it."""
     targets = {entry.by: entry for entry in entries if entry.by is not None}
     for entry in reversed(entries):
         if not gone:
@@ -127,7 +127,7 @@ def kept_out(gone: Segments, entries: Sequence[OperationEntry]) -> Iterator[tupl
 
 
 def _hides(entry: OperationEntry, gone: Segments, target: OperationEntry | None) -> Iterable[Segment]:
-    """Return the ranges that an operation in force keeps out. `target` is the operation that it took back."""
+    """Return the ranges that an operation in force keeps out. `target` is the operation that it restored."""
     event, operation = entry.event, operation_of(entry.event)
     match operation:
         case Clear():
@@ -137,7 +137,7 @@ def _hides(entry: OperationEntry, gone: Segments, target: OperationEntry | None)
             return subtract(own, [Segment(event.agent_id, each, each) for each in kept])
         case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
             return ranges
-        case Restore() if target is not None and target.event.kind == "summary":  # its text left with it
+        case Restore() if target is not None and target.event.kind == "summary":  # its text left the context with it
             return [Segment(target.event.agent_id, target.event.id, target.event.id)]
         case _:
             return ()

@@ -1,4 +1,4 @@
-"""The data of the panels beside the chat: the agents of a conversation, and the state of an agent."""
+"""The data of the panels next to the chat: the agents of a conversation, and the state of an agent."""
 
 from collections import Counter
 from itertools import islice
@@ -22,12 +22,12 @@ MEMOS = 100
 """Maximum number of memos that are counted."""
 
 LOOKED_AT = 50
-"""Number of an agent's newest messages that are searched for a text from a person."""
+"""Number of an agent's newest messages to search for a text from a person."""
 
 
 class AgentLine(NamedTuple):
     """An agent of the conversation. `goal` comes from its state block, or else is the beginning of its newest text from
-    a person. `asks` is the number of its questions that wait for an approval in this process."""
+    a person. `asks` is the number of its approval questions that are open in this process."""
 
     entry: AgentEntry
     goal: str
@@ -64,8 +64,8 @@ class AgentState(Struct, frozen=True):
 
     @property
     def newest(self) -> OperationEntry | None:
-        """The newest operation in force that can be taken back, other than a restore. Taking it back repeatedly walks
-        back through the operations."""
+        """The newest operation in force that can be undone, except restores. Undoing it repeatedly walks back through
+        the operations."""
         done = (
             each for each in self.operations if each.by is None and not isinstance(operation_of(each.event), Restore)
         )
@@ -86,7 +86,7 @@ def agent_state(agent: Agent) -> AgentState:
 
 
 def price_of_rewind(agent: Agent, mark: str) -> list[str]:
-    """Return the effect and cost of a rewind to a mark, as lines for a person, or the reason why it is impossible."""
+    """Return lines for a person with the effect and cost of a rewind to a mark, or the reason why it is impossible."""
     from foldmark.cost.requests import preview  # takes 20 ms
 
     try:

@@ -13,16 +13,15 @@ KEPT = 400
 
 
 class Place(NamedTuple):
-    """The place to read: the end of the transcript, its beginning, the same pages again, the next older or newer page,
-    or the page with an event."""
+    """The place to read: the end of the transcript, its beginning, the current pages again, the next older or newer
+    page, or the page with an event."""
 
     where: Literal["end", "beginning", "same", "older", "newer", "event"]
     event: int = 0
 
 
 class Pages(NamedTuple):
-    """Adjacent pages, oldest first, with the edge of the window, the segments that were opened, and the id of the open
-    turn."""
+    """Adjacent pages, oldest first, with the edge of the window, the opened segments, and the id of the open turn."""
 
     kept: tuple[Page, ...] = ()
     edge: Edge = Edge(None, None, 0)
@@ -36,8 +35,8 @@ class Pages(NamedTuple):
 
 
 def read(agent: Agent, place: Place, known: Pages) -> Pages:
-    """Return the pages for a place, given the `known` ones. Cost grows with the pages read. Raises FoldmarkError, and
-    CommandError for an event outside of the conversation."""
+    """Return the pages for a place, given the `known` ones. Cost grows with the number of pages read. Raises
+    FoldmarkError, and CommandError for an event outside the conversation."""
     pages, edge, opened, _ = known
     if place.where not in ("older", "newer"):
         edge = _edge(agent)

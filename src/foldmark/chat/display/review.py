@@ -1,7 +1,7 @@
 """An open offer as a person reviews it: its ranges, the ticked ones among them, and their total effect [SPEC 4.2].
 
-Every figure is read from the log for the ticked ranges: they determine the messages that go along, the context
-afterwards and the price.
+Every figure is read from the log for the ticked ranges, which determine the closure, the context afterwards and the
+price.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from foldmark.text.selection import MatchRange
 
 class ReviewedRange(Struct, frozen=True):
     """A numbered range of an offer, with the ids of its matches. `along` is the size of the messages in this range's
-    turns that go or stay with the ticked ranges, so that no call is separated from its result."""
+    turns that leave or stay with the ticked ranges, so that no call is separated from its result."""
 
     number: int
     ids: tuple[int, ...]
@@ -37,7 +37,7 @@ class ReviewedRange(Struct, frozen=True):
         return str(first) if first == last else f"{first}–{last}"
 
     def along_line(self, *, forgets: bool) -> str:
-        """Return in words how many messages go or stay along; empty if none do."""
+        """Return in words how many messages leave or stay with the matches; empty if none do."""
         if not self.along.messages:
             return ""
         one = self.along.messages == 1
@@ -47,8 +47,8 @@ class ReviewedRange(Struct, frozen=True):
 
 
 class Review(Struct, frozen=True):
-    """An open offer with all its ranges. `chosen` is the offer for the ticked ranges, `price` its lines about the next
-    request; None and empty if no range is ticked. `model` is the model that chose the matches."""
+    """An open offer with all its ranges. `chosen` is the offer for the ticked ranges and `price` its lines about the
+    next request; they are None and empty if no range is ticked. `model` is the model that chose the matches."""
 
     offer: Offer
     model: str
@@ -72,7 +72,7 @@ class Review(Struct, frozen=True):
         return f"{gone} leave · context {before.messages:,} → {sized(after)}, before ~{before.tokens:,}"
 
     def command(self, unticked: Collection[int] = ()) -> str | None:
-        """Return the command that carries out all ranges except the `unticked` ones; None if no range is left."""
+        """Return the command that applies all ranges except the `unticked` ones; None if no range remains."""
         numbers = [each.number for each in self.ranges]
         ticked = [number for number in numbers if number not in unticked]
         if not ticked:
@@ -106,7 +106,7 @@ def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
         model = at.config.model
     try:
         cost = () if chosen is None else tuple(price(agent, chosen).price())
-    except CommandError:  # the planning conversation has ended in the meantime
+    except CommandError:  # the planning conversation has just ended
         return None
     found = []
     for matches in whole.ranges:
@@ -116,7 +116,8 @@ def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
 
 
 def range_messages(agent: Agent, reviewed: Review, number: int) -> list[tuple[Event, bool]]:
-    """Return the messages of a range and those that go along in its turns, in order; each with True if it matches."""
+    """Return the messages of a range and those of its turns that leave or stay with them, in order, each with True if
+    it matches."""
     ids = next(each.ids for each in reviewed.ranges if each.number == number)
     with agent.log.store.read() as moment:
         mine = moment.events(ids)

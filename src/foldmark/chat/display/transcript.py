@@ -1,7 +1,7 @@
 """The transcript: an agent's lineage, page by page, as a person reads it.
 
-A page shows the messages in the context, the marks, the edge of the window, a line for each operation, and for messages
-that left the context a line that can be opened. Cost grows with the page and the operations, not with the history.
+A page shows the messages in the context, the marks, the edge of the window, a line for each operation, and an
+expandable line for messages that left the context. Cost grows with the page and the operations, not with the history.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,8 @@ from foldmark.operations.history import OperationEntry, operations
 from foldmark.request.standing import Standing
 
 LIMIT = 40
-"""Minimum number of messages on a page, if there are enough. A page holds whole turns unless a turn is longer."""
+"""Minimum number of messages on a page, if there are enough. A page holds whole turns unless a turn is longer than a
+page."""
 
 _CALLS = ("tool_call", "tool_result")
 
@@ -33,7 +34,7 @@ TITLE = 60
 
 
 class TurnSize(NamedTuple):
-    """The size of a turn, beside the message that opened it."""
+    """The size of a turn, shown next to the message that opened it."""
 
     tokens: int
     calls: int
@@ -42,7 +43,7 @@ class TurnSize(NamedTuple):
 
 class Said(Struct, frozen=True):
     """A message that is text. `opens` is the size of its turn if the message opened the turn. `outside` is True before
-    the window, `left` if the message is not in the context."""
+    the window, `left` is True if the message is not in the context."""
 
     id: int
     turn: int | None
@@ -110,7 +111,7 @@ class WindowEdge(Struct, frozen=True):
 
 
 class Operated(Struct, frozen=True):
-    """An operation at its place in time. `back` is the command that takes it back."""
+    """An operation at its place in time. `back` is the command that undoes it."""
 
     id: int
     line: str
@@ -118,8 +119,8 @@ class Operated(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
-    """Messages that left the context, as one line. `id` is the first event of `segments`. `operation` keeps them out of
-    the context; None if the log does not say which one does."""
+    """Messages that left the context, as one line. `id` is the first event of `segments`. `operation` is the one that
+    keeps them out of the context; None if the log does not record it."""
 
     id: int
     segments: Segments
@@ -130,7 +131,7 @@ class Gap(Struct, frozen=True):
 
 
 class _Step(NamedTuple):
-    """A tool call or its result, before consecutive calls become one entry."""
+    """A tool call or its result, before consecutive calls are merged into one entry."""
 
     event: Event
     outside: bool
@@ -175,7 +176,7 @@ def page(
 ) -> Page:
     """Return the page of an agent's transcript that ends before event `before`, or begins after event `after`.
 
-    `edge` is that of the agent's next request. Messages that left the context are shown if they are in `opened`.
+    `edge` is that of the agent's next request. Messages that left the context are shown only if they are in `opened`.
     """
     lineage = until(at.lineage, at.newest)
     shown = normal((*at.visible, *intersect(lineage, opened)))
@@ -194,7 +195,7 @@ def page(
         if first <= each.event.id <= last and not contains(hidden, at.record.id, each.event.id):
             rows += _operated(at, each)
     rows.sort(key=lambda row: row.id)
-    if len(rows) > LIMIT:  # many operations with nothing between them
+    if len(rows) > LIMIT:  # many operations with no messages between them
         first, last = (rows[-LIMIT].id, last) if after is None else (first, rows[LIMIT].id - 1)
         rows = [row for row in rows if first <= row.id <= last]
         messages = [message for message in messages if first <= message.id <= last]
@@ -223,8 +224,8 @@ def page_at(moment: Snapshot, at: Standing, edge: Edge, event_id: int, opened: S
 
 
 def _whole_turns(read: Iterator[Event]) -> tuple[list[Event], int]:
-    """Return the next messages without an incomplete turn, and the id of the message after them, or 0. A turn that is
-    longer than a page is cut between its tool calls."""
+    """Return the next messages without an incomplete turn, and the id of the message after them, or 0. A turn longer
+    than a page is split between its tool calls."""
     found: list[Event] = []
     for message in read:
         in_run = bool(found) and message.kind in _CALLS and found[-1].kind in _CALLS
@@ -261,13 +262,13 @@ def _operated(at: Standing, entry: OperationEntry) -> list[Entry]:
 def _messages(
     moment: Snapshot, at: Standing, edge: Edge, shown: Segments, messages: Sequence[Event], last: int
 ) -> Iterator[Said | _Step]:
-    """Yield messages that are text, and the steps of calls, in order."""
+    """Yield the text messages and the steps of calls, in order."""
     sizes: dict[int | None, TurnSize] = {}
     for message in messages:
         tokens, calls, pinned = sizes.get(message.turn_id, TurnSize(0, 0, message.turn_id in at.fold.pins))
         sizes[message.turn_id] = TurnSize(tokens + message.tokens, calls + (message.kind == "tool_call"), pinned)
     if messages and last < END and any(message.id == messages[-1].turn_id for message in messages):
-        turn = messages[-1].turn_id or 0  # the page may end inside of it
+        turn = messages[-1].turn_id or 0  # the page may end inside it
         of_turn = [each for each in moment.turns([turn])[turn] if contains(shown, each.agent_id, each.id)]
         size = moment.size(intersect(shown, (Segment(each.agent_id, each.id, each.id) for each in of_turn)))
         calls = sum(each.kind == "tool_call" for each in of_turn)
@@ -292,7 +293,7 @@ def _in_order(
     said: Iterable[Said | _Step],
     entries: Sequence[OperationEntry],
 ) -> tuple[Entry, ...]:
-    """Return everything in the order of the log. Consecutive calls become one entry, and so do gaps of one
+    """Return all entries in the order of the log. Consecutive calls are merged into one entry, and so are gaps of one
     operation."""
     found: list[Entry] = []
     run: list[_Step] = []
@@ -358,7 +359,7 @@ def _call(event: Event, name: str, what: str, result: Event | None, evicted: Map
 
 
 def about(arguments: str) -> str:
-    """Return the subject of a tool call in one line: the first text among its arguments, which are JSON."""
+    """Return the subject of a tool call on one line: the first text among its JSON arguments."""
     try:
         found = msgspec.json.decode(arguments) if len(arguments) < 100_000 else arguments
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The turns of a context as a list to choose from: their sizes, and the cost of an edit of the ticked ones.
+"""The turns of a context as a list to choose from: their sizes, and the cost of an edit to the ticked ones.
 
 The cost of the list grows with the window. Messages before the window are read page by page.
 """
@@ -32,14 +32,14 @@ PLACEHOLDER = 40
 """Maximum tokens of the placeholder for an evicted result. Shorter results of a ticked turn are not evicted."""
 
 ORDERS = ("size", "newest", "kind")
-"""The orders of the list."""
+"""The sort orders of the list."""
 
 
 class TurnRow(NamedTuple):
-    """A turn, or a tool result in it (`tool` is its tool, empty for a turn). `id` is the GID or the result's event.
+    """A turn, or a tool result in it (`tool` names the tool; empty for a turn). `id` is the GID or the result's event.
 
-    `tokens` is the number of tokens in the next request; before the window (not `sent`), the number that it would have
-    there. `kinds` are the kinds of content of the turn and the names of its tools, as in `cost.filling`.
+    `tokens` is its number of tokens in the next request or, before the window (not `sent`), the number that it would
+    have there. `kinds` are the kinds of content of the turn and the names of its tools, as in `cost.filling`.
     """
 
     id: int
@@ -67,7 +67,7 @@ class ContextTurns(NamedTuple):
 
 
 def context_turns(agent: Agent, most: int = 0) -> ContextTurns:
-    """Return the turns of the next request, and of the newest `most` messages before its window. Raises
+    """Return the turns of the next request and of the newest `most` messages before its window. Raises
     FoldmarkError."""
     with agent.reading() as (moment, at):
         request = agent.request()
@@ -116,7 +116,7 @@ def _sent(request: Request, at: Standing) -> list[TurnRow]:
 
 
 def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, request: Request) -> Iterator[TurnRow]:
-    """Yield a row for each turn of messages that come newest first."""
+    """Yield a row for each turn of these messages, which are newest first."""
     turns: dict[int, TurnRow] = {}
     for each in messages:
         if each.turn_id is None or each.turn_id in listed:
@@ -133,8 +133,8 @@ def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, re
 
 
 def arranged(rows: Iterable[TurnRow], order: str, wanted: str = "") -> list[TurnRow]:
-    """Return the rows that match `wanted`, in one of `ORDERS`. Results follow their turns, the largest first; by kind,
-    all results of a tool are together, the largest tool first."""
+    """Return the rows that match `wanted`, in one of `ORDERS`. Results follow their turns, the largest first. By kind,
+    all results of a tool are together, and the largest tool is first."""
     rows = list(rows)
     low = wanted.casefold().strip()
     if low:
@@ -160,14 +160,15 @@ def arranged(rows: Iterable[TurnRow], order: str, wanted: str = "") -> list[Turn
 
 
 def _matches(row: TurnRow, low: str, *, exact: bool) -> bool:
-    """Return True if a row matches; `exact` if the text is the name of a kind or a tool, which matches only that."""
+    """Return True if a row matches. `exact` is True if the text is the name of a kind or a tool, and matches only
+    that."""
     if exact:
         return low == row.tool.casefold() or (not row.tool and any(low == kind.casefold() for kind in row.kinds))
     return low in row.title.casefold() or low == str(row.turn) or low == str(row.id)
 
 
 class EditPrice(NamedTuple):
-    """The price of one edit of the ticked rows: the `key` that carries it out, `what` it does, and a line about its
+    """The price of one edit of the ticked rows: the `key` that carries it out, its effect (`what`), and a line with its
     cost or the reason why it is impossible."""
 
     key: str
@@ -176,7 +177,7 @@ class EditPrice(NamedTuple):
 
 
 def edits(rows: Sequence[TurnRow], ticked: Collection[int]) -> tuple[list[int], list[int]]:
-    """Return the ticked turns, and the results to evict: those that are ticked, or whose turn is."""
+    """Return the ticked turns, and the results to evict: the ticked ones and those of ticked turns."""
     turns = sorted(row.id for row in rows if not row.tool and row.id in ticked)
     inside = {*turns}
     results = [
@@ -189,7 +190,7 @@ def edits(rows: Sequence[TurnRow], ticked: Collection[int]) -> tuple[list[int], 
 
 def prices(agent: Agent, rows: Sequence[TurnRow], ticked: Collection[int]) -> list[EditPrice]:
     """Return the prices of dropping and summarizing the ticked turns and of evicting the ticked results. Dropping and
-    evicting make two requests each. The length of a summary is not known in advance."""
+    evicting each build two requests. The length of a summary is not known in advance."""
     turns, results = edits(rows, ticked)
     found = []
     if turns:
@@ -249,7 +250,7 @@ def _amount(tokens: int, dollars: float | None) -> str:
 
 
 def span(rows: Sequence[TurnRow], turns: Sequence[int]) -> str:
-    """Return the span of turns that `/summarize` takes. Raises CommandError if other turns stand between them."""
+    """Return the span of turns for `/summarize`. Raises CommandError if other turns lie between them."""
     first, last = min(turns), max(turns)
     between = sorted(row.id for row in rows if not row.tool and first < row.id < last and row.id not in turns)
     if between:
@@ -260,6 +261,6 @@ def span(rows: Sequence[TurnRow], turns: Sequence[int]) -> str:
 
 
 def receipt(moment: Snapshot, at: Standing, after: int) -> str:
-    """Return the newest operation since event `after` in one line; empty if there is none."""
+    """Return the newest operation since event `after` on one line; empty if there is none."""
     found = [entry for entry in operations(moment, at) if entry.event.id > after]
     return line(found[-1]) if found else ""

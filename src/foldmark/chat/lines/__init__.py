@@ -1,5 +1,5 @@
-"""The chat line by line: the `ChatView` that prints, in a terminal or through a pipe.
+"""The line-by-line chat: the `ChatView` that prints, to a terminal or a pipe.
 
-`line_mode.py` is the view, with `screen.py` (turns), `keyboard.py` (the prompt and the lines typed), `person.py`
-(questions and the editor) and `foreground.py` (the main thread).
+`line_mode.py` is the view, with `screen.py` (turns), `keyboard.py` (the prompt and typed lines), `person.py` (questions
+and the editor) and `foreground.py` (the main thread).
 """

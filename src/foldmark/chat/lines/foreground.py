@@ -1,4 +1,4 @@
-"""The main thread, which owns the terminal: other threads hand over output and questions."""
+"""The main thread, which owns the terminal; other threads queue output and questions for it."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -14,18 +14,18 @@ from foldmark.sending.interruption import CURRENT
 _T = TypeVar("_T")
 
 LOOK_SECONDS = 0.05
-"""Seconds between two looks at the keyboard during a wait."""
+"""Seconds between two checks of the keyboard during a wait."""
 
 
 class Foreground:
-    """A queue of actions: any thread may hand them over, and the main thread carries them out in order."""
+    """A queue of actions: any thread may add one, and the main thread carries them out in order."""
 
     def __init__(self) -> None:
         self._actions: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._asked: Future[Any] | None = None
 
     def put(self, action: Callable[[], object]) -> None:
-        """Hand over an action to the main thread."""
+        """Queue an action for the main thread."""
         self._actions.put(action)
 
     def ask(
@@ -36,7 +36,7 @@ class Foreground:
         withdraw: Callable[[], object] = lambda: None,
     ) -> _T:
         """Ask a question in the main thread and wait for the answer; call this from another thread. `announce` is
-        called once the question is queued, `withdraw` if the turn is interrupted while it is being asked.
+        called once the question is queued, and `withdraw` if the turn is interrupted while the question is being asked.
 
         Return `otherwise` if the turn is interrupted before there is an answer, or if the person presses Ctrl-C.
         """
@@ -55,7 +55,7 @@ class Foreground:
                 return otherwise
 
     def drain(self) -> None:
-        """Carry out the actions that were handed over."""
+        """Carry out the queued actions."""
         with suppress(Empty):
             while True:
                 self._actions.get_nowait()()
@@ -65,17 +65,17 @@ class Foreground:
     ) -> "Future[Any]":
         """Carry out actions until the future that `begin` returns is done, and return that future.
 
-        Ctrl-C calls `interrupted`. `typed` is called every LOOK_SECONDS to look at the keyboard.
+        Ctrl-C calls `interrupted`. `typed` is called every LOOK_SECONDS to check the keyboard.
         """
         begun = pressed = False
 
         def interrupt(*_: object) -> None:
             nonlocal pressed
             pressed = True
-            if begun:  # before that, there is nothing to interrupt
+            if begun:  # nothing to interrupt before that
                 interrupted()
 
-        # Ctrl-C may come as soon as something has begun, so install the handler first.
+        # Ctrl-C may arrive as soon as work begins, so install the handler first.
         with at_interrupt(interrupt):
             end = begin()
             begun = True
@@ -86,7 +86,7 @@ class Foreground:
             while not end.done():
                 with suppress(Empty):
                     self._actions.get(timeout=LOOK_SECONDS)()
-                if monotonic() >= look:  # even while pieces of an answer keep coming
+                if monotonic() >= look:  # even while an answer keeps streaming
                     typed()
                     look = monotonic() + LOOK_SECONDS
             self.drain()
@@ -97,7 +97,7 @@ class Foreground:
         try:
             if not answer.cancelled():
                 said = _answered(question, otherwise)
-                with suppress(InvalidStateError):  # no thread waits for it: the turn was interrupted
+                with suppress(InvalidStateError):  # no thread waits for it any more: the turn was interrupted
                     answer.set_result(said)
         finally:
             self._asked = None
@@ -116,7 +116,7 @@ def _answered(question: Callable[[], _T], otherwise: _T) -> _T:
 
 @contextmanager
 def at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """Call `handler` on Ctrl-C during the block. Outside of the main thread, change nothing."""
+    """Call `handler` on Ctrl-C during the block. Outside the main thread, do nothing."""
     try:
         before = signal.signal(signal.SIGINT, handler)
     except ValueError:

@@ -22,12 +22,12 @@ _AT_ONCE = 0.02
 
 
 class TakenError(Exception):
-    """The line is no longer wanted: a question takes the prompt, or a question is withdrawn."""
+    """The line is no longer needed: a question takes over the prompt, or a question is withdrawn."""
 
 
 class Prompting:
-    """The prompt: `agent` is the recipient of the line unless it is the root agent, and `offer` is the open offer. The
-    line is completed from the log of `reader`."""
+    """The prompt: `agent` is the recipient of the line unless it is the root agent, and `offer` is the open offer.
+    Completion reads the log through `reader`."""
 
     agent = offer = ""
     reader: Agent | None = None
@@ -41,8 +41,8 @@ class Prompting:
 class Typed(Prompting):
     """Lines that a person types, with line editing and a `history`; Ctrl-C clears the line, Ctrl-D ends the input.
 
-    A question from another thread takes the prompt: `take` stops reading the line, and the text typed so far is back
-    at the prompt after the question.
+    A question from another thread takes over the prompt: `take` stops reading the line, and the text typed so far
+    returns to the prompt after the question.
     """
 
     def __init__(self, history: InputHistory | None = None) -> None:
@@ -58,7 +58,7 @@ class Typed(Prompting):
             try:
                 line = self._read(self.prompt, "line")
             except TakenError:
-                yield ""  # the reader of the lines asks the question now
+                yield ""  # the caller now asks the question
                 continue
             except KeyboardInterrupt:
                 print("\n(Ctrl-D or /exit leaves)")
@@ -73,7 +73,7 @@ class Typed(Prompting):
 
     def _pasted(self, line: str) -> str:
         """Return a line together with the lines pasted with it. libedit, used on macOS, cannot tell a paste from
-        typing, so lines that arrive at once count as one paste. An unfinished last line is edited first."""
+        typing, so lines that arrive together count as one paste. The person first completes an unfinished last line."""
         lines = [line]
         while not self._ended and select.select([sys.stdin], [], [], _AT_ONCE)[0]:
             lines += self.ahead()
@@ -83,12 +83,12 @@ class Typed(Prompting):
         return "\n".join(lines)
 
     def answer(self, question: str) -> str:
-        """Read the answer to a question; text typed so far for a line does not get into it. Raises EOFError, and
-        TakenError if the question is withdrawn in the meantime."""
+        """Read the answer to a question, without the text typed so far for a line. Raises EOFError, and TakenError if
+        the question is withdrawn while it waits."""
         return self._read(question, "answer")
 
     def take(self) -> None:
-        """Free the prompt for a handed-over action, at once or before the next line is read; called in any thread."""
+        """Free the prompt for a queued action, at once or before the next line is read; called in any thread."""
         self._taken = True
         self._wake("line")
 
@@ -123,12 +123,12 @@ class Typed(Prompting):
             return []
         try:
             read = os.read(sys.stdin.fileno(), 65536)
-        except OSError:  # the terminal went away
+        except OSError:  # the terminal is gone
             read = b""
-        # A Ctrl-D becomes NUL if it was typed before the terminal's line mode ended, and is read after that.
+        # A Ctrl-D that is typed before the terminal's line mode ends and read afterwards becomes NUL.
         read = read.replace(b"\0", b"\x04")
         self._ended = not read or read.endswith(b"\x04")
-        # Lines typed before line editing released the terminal end in CR.
+        # Lines that were typed before line editing released the terminal end in CR.
         *lines, self._rest = re.split(rb"[\r\n]", (self._rest + read).replace(b"\r\n", b"\n"))
         return [line.decode(errors="replace") for line in lines]
 
@@ -192,8 +192,8 @@ class Typed(Prompting):
     def _woken(self, *_: object) -> None:
         """Stop the main thread from reading: the signal handler of `_wake`. Raises TakenError.
 
-        Two threads may wake it at the same time: the second signal finds that nothing is read any more. A `print` of
-        the main thread may be under way, in which another one would fail.
+        Two threads may send the signal at the same time; by the second, nothing is being read any more. This handler
+        does not use `print`, which would fail if the main thread is inside a `print`.
         """
         reads, self._reads = self._reads, ""
         if not reads:
@@ -208,7 +208,7 @@ class Typed(Prompting):
         raise TakenError
 
     def _insert(self) -> None:
-        """Insert the unfinished line, typed while an answer streamed, at the prompt."""
+        """Insert at the prompt the unfinished line that was typed while an answer streamed."""
         import readline
 
         if self._reads != "line":
@@ -236,7 +236,7 @@ def _unbuffered() -> Iterator[None]:
 
     try:
         before = termios.tcgetattr(sys.stdin)
-    except termios.error:  # no terminal
+    except termios.error:  # not a terminal
         yield
         return
     tty.setcbreak(sys.stdin, termios.TCSANOW)

@@ -1,4 +1,4 @@
-"""The chat line by line, on a terminal or through a pipe: the controller's output and questions, printed."""
+"""The line-by-line chat, on a terminal or a pipe: prints the controller's output and questions."""
 
 import asyncio
 import sys
@@ -33,7 +33,7 @@ def chat(
     ask: Callable[[str], bool] | None = None,
     opening: str = "",
 ) -> int:
-    """Chat line by line, as `converse` does. `ask` puts a command's question to the person; None without a person.
+    """Chat line by line, as `converse` does. `ask` asks the person a command's question; None without a person.
     `opening` is shown first."""
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
     first = Asking(approve=lambda asked: decides(asked.tool, asked.question)) if ask else Asking()
@@ -56,7 +56,7 @@ def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None
 
     async def once() -> None:
         async with Supervisor(agent.log, models) as supervisor:
-            supervisor.attended, supervisor.takes_up = agent.id, False  # it ends with this answer
+            supervisor.attended, supervisor.takes_up = agent.id, False  # all work ends with this answer
             await supervisor.say(agent, None, screen.shown(), replace(asking, operated=screen.operated))
 
     try:
@@ -66,7 +66,8 @@ def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None
 
 
 class LineView:
-    """The controller's view as printed lines. Other threads hand over to the main thread, which owns the terminal."""
+    """The controller's view as printed lines. Other threads queue their output for the main thread, which owns the
+    terminal."""
 
     def __init__(self, keyboard: Typed | ScriptedLines, confirm: Callable[[str], bool] | None) -> None:
         self.confirm = confirm
@@ -97,12 +98,11 @@ class LineView:
         print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
 
     def give_back(self, line: str) -> None:
-        """Print the line that is not sent."""
+        """Print a line that was not sent."""
         self.show(f"(typed before the offer was shown, so it is not sent: {line})")
 
     def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
-        """Print as many of the newest turns as fit the screen, or the rule for a window that has moved; then the
-        meter."""
+        """Print as many of the newest turns as fit the screen, or the rule if the window has moved, then the meter."""
         if turns and (shown := last_turns(agent, edge)):
             print(shown)
         elif not turns and edge.before and edge.first != self._edge:
@@ -116,7 +116,7 @@ class LineView:
         self._keyboard.reader = agent
 
     def begin_turn(self) -> Screen:
-        """Begin a turn on a new screen."""
+        """Begin a turn with a new `Screen`."""
         self._screen, self._streaming = Screen(self._front.put), True
         return self._screen
 
@@ -142,7 +142,7 @@ class LineView:
         return self._front.until(begin, interrupted, look)
 
     def drain(self) -> None:
-        """Show what other threads have handed over."""
+        """Show output that other threads have queued."""
         self._front.drain()
 
     def progress(self) -> Progress | None:
@@ -154,7 +154,7 @@ class LineView:
         text = harmless(text)
         if not self._keyboard.notice(fitted(text)):
             self._front.put(partial(self._print_notice, text))
-            self._keyboard.take()  # the prompt may be back by now, and would wait for a line first
+            self._keyboard.take()  # the prompt may be back, and would first wait for a line
 
     def _print_notice(self, text: str) -> None:
         if self._streaming:
@@ -163,7 +163,7 @@ class LineView:
             print(fitted(text), flush=True)
 
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
-        """Print the messages that a live session has recorded in the meantime; called in any thread."""
+        """Print the messages that a live session has recorded since the last call; called in any thread."""
         if is_live(agent):
             self._front.put(partial(self._print_news, agent, events))
             self._keyboard.take()
@@ -173,7 +173,7 @@ class LineView:
             self._screen.line(line)
 
     def approve(self, approval: Approval) -> Decision:
-        """Ask in the main thread, instead of the prompt; called in the tool's thread."""
+        """Ask in the main thread, in place of the prompt; called in the tool's thread."""
 
         def ask() -> Decision:
             self._screen.end_line()
@@ -190,8 +190,8 @@ class LineView:
         return self._front.ask(ask, "no", self._keyboard.take, self._keyboard.withdraw)
 
     def _is_late_answer(self, line: str) -> bool:
-        """Return True, and print a note, if a line answers a question of this turn that is gone or not yet open: such a
-        line is not text for the conversation."""
+        """Return True and print a note if a line answers a question of this turn that has closed or has not opened yet.
+        Such a line is not text for the conversation."""
         text = line.strip()
         if not (self._asked and text and text.lower() in ANSWERS):
             return False

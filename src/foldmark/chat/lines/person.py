@@ -1,4 +1,4 @@
-"""Actions that need a person at a terminal: answer a question, read a long text, edit a text."""
+"""Actions that need a person at a terminal: answering a question, reading a long text, editing a text."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ from foldmark.rendering import fitted, harmless
 
 
 def asks(question: str) -> bool:
-    """Ask a yes-or-no question; anything but a yes counts as no."""
+    """Ask a yes-or-no question; any answer other than yes counts as no."""
     try:
         return input(f"{harmless(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -40,7 +40,7 @@ def decides(
 ) -> Decision:
     """Ask whether a tool may do something: once, always in this conversation, not now, never.
 
-    `answer` reads a line. A line that is not an answer goes to `other`, and the question is asked again.
+    `answer` reads a line. Any other line is passed to `other`, and the question is asked again.
     """
     print(fitted(harmless(f"{heading}: {question}")), flush=True)
     while True:
@@ -55,7 +55,7 @@ def decides(
 
 
 def show_text(text: str) -> None:
-    """Print a text; open one that is taller than the terminal in `$EDITOR`, or else in `$PAGER` [SPEC 4, S2]."""
+    """Print a text. If it is taller than the terminal, open it in `$EDITOR`, or else in `$PAGER` [SPEC 4, S2]."""
     shown = fitted(text)
     if not sys.stdout.isatty() or shown.count("\n") < os.get_terminal_size().lines:
         print(shown, flush=True)
@@ -81,7 +81,7 @@ def edit_command(edit: EditText) -> str | None:
 
 
 def edited(text: str) -> str:
-    """Return the text as the person leaves it in `$EDITOR`. Raises FoldmarkError without a terminal."""
+    """Return the text after the person has edited it in `$EDITOR`. Raises FoldmarkError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise FoldmarkError("an editor needs a terminal; give the text with the command instead")
     return _edit(text)

@@ -1,6 +1,6 @@
-"""Turns on a terminal or in a pipe: a running turn as it streams, the newest turns again, with a rule where the window
-begins, and the messages that a live session has recorded [SPEC 5.5, 5.7]. Everything except the text of an answer
-starts on its own line."""
+"""Turns on a terminal or in a pipe: a running turn as it streams, the newest turns with a rule where the window begins,
+and the messages that a live session has recorded [SPEC 5.5, 5.7]. Everything except the text of an answer starts on a
+new line."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ CALL_CHARACTERS = 100
 RESULT_LINES, RESULT_CHARACTERS = 3, 300
 """Maximum number of lines and characters shown of a tool's result."""
 STOPPED = {"length": "the answer was cut off: it reached the model's output limit", "refused": "the model refused"}
-"""Messages for the reasons to stop that a person should know."""
+"""Messages for the stop reasons that a person should know about."""
 
 OTHER_LINES = 6
 """Lines of the screen reserved for the greeting, the meter and the prompt."""
@@ -49,7 +49,7 @@ class Screen:
         self._wrapping = Wrapping(0)
 
     def shown(self) -> Shown:
-        """Return the callbacks of the turn, which runs in another thread; they print through `put`."""
+        """Return the callbacks for the turn, which runs in another thread; they print through `put`."""
         return Shown(
             lambda text: self._put(partial(self._text, text)),
             lambda call: self._put(partial(self._call, call)),
@@ -76,7 +76,7 @@ class Screen:
         print(fitted(text), flush=True)
 
     def interrupted(self, *, kept: bool = True) -> None:
-        """Print that the turn was cut short; the terminal has just echoed ^C. Without `kept`, nothing was sent."""
+        """Report that the turn was interrupted; the terminal has just echoed ^C. Without `kept`, nothing was sent."""
         if rest := self._wrapping.flush():
             print(rest, end="")
         print(f"\n(interrupted; {'the text so far is kept' if kept else 'nothing was sent'})", flush=True)
@@ -121,7 +121,7 @@ class Screen:
 
 
 def remark(piece: Piece) -> str:
-    """Return the remark about a piece of an answer that a person should see; empty if there is none."""
+    """Return a remark about a piece of an answer for the person; empty if there is none."""
     match piece:
         case Stopped() if piece.why in STOPPED:
             return f"({STOPPED[piece.why]}: {piece.said})"
@@ -132,13 +132,13 @@ def remark(piece: Piece) -> str:
 
 
 def call_line(name: str, arguments: str) -> str:
-    """Return a tool call with the beginning of its arguments, in one line."""
+    """Return a tool call and the beginning of its arguments, on one line."""
     shown = arguments if len(arguments) <= CALL_CHARACTERS else f"{arguments[:CALL_CHARACTERS]}…"
     return f"[{harmless(name)} {shown}]"
 
 
 def result_lines(text: str) -> str:
-    """Return the first lines of a tool's result, indented, with a note on how much more there is."""
+    """Return the first lines of a tool's result, indented, with a note about the rest."""
     lines = text.strip("\n").splitlines() or ["(empty)"]
     shown = lines[:RESULT_LINES]
     kept = "\n".join(shown)[:RESULT_CHARACTERS]
@@ -150,7 +150,7 @@ def result_lines(text: str) -> str:
 
 
 def last_turns(agent: Agent, edge: Edge) -> str:
-    """Return the newest turns in the context, as many as fit the screen but at least one; empty without a terminal."""
+    """Return as many of the newest turns in the context as fit the screen, at least one; empty without a terminal."""
     if not sys.stdout.isatty():
         return ""
     room = max(1, os.get_terminal_size().lines - OTHER_LINES)
@@ -203,7 +203,7 @@ def _turn(turn: Turn, weighed: dict[int, Weighed]) -> list[str]:
 
 
 def message_text(message: Event) -> str:
-    """Return a message as it was shown when it came; empty for one that says nothing."""
+    """Return a message as it was shown when it arrived; empty for a message without content."""
     text, interrupted = harmless(message.content.strip("\n")), " (interrupted)" if message.interrupted else ""
     match message.kind:
         case "user":
@@ -217,8 +217,8 @@ def message_text(message: Event) -> str:
 
 
 def news(agent: Agent, events: Sequence[int]) -> Iterator[str]:
-    """Yield the messages and operations among these events of an agent, and the meter if a turn has ended. The preview
-    of a planning conversation shows its messages, so they are left out here."""
+    """Yield the messages and operations among these events of an agent, and the meter if a turn has ended. Messages of
+    a planning conversation are omitted because its preview shows them."""
     with agent.reading() as (moment, at):
         found, planned = moment.events(list(events)), talk(moment, at)
         done = {each.event.id: line(each) for each in operations(moment, at)}

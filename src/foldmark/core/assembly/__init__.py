@@ -1,4 +1,4 @@
-"""From messages to a prompt: the view, the window, the layers; what is recorded of a request, and what a cache holds.
+"""From messages to a prompt: the view, the window, the layers; records of requests, and a model of prompt caches.
 
 Pure functions and values, as everywhere in the core.
 """

@@ -1,13 +1,13 @@
-"""A model of a provider's prompt cache: what it holds of a request, for how long, and which thinking stays valid.
+"""A model of a provider's prompt cache: which parts of a request it holds and how long, and which thinking stays valid.
 
 A cache keeps beginnings of requests, in the provider's own order: tools, system, messages [SPEC 5.1, 5.3]. There are
 two kinds of caches.
 
-A marked cache goes by breakpoints. A request writes the beginnings that end at its breakpoints, and reads the longest
-beginning that was written before and ends at a breakpoint or a few blocks before one. Everything after the last
-breakpoint is neither written nor read. Anthropic requires explicit breakpoints and checks 20 places for each;
-consecutive calls are one place, and so are consecutive results. OpenAI's models from GPT-5.6 on set a breakpoint at the
-end of each request themselves and look back without a limit.
+A marked cache uses breakpoints. A request writes the beginnings that end at its breakpoints, and reads the longest
+previously written beginning that ends at a breakpoint or a few blocks before one. Everything after the last breakpoint
+is neither written nor read. Anthropic requires explicit breakpoints and checks 20 places for each; consecutive calls
+count as one place, and so do consecutive results. OpenAI's models from GPT-5.6 on set a breakpoint at the end of each
+request automatically and look back without a limit.
 
 A stepped cache keeps every beginning whose length is a multiple of a fixed number of tokens, free of charge, as older
 OpenAI models and Gemini do. The model here keeps the beginnings of the newest request only. It computes the best case;
@@ -19,13 +19,13 @@ prompt-caching, ai.google.dev/gemini-api/docs/caching, all of autumn 2026.
 Anthropic keeps the beginning of a request for five minutes after its last use, or for an hour if asked to [SPEC 5.7].
 Reading costs 0.1 of the price of a fresh token either way. Writing costs 1.25, or 2.0 for an hour. So an hour costs
 0.75 more for each new token. It saves 1.15 for each token of the context after a pause of more than five minutes and
-less than an hour: the context is read and not written again. With a context of 50,000 tokens one such pause pays for
-77,000 new tokens.
+less than an hour, because the context is read and not written again. With a context of 50,000 tokens, one such pause
+pays for 77,000 new tokens.
 
-Nobody knows the next pause. So the choice follows the recent requests: the lifetime that would have been cheaper for
-them is used next. One long pause does not make a rhythm, so an hour must also pay for writing the context once more,
-which a change of the lifetime requires. On recorded sessions without such pauses this costs the same as five minutes
-(an hour costs 34% more); on a session with ten minutes before each turn it costs 36% less.
+The next pause is unknown, so the choice follows the recent requests: the lifetime that would have been cheaper for them
+is used next. A single long pause is not a pattern, so the savings of an hour must also pay for writing the context once
+more, which a change of the lifetime requires. On recorded sessions without such pauses this costs the same as five
+minutes (an hour costs 34% more); on a session with ten minutes before each turn it costs 36% less.
 
 Newer Anthropic models accept a thinking block only if system, tools and all messages before it, including their
 thinking blocks, are byte for byte the same as in the request that it answered.
@@ -41,7 +41,7 @@ from msgspec import Struct
 from foldmark.core.assembly import media
 
 LIFETIMES = {"5m": 300.0, "1h": 3600.0}
-"""Seconds that the beginning of a request is kept after its last use."""
+"""Seconds for which the beginning of a request is kept after its last use."""
 
 WRITE = {"5m": 1.25, "1h": 2.0}
 """Price of a token that is written to the cache, as a share of the price of a fresh token."""
@@ -50,12 +50,12 @@ READ = 0.1
 """Price of a token that is read from the cache, as a share of the price of a fresh token."""
 
 RECENT = 100
-"""Number of recent requests that decide. A coding agent adds about 1,000 tokens with each: an hour pays from the second
-pause among this many on."""
+"""Number of recent requests that decide. A coding agent adds about 1,000 tokens with each, so an hour pays off from the
+second pause among this many requests on."""
 
 
 class Use(NamedTuple):
-    """A request: when it was made (seconds), the tokens of its input, and those of them that were not cached."""
+    """A request: its time in seconds, the tokens of its input, and the number of these that were not cached."""
 
     moment: float
     tokens: int
@@ -69,7 +69,8 @@ def lifetime(uses: Sequence[Use]) -> str:
 
 
 def _cost(ttl: str, uses: Sequence[Use]) -> float:
-    """Return the cost of these requests, in fresh tokens, if each is kept for `ttl`. The first finds nothing cached."""
+    """Return the cost of these requests, in fresh tokens, if each is kept for `ttl`. For the first, nothing is
+    cached."""
     cost = WRITE[ttl] * (uses[0].tokens + uses[-1].tokens)
     for before, now in pairwise(uses):
         pause = now.moment - before.moment
@@ -84,13 +85,14 @@ def _cost(ttl: str, uses: Sequence[Use]) -> float:
 
 
 MOST_MARKED = 4
-"""Maximum number of breakpoints that count in one request; the last ones count."""
+"""Maximum number of breakpoints that count in one request: the last ones."""
 
 
 class Rules(Struct, frozen=True):
-    """How a cache works. Beginnings of less than `least` tokens are not kept; an entry lives `lifetime` seconds after
-    its last use. `step` is the number of tokens between two kept beginnings, 0 for breakpoints only; `look` is how many
-    places are checked for each breakpoint, 0 for all; `last` is True if the end of a request is a breakpoint."""
+    """The rules of a cache. Beginnings of fewer than `least` tokens are not kept; an entry lives `lifetime` seconds
+    after its last use. `step` is the number of tokens between two kept beginnings, 0 for breakpoints only; `look` is
+    the number of places checked for each breakpoint, 0 for all; `last` is True if the end of a request is a
+    breakpoint."""
 
     least: int
     step: int = 0
@@ -100,7 +102,7 @@ class Rules(Struct, frozen=True):
 
 
 class Bill(NamedTuple):
-    """The tokens of one request by price class; `hour` are those of `write` that are kept for an hour."""
+    """The tokens of one request by price class; `hour` is the part of `write` that is kept for an hour."""
 
     fresh: int
     write: int
@@ -125,7 +127,7 @@ class Bill(NamedTuple):
 
 class Block(NamedTuple):
     """A piece of a request as a cache sees it: its bytes, whether it carries a breakpoint, its `kind` (consecutive
-    blocks of one kind, calls or results, are one place), and whether it is kept for an hour."""
+    blocks of one kind, calls or results, count as one place), and whether it is kept for an hour."""
 
     data: bytes
     marked: bool = False
@@ -134,26 +136,26 @@ class Block(NamedTuple):
 
 
 def explicit(least: int) -> Rules:
-    """Return the rules of a cache with explicit breakpoints, as Anthropic's: 20 places are checked, entries live 5
+    """Return the rules of a cache with explicit breakpoints, such as Anthropic's: 20 places are checked, entries live 5
     minutes."""
     return Rules(least, look=20)
 
 
 def managed(least: int) -> Rules:
-    """Return the rules of a cache that sets a breakpoint at the end of each request, as OpenAI's from GPT-5.6 on:
+    """Return the rules of a cache that sets a breakpoint at the end of each request, such as OpenAI's from GPT-5.6 on:
     entries live at least 30 minutes."""
     return Rules(least, last=True, lifetime=1800.0)
 
 
 def stepped(least: int, step: int) -> Rules:
     """Return the rules of a cache that keeps every beginning in steps of `step` tokens, as older OpenAI models and
-    Gemini: entries live 5 minutes, the least of the 5 to 10 that OpenAI states."""
+    Gemini do: entries live 5 minutes, the minimum of the 5 to 10 that OpenAI states."""
     return Rules(least, step=max(1, step))
 
 
 class Beginnings:
     """The beginnings of a conversation's newest request, one for each block: digest, bytes and places up to the end of
-    the block. `common` is the number of bytes that the request shares with the beginning of the previous one."""
+    the block. `common` is the length in bytes of the beginning that the request shares with the previous one."""
 
     def __init__(self) -> None:
         self.keys: list[int] = []
@@ -163,7 +165,7 @@ class Beginnings:
         self._blocks: list[Block] = []
 
     def follow(self, same: int, new: Sequence[Block]) -> None:
-        """Advance to a request that consists of the first `same` blocks of the previous one, then these."""
+        """Advance to a request that consists of the first `same` blocks of the previous one and the blocks `new`."""
         key, upto, place = (self.keys[same - 1], self.upto[same - 1], self.places[same - 1]) if same else (0, 0, 0)
         self.common = upto
         if new and same < len(self._blocks):
@@ -206,8 +208,8 @@ class Cache:
     def bill(self, request: Beginnings, marks: Sequence[int], tokens: int, now: float, *, hour: bool = False) -> Bill:
         """Return the bill for a request of `tokens`, sent at `now` (seconds), and store the request in the cache.
 
-        `marks` are the blocks that carry breakpoints, in order. The three classes sum up to `tokens`, shared out by the
-        bytes of the blocks. `hour` is True if the request is to be kept for an hour.
+        `marks` are the blocks that carry breakpoints, in order. The three classes sum up to `tokens`, divided in
+        proportion to the bytes of the blocks. `hour` is True if the request is to be kept for an hour.
         """
         rules, before, self._newest = self._rules, self._newest, now
         if rules is None or not request.keys or not request.upto[-1]:
@@ -232,7 +234,8 @@ class Cache:
         return Bill(tokens - read - new, new, read, new if hour else 0)
 
     def _longest(self, rules: Rules, request: Beginnings, marks: Sequence[int], now: float) -> int | None:
-        """Return the last block of the longest cached beginning among those that the cache checks; None without one."""
+        """Return the last block of the longest cached beginning among those that the cache checks; None if none is
+        cached."""
         for at in reversed(marks):
             for index in range(at, -1, -1):
                 if rules.look and request.places[at] - request.places[index] >= rules.look:
@@ -268,14 +271,14 @@ def block(head: str, value: Any, kind: str = "") -> Block:
 
 
 def _standing_in(value: Any) -> Any:
-    """Return the value with short texts in place of images and documents, each as long as its estimate and unique by
-    its digest."""
+    """Return the value with images and documents replaced by texts that are each as long as the estimate and unique by
+    a digest."""
     if isinstance(value, list):
         return [_standing_in(each) for each in value]
     if not isinstance(value, dict):
         return value
     if tokens := media.tokens_of(value):
-        from hashlib import blake2b  # 2 ms, and few requests hold an image
+        from hashlib import blake2b  # takes 2 ms, and few requests hold an image
 
         digest = blake2b(msgspec.json.encode(value), digest_size=16).hexdigest()
         return (digest * (tokens * 4 // len(digest) + 1))[: tokens * 4]
@@ -292,7 +295,7 @@ class Thoughts(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share that could be sent; 1 without any thinking."""
+        """The share that could be sent; 1 if there was no thinking."""
         return self.kept / (self.kept + self.lost) if self.kept + self.lost else 1.0
 
 
@@ -301,13 +304,14 @@ class Bound:
 
     def __init__(self) -> None:
         self._answers: dict[int, tuple[int, int, int]] = {}
-        self._shown: list[tuple[int, int]] = []  # for each answer in view: the end of what is sent, and its bytes
+        self._shown: list[tuple[int, int]] = []  # for each answer in view: a digest of the blocks sent, their number
         self._gone: set[int] = set()
         self._kept = self._lost = 0
 
     def add(self, request: Beginnings, same: int, shown: Sequence[int], answer: int | None) -> None:
-        """Count a request. `same` is how many answers with thinking it shares with the request before, within their
-        common beginning; `shown` are the further ones; `answer` is its own answer, None for one without thinking."""
+        """Count a request. `same` is the number of answers with thinking that it shares with the previous request,
+        within their common beginning; `shown` are the others in it; `answer` is its own answer, None if that has no
+        thinking."""
         del self._shown[same:]
         sent, kept = self._shown[-1] if self._shown else (0, 0)
         answers, keys, gone, add = self._answers, request.keys, self._gone.add, self._shown.append

@@ -3,13 +3,13 @@
 
 An evicted result stays in the log and in the context. A one-line placeholder is sent in its place, so that its call
 still has a result. The result of a file tool is stale once a later call has read or written the same file. Such calls
-are recognized by the name of the tool in any program, and by the path in the arguments. In doubt a result is not stale:
-neither a failed call nor a path in another spelling makes a result stale.
+are recognized by the names that programs give these tools, and by the path in the arguments. In case of doubt a result
+is not stale: neither a failed call nor a different spelling of the path makes it stale.
 
 A `summary` event keeps the form of a provider in `native`, under the name of its reader: `anthropic` and
 `openai_responses` (a list of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text) or
-`pydantic_ai`. Other readers get the messages that the summary replaces. A summary stands where the first message that
-it replaces stood.
+`pydantic_ai`. Other readers get the messages that the summary replaces. A summary has the position of the first message
+that it replaces.
 """
 
 import posixpath
@@ -50,8 +50,8 @@ def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
 
 
 def begins(event: Event) -> int:
-    """Return the id that decides a message's place: for a summary the id of the first message that it replaced, else
-    its own."""
+    """Return the id that decides a message's position: for a summary, the id of the first message that it replaced,
+    otherwise its own."""
     if event.kind != "summary":
         return event.id
     ranges = (event.data or {}).get("ranges")
@@ -60,7 +60,7 @@ def begins(event: Event) -> int:
 
 
 def in_place(events: Iterable[Event]) -> list[Event]:
-    """Return messages in the order of the log, but each summary at the beginning of what it replaced."""
+    """Return messages in the order of the log, but each summary at the beginning of the messages that it replaced."""
     found = list(events)
     for late in [event for event in found if event.kind == "summary" and begins(event) < event.id]:
         found.remove(late)
@@ -70,7 +70,7 @@ def in_place(events: Iterable[Event]) -> list[Event]:
 
 
 def in_place_newest_first(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield messages in the order of `in_place`, newest first, reading only as far as needed."""
+    """Yield messages in the reverse order of `in_place`, newest first, reading only as many as needed."""
     summaries: list[Event] = []
     for event in events:
         while summaries and begins(summaries[-1]) > event.id:
@@ -99,7 +99,7 @@ _END = 1 << 62
 
 
 class Superseded(NamedTuple):
-    """A stale result, the call that made it stale, and whether that was a `read` or a `write`; `path` is the file."""
+    """A stale result, the call that made it stale, and `read` or `write` for that call; `path` is the file."""
 
     result: int
     by: int
@@ -117,10 +117,10 @@ class _Use(NamedTuple):
 
 
 def superseded(answered: Iterable[tuple[Event, Event]]) -> list[Superseded]:
-    """Return the stale results among calls with their results in the order of the log, each with the newest call that
-    made it stale.
+    """Return the stale results among pairs of a call and its result in the order of the log, each with the newest call
+    that made it stale.
 
-    A write makes every earlier result about its file stale, a read those about the lines that it read again.
+    A write makes every earlier result about its file stale; a read, those about lines that it read again.
     """
     found: list[Superseded] = []
     later: dict[str, list[tuple[Event, Event, _Use]]] = {}
@@ -147,7 +147,7 @@ def stale_at(events: Iterable[Event], settled: int) -> dict[int, Superseded]:
 def _replaces(newer: _Use, its_result: Event, older: _Use, result: Event) -> bool:
     if newer.how == "write":
         return True
-    # Some tools answer a second read with a note that the file has not changed since the first.
+    # Some tools answer a second read only with a note that the file has not changed since the first.
     if 2 * len(its_result.content) < len(result.content):
         return False
     if newer.span is None or older.span is None:
@@ -199,7 +199,7 @@ def _span(arguments: dict[str, Any]) -> tuple[int, int] | None:
 
 
 PLACEHOLDER = '[Evicted: {length:,} characters. query_db(sql="SELECT content FROM messages WHERE id={id}") shows them'
-"""The placeholder of an evicted result; `{id}` is its event's."""
+"""The beginning of an evicted result's placeholder; `{id}` is the id of its event."""
 
 
 def placeholder(event: Event, by: int) -> str:
@@ -237,8 +237,8 @@ def evicted_as_sent(
 ) -> tuple[list[Event], dict[int, str]]:
     """Return the events as they are sent, and a note for a person about each evicted result, by its id.
 
-    With `evict_superseded`, results that were stale at event `settled`, the boundary, are evicted as well; except
-    result `uncut`, and those shorter than their placeholders.
+    With `evict_superseded`, results that were stale at event `settled`, the boundary, are evicted as well, except
+    result `uncut` and those that are not longer than their placeholders.
     """
     found = stale_at(events, settled) if config.evict_superseded else {}
     spared = {*evicted, uncut}

@@ -2,9 +2,9 @@
 
 Between two boundaries nothing that was sent changes: each request begins with the whole of the one before, and a
 provider's cache can hold it. Operations, settings and steps of the window are boundaries that follow from the log
-itself. The other boundaries follow from sizes. A request that would exceed its limit is reduced to low water in one
-step, at the first moment at which the model was asked with too much, and grows again from there. So the reach is found
-by walking through the events since the newest boundary in the log, in order. Nothing about it is stored.
+itself. The other boundaries follow from sizes. When the model is first asked with a request above the limit, the
+request is reduced to low water in one step, and grows again from there. So the reach is found by walking through the
+events since the newest boundary in the log, in order. It is never stored.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,14 +22,13 @@ from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.request import BOUND, Part
 
 SAFE = 0.95
-"""The share of the model's window that weights may fill. Weights are estimates, and a provider refuses a request that
-is too long."""
+"""The share of the model's window that weights may fill, because weights are estimates and a provider refuses a request
+that is too long."""
 
 
 class Reach(NamedTuple):
-    """The reach of a request: the first `cut` of the messages that it could hold are left out. Everything at
-    event `settled` stays as it was then, with the `oldest` first results of the active turn cut as if the turn were
-    over."""
+    """The reach of a request: of the messages that it could hold, the first `cut` are left out. Everything up to event
+    `settled` stays as it was then, with the first `oldest` results of the active turn cut as if the turn were over."""
 
     cut: int
     settled: int
@@ -47,16 +46,16 @@ def advanced(
 ) -> Reach:
     """Return the reach after `events`, the visible messages in order from the beginning of the request at the boundary.
 
-    `size` is the bytes of the request at event `reach.settled`, `room` its limit as known at an event; `lower` reduces
-    messages to low water (`lowered`); `beside` maps a message to the bytes of the layers before it.
+    `size` is the bytes of the request at event `reach.settled`, `room` returns its limit as known at an event; `lower`
+    reduces messages to low water (`lowered`); `beside` maps a message to the bytes of the layers before it.
     """
     waiting: set[int] = set()
     answering = False
-    # If no cut makes a turn small enough, each step would undo the one before, so only the last step is made.
+    # If no cut makes a turn small enough, each step would undo the previous one, so only the last step is made.
     stuck, last = False, 0
     for index, event in enumerate(events):
         if event.id == event.turn_id or (event.kind in ANSWER_KINDS and not answering):
-            waiting.clear()  # calls without a result by now are over
+            waiting.clear()  # calls that still have no result are over
         if stuck and event.id == event.turn_id:
             further, size = lower(events[reach.cut : last + 1])
             size += sum(entering_weight(each, config) for each in events[last + 1 : index])
@@ -68,7 +67,7 @@ def advanced(
         if event.id <= reach.settled:
             continue
         size += entering_weight(event, config) + beside.get(event.id, 0)
-        # A boundary is final even if the answer never came: the model was asked.
+        # A boundary is final even if no answer came, because the model was asked.
         if size > room(event.id) and not answering and not waiting:
             last = index
             if stuck:
@@ -101,8 +100,8 @@ class Sizes:
         self._known: dict[tuple[int, int | None, bool], int] = {}
 
     def of(self, event: Event, kept: int | None, active: bool) -> int:
-        """Return the bytes of a message that keeps this many characters; None: as many as a tool result keeps in a turn
-        that is over."""
+        """Return the bytes of a message that keeps this many characters (None: as many as a tool result keeps in a turn
+        that is over)."""
         key = event.id, kept, active
         if key not in self._known:
             self._known[key] = _size(event, self.config, kept, active)
@@ -111,8 +110,8 @@ class Sizes:
 
 def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tuple[Reach, int]:
     """Return the reach of a request reduced to `low` bytes, and its bytes. The active turn's results are cut in tiers
-    first, then the oldest turns are left out, then the active turn's oldest results are cut as if it were over. Results
-    that the model has not answered to yet are not cut: it would never see them.
+    first, then the oldest turns are left out, then the active turn's oldest results are cut as if the turn were over.
+    Results that the model has not answered yet are not cut, because it would never see them whole.
 
     `fixed` is the number of bytes outside of the turns.
     """
@@ -138,10 +137,10 @@ def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tu
 
 
 def room_for(budget: int, limit: int | None, ratio: float, newest: float) -> float:
-    """Return the bytes that a request may have: `budget` tokens (0: no budget) of `ratio` bytes, as calibrated at the
-    boundary, and within the model's `limit` tokens (None: not known) of `newest` bytes, as calibrated now.
+    """Return the maximum bytes of a request: `budget` tokens (0: no budget) of `ratio` bytes, as calibrated at the
+    boundary, but at most the model's `limit` tokens (None: unknown) of `newest` bytes, as calibrated now.
 
-    The model's own limit uses the newest calibration: the provider would refuse a longer request.
+    The model's own limit uses the newest calibration, because the provider would refuse a longer request.
     """
     return min(filter(None, (budget * ratio, (limit or 0) * newest * SAFE)))
 
@@ -163,7 +162,7 @@ def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
     blocks = (event.data or {}).get("blocks") if active else None
     if not blocks or event.kind not in ("assistant", "tool_result"):
         return size
-    if event.kind == "assistant":  # blocks that the provider wants to see again
+    if event.kind == "assistant":  # blocks that the provider expects back
         for block in blocks if isinstance(blocks, list) else [blocks]:
             sent = {k: v for k, v in block.items() if k != BOUND} if isinstance(block, dict) else block
             size += len(msgspec.json.encode(sent)) + 1

@@ -1,5 +1,5 @@
-"""The texts that Foldmark itself writes for a model: guidelines, the identity of a child, reports about children and
-mail [SPEC 5.1, 6]."""
+"""Texts that Foldmark itself writes for a model: guidelines, the identity of a child, reports about children and mail
+[SPEC 5.1, 6]."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -21,11 +21,11 @@ _END = (
     "Resolved: what is finished\nTechnical Anchors: names, addresses, numbers that must not be lost"
 )
 GUIDELINES = f"{_HISTORY}{_QUERY}{_MEMOS}{_END}"
-"""How the model reads the history and what it must keep [S2]; sent if the model has tools."""
+"""Guidelines for reading the history and for keeping information [S2]; sent if the model has tools."""
 
 
 def guidelines(tools: Collection[str], identity: str | None = None, commands: str = "") -> str | None:
-    """Return the guidelines for a model with these tools, None without tools. They mention only tools that the model
+    """Return the guidelines for a model with these tools, None if it has none. They mention only tools that the model
     has. `identity` is the identity of a child, `commands` the description of `slash`."""
     if not tools:
         return None
@@ -48,7 +48,7 @@ _COMMANDS = {
 }
 _DELEGATE = " To delegate: mark NAME, say the task, fork NAME."
 MAIL_NOTICE = "[Foldmark: Mail has come from "
-"""Beginning of the notice that wakes an idle agent for new mail."""
+"""Prefix of the notice that wakes an idle agent for new mail."""
 
 
 def describe_commands(allowed: str) -> str:
@@ -72,8 +72,8 @@ def identity(agent_id: str, parent_id: str) -> str:
 def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = "") -> str:
     """Return the first message of a child that has no message yet.
 
-    `words` is the text of the parent's answer that forked. The child's context does not contain that text, which may
-    state the task.
+    `words` is the text of the parent's answer that forked the child. The child's context does not contain that text,
+    which may state the task.
     """
     place = "" if mark is None else f" from its mark '{one_line(mark)}'"
     text = (

@@ -1,16 +1,16 @@
-"""The content of a message besides its text: images, documents, blocks; and which part of it is sent [SPEC 5.2, 5.4].
+"""The content of a message besides its text: images, documents, blocks; and which of it is sent [SPEC 5.2, 5.4].
 
-Images and documents are in `data["blocks"]` in one form, whatever dialect they are sent in: `{"type": "image",
+Images and documents are in `data["blocks"]` in one form for all dialects: `{"type": "image",
 "source": {"type": "base64", "media_type": "image/png", "data": "..."}}`, or a source of `{"type": "url", "url":
 "https://..."}`. A document is a PDF: `{"type": "document", "source": {"type": "base64", "media_type":
-"application/pdf", "data": "..."}}`, with a `title` if it has a name. Its `pages` are counted once, when the message is
-recorded; they are not sent.
+"application/pdf", "data": "..."}}`, with a `title` if it has a name. Its pages are counted once, when the message is
+recorded, and stored as `pages`, which is not sent.
 
-Images and documents are sent in every dialect; those of results only while their turn is active, if truncation is on.
+Images and documents are sent in every dialect; if truncation is on, those of results only while their turn is active.
 Provider-specific blocks are sent in their own dialect: thinking with its signature while its turn is active, or always
 with `thoughts`; tools that the provider ran itself, citations and the like always; the name of a container until the
-container expires, measured by the time of the newest message. A summary is sent in the form of its reader, if it has
-one. Other contents of `data["blocks"]` are not sent.
+container expires, measured by the time of the newest message. A summary is sent in its reader's form, if it has one.
+Other contents of `data["blocks"]` are not sent.
 """
 
 import re
@@ -34,11 +34,11 @@ MEDIA = ("image/png", "image/jpeg", GIF, "image/webp")
 
 PDF = "application/pdf"
 TOKENS = 1600
-"""Estimated tokens of an image: about the maximum after a provider has scaled it down."""
+"""Estimated tokens of an image: approximately the maximum after a provider has scaled it down."""
 
 PAGE = 2400
-"""Estimated tokens of a document's page: its text and its picture. Anthropic, where pages cost most, states about 7,000
-tokens for three."""
+"""Estimated tokens of a document's page: its text and its picture. Pages cost most at Anthropic, which states about
+7,000 tokens for three."""
 
 LARGEST = 5_000_000
 """Maximum number of base64 characters of an image that is sent."""
@@ -51,7 +51,7 @@ UNNAMED = "document.pdf"
 _URL = re.compile(r"https://[!-~]{1,2000}")
 _ADDRESS = f"data:{PDF};base64,"
 _IMAGE = re.compile(r"data:(image/[a-z0-9.+-]{1,20});base64,([^,]*)")
-_BEGIN = "JVBERi"  # %PDF- in base64; a provider refuses the whole request for anything else
+_BEGIN = "JVBERi"  # %PDF- in base64; anything else makes a provider refuse the whole request
 _PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 _UNPACKED = 1 << 20  # maximum number of bytes read from one packed stream, and of streams
 _STREAMS = 200
@@ -67,7 +67,7 @@ class Image(NamedTuple):
 
     @property
     def data_url(self) -> str:
-        """The URL of the image; a data URL if it has no other."""
+        """The URL of the image; a data URL if it has no other URL."""
         return self.url or f"data:{self.media};base64,{self.data}"
 
     @property
@@ -86,7 +86,7 @@ class Document(NamedTuple):
 
     @property
     def file(self) -> dict[str, str]:
-        """The document as OpenAI's two APIs take it: its name and its data as a data URL."""
+        """The document in the form of OpenAI's two APIs: its name and its data as a data URL."""
         return {"filename": self.name or UNNAMED, "file_data": _ADDRESS + self.data}
 
     @property
@@ -96,7 +96,7 @@ class Document(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A line of text that replaces the document for a model that does not take documents."""
+        """A line of text that replaces the document for a model that does not accept documents."""
         named = f" {self.name}" if self.name else ""
         number = f" ({count(self.pages, 'page')})" if self.pages else ""
         return f"[The PDF document{named}{number} is not shown: this model does not take it.]"
@@ -106,7 +106,7 @@ Medium: TypeAlias = Image | Document
 
 
 def media_of(data: Mapping[str, Any] | None, refused: Collection[str] = ()) -> tuple[list[Medium], int]:
-    """Return the images and documents of a message, without images of `refused` types, and the number of its other
+    """Return the images and documents of a message, without images of `refused` types, and the number of the remaining
     blocks."""
     blocks = (data or {}).get("blocks")
     found = [_image(block) or _document(block) for block in blocks] if isinstance(blocks, list) else []
@@ -128,8 +128,7 @@ def payload(media: Iterable[Medium]) -> int:
 
 
 def image_at(url: Any) -> dict[str, Any] | None:
-    """Return the image at an address, or in a data URL, in the form in which the log keeps it; None for any other
-    value."""
+    """Return the image at a URL, or in a data URL, in the form used in the log; None for any other value."""
     if not isinstance(url, str):
         return None
     if url.startswith("https://"):
@@ -142,7 +141,7 @@ def image_at(url: Any) -> dict[str, Any] | None:
 
 def pages_of(data: str) -> int:
     """Return the number of pages of a PDF in base64, at least 1, including pages in packed streams. If no page can be
-    read, return one for each 100 KB."""
+    read, assume one for each 100 KB."""
     try:
         raw = a2b_base64(data.encode("ascii", "replace"))
     except Error:
@@ -166,8 +165,7 @@ def tokens_of(part: Mapping[str, Any]) -> int:
 
 
 def _unpacked(raw: bytes) -> Iterator[bytes]:
-    """Yield the contents of the first packed streams of a PDF: newer files keep the descriptions of their pages
-    there."""
+    """Yield the contents of the first packed streams of a PDF, where newer files keep the descriptions of pages."""
     at = -1
     for _ in range(_STREAMS):
         at = raw.find(b"/ObjStm", at + 1)
@@ -222,22 +220,22 @@ def _is_base64(text: str) -> bool:
 
 
 IMPORTED = "imported"
-"""Key in a kept block, never sent: the block comes from another program's conversation, with another system prompt and
-other tools."""
+"""Key in a kept block, never sent: the block comes from another program's conversation, with a different system prompt
+and different tools."""
 
 CONTAINER = "container"
 """Type of a kept block that names the container in which a provider ran code."""
 
 _THOUGHTS = (None, "thinking", "redacted_thinking", "reasoning", "reasoning_content", "reasoning_details")
-"""Types of thinking; None is Gemini's, whose signed parts have no type."""
+"""Types of thinking; None is for Gemini, whose signed parts have no type."""
 
 
 class Accepts(Struct, frozen=True, kw_only=True):
     """The rules of a dialect for the parts of recorded messages that it can send.
 
-    `recorded` is the name with which its own are recorded; blocks and tool messages recorded with one of `also` are its
-    own as well. `reads` is the reader whose form of a summary it takes (`eviction`), empty for none. Images of a
-    type in `refused` are not sent.
+    `recorded` is the name under which its own messages are recorded; blocks and tool messages recorded under a name in
+    `also` are its own as well. `reads` is the reader whose form of a summary it accepts (`eviction`), empty for none.
+    Images of a type in `refused` are not sent.
     """
 
     recorded: str
@@ -246,12 +244,12 @@ class Accepts(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
 
     def owns(self, recorded: str | None) -> bool:
-        """Return True for messages that were recorded in this dialect, or in none."""
+        """Return True for messages that were recorded in this dialect, or without a dialect."""
         return recorded in (None, self.recorded, *self.also)
 
 
 class Attached(NamedTuple):
-    """Content that is sent with an event's text: media and kept blocks, and a note about them for a person."""
+    """Content that is sent with an event's text: media and kept blocks, with a note about them for a person."""
 
     media: tuple[Medium, ...] = ()
     kept: tuple[dict[str, Any], ...] = ()
@@ -269,7 +267,7 @@ def attached(
     window: int,
     thoughts: bool = False,
 ) -> dict[int, Attached]:
-    """Return the content that is sent of events besides their texts, by event id, for events with more than text.
+    """Return the content of events that is sent besides their texts, by event id, for events that have such content.
 
     With `thoughts`, thinking is also sent after its turn is over.
     """
@@ -319,13 +317,13 @@ def _answered(event: Event, dialect: Accepts, active: bool, now: str) -> Attache
 
 
 def is_thought(block: dict[str, Any]) -> bool:
-    """Return True for a kept block of thinking."""
+    """Return True if a kept block is thinking."""
     kind = block.get("type")
     return kind in _THOUGHTS if isinstance(kind, str | None) else False
 
 
 def _expired(block: dict[str, Any], now: str) -> bool:
-    """Return True if a container has expired. Only times in the log decide, so that a request is deterministic."""
+    """Return True if a container has expired, by times in the log only, so that requests are deterministic."""
     about = block.get(CONTAINER)
     until = about.get("expires_at") if isinstance(about, dict) else None
     try:

@@ -1,10 +1,10 @@
 """The prompt: the layers of a request in order, and the view in a frame that every provider accepts [SPEC 5.1, 5.2].
 
 System prompt and guidelines go into the provider's system field. The anchors (state, scratchpad, memos and the window
-summary) follow them there. Under the policy `steady` they precede the message that opened the active turn instead:
-they change often, and a change in the system field would invalidate the provider's cache of everything after it. The
-layer about children is always among the messages. The messages are the pinned turns, then the window. Providers
-require that the first message is a user's and the last one a user's or a tool's result, so synthetic messages are added
+summary) follow them there. Under the policy `steady` the anchors precede the message that opened the active turn
+instead: they change often, and a change in the system field would invalidate the provider's cache of everything after
+it. The layer about children is always among the messages. The messages are the pinned turns, then the window. Providers
+require that the first message be a user's and the last one a user's or a tool's result, so synthetic messages are added
 where needed.
 """
 
@@ -26,7 +26,7 @@ GO_ON = "[Go on.]"
 EMPTY = "[The conversation is empty.]"
 _STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONVERSATION"
 CHILDREN = "children"
-"""The layer about children and mail. It is among the messages, before a person's newest."""
+"""The layer about children and mail. It is among the messages, before a person's newest message."""
 
 ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
 """The layers that may change with every turn."""
@@ -35,10 +35,11 @@ ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
 class Prompt(NamedTuple):
     """The input of an encoder, and its description for the manifest.
 
-    `stable` and `anchors` make the system field: what stays the same for long, and what may change with every turn. The
-    first `settled` steps are of turns before the active one, the first `earlier` of turns before the newest of those.
-    `turns` are the steps at which turns begin, including the layers before their first messages, by the events
-    that opened them; 0 is the end of all. `anchored` is the step at which the anchors stand, -1 in the system field.
+    `stable` and `anchors` make up the system field: the part that rarely changes, and the part that may change with
+    every turn. The first `settled` steps belong to turns before the active one, the first `earlier` of these to turns
+    before the newest finished turn. `turns` maps the events that opened turns to the steps at which the turns begin,
+    including the layers before their first messages; 0 maps to the end of all steps. `anchored` is the step of the
+    anchors, -1 if they are in the system field.
     """
 
     stable: str
@@ -77,8 +78,8 @@ def layers(
 ) -> list[Part]:
     """Return the layers before the messages, in order; `system` are the visible `system` messages.
 
-    `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of the picked ones. With
-    `later`, an earlier scratchpad may be in the request, so an emptied one says so.
+    `scratchpad` is its event, or its text if it was handed down; `memos` are the layers of the picked memos. With
+    `later`, an earlier scratchpad may be in the request, so an emptied one is sent as `(empty)`.
     """
     found = [Part("system", None, None, "system", text=config.system)]
     found += [Part("system", event.id, event.turn_id, "system", text=event.content) for event in system]
@@ -95,7 +96,7 @@ def layers(
 
 
 def summed_up(event: Event) -> Part:
-    """Return the last layer: the summary of what the window cut."""
+    """Return the last layer: the summary of the turns that the window has passed."""
     turns = (event.data or {}).get("turns")
     which = f" of turns {turns[0]} to {turns[1]}" if isinstance(turns, list) and len(turns) == 2 else ""
     intro = f"A model's summary{which}, which stand in front of the messages here and are not among them:"
@@ -111,10 +112,10 @@ def assemble(
     anchors_last: bool = False,
     later: Mapping[int, Sequence[Part]] = MappingProxyType({}),
 ) -> Prompt:
-    """Return the prompt of these layers and messages; `instruction` is a request of Foldmark's own, not of a person.
+    """Return the prompt of these layers and messages; `instruction` is a request by Foldmark itself, not by a person.
 
-    With `anchors_last` state, scratchpad and memos are sent before the active turn, not in the system field;
-    `later` are layers before a later message, by its event (0: of the active turn).
+    With `anchors_last`, the anchors are sent before the active turn, not in the system field; `later` maps the event of
+    a later message (0: that of the active turn) to the layers before it.
     """
     shown = [layer for layer in layers if layer.text.strip()]
     blank = [layer for layer in layers if not layer.text.strip() and layer.event is not None]
@@ -143,7 +144,7 @@ def assemble(
         steps[place:place] = [ViewMessage("user", text) for text in injected[place]]
 
     def moved(step: int) -> int:
-        """Return the place of a step of the view, now that layers are among the steps."""
+        """Return the index of a step of the view after layers were inserted among the steps."""
         return step + sum(len(texts) for place, texts in injected.items() if place < step)
 
     settled, earlier, anchored = moved(view.settled), moved(view.earlier), moved(view.active)
@@ -159,7 +160,7 @@ def assemble(
         joined(stable),
         tuple(steps),
         (*stable, *anchors, *reports, *news, *parts),
-        # A layer is not a message of a turn, although its event may have been recorded in one.
+        # A layer belongs to no turn, although its event may have been recorded in one.
         (*(LeftOut(e.event, None, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else joined(anchors),
         settled,
@@ -170,7 +171,7 @@ def assemble(
 
 
 def beginning(prompt: Prompt, opener: int) -> Prompt:
-    """Return the beginning of a prompt: everything before the turn that event `opener` opened, 0 for all messages;
+    """Return the beginning of a prompt: everything before the turn that event `opener` opened (0: all messages),
     without the instruction at the end."""
     end = prompt.turns[opener]
     steps = prompt.steps[:end]
@@ -214,7 +215,7 @@ def starting_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
 
 def _first_of(prompt: Prompt, opener: int) -> int:
     """Return the index of the first part from event `opener` on; the opener itself may have no part. Summaries do not
-    count: they stand at the beginning of the messages that they replaced."""
+    count, because they are at the beginning of the messages that they replaced."""
     since = (
         i
         for i, part in enumerate(prompt.parts)

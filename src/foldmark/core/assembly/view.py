@@ -1,18 +1,18 @@
 """The view: a context after dialect isolation, pairing repair and truncation [S2, SPEC 5.2].
 
 A log may hold messages that no single provider would accept: calls written for another provider, calls that were
-interrupted, results that came late or are too long. The view makes a valid sequence of steps of them, without changing
-the log, and records for each message what happened to it.
+interrupted, results that came late or are too long. The view turns them into a valid sequence of steps, without
+changing the log, and records how each message was treated.
 
 Isolation: text is sent in every dialect. `tool_call`, `tool_result` and `tool` messages are sent only in the dialect
-that they were written in; `gemini` and `gemini_gca` count as one. A message without a dialect is sent everywhere:
+that they were written in; `gemini` and `gemini_gca` count as one. A message without a dialect is sent in all:
 Foldmark keeps calls in its own form, and a caller that names no dialect expects to see the call again.
 
-Pairing: consecutive calls are sent together, with the text that the model wrote before them, and each is followed by
-its result, wherever that is in the log. A call without a result gets a synthetic one; a result without a call is
-left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
+Pairing: consecutive calls are sent together, with the text that the model wrote before them, and each call is followed
+by its result, wherever that is in the log. A call without a result gets a synthetic one; a result without a call is
+left out. A `tool` message answers no call, so its text is sent as a user's.
 
-`media` decides about images, documents and blocks, `wire` about names, ids and the length of results.
+`media` handles images, documents and blocks, `wire` names, ids and the length of results.
 """
 
 from bisect import bisect_right
@@ -43,9 +43,9 @@ _TOOLS = ("tool_call", "tool_result", "tool")
 
 
 class ViewMessage(NamedTuple):
-    """A message on its way to a provider; `role` is `user` or `assistant`, `media` a user's, `kept` the blocks of an
-    answer in the dialect's form. At least one of text, media and blocks is not empty. `native` marks blocks that are a
-    whole summary in the provider's own form, which may stand at the beginning."""
+    """A message on its way to a provider; `role` is `user` or `assistant`, `media` are a user's, `kept` are the blocks
+    of an answer in the dialect's form. At least one of text, media and blocks is not empty. `native` marks blocks that
+    are a whole summary in the provider's own form, which may be the first message."""
 
     role: str
     text: str
@@ -55,7 +55,7 @@ class ViewMessage(NamedTuple):
 
 
 class AnsweredCall(NamedTuple):
-    """A tool call and its result; `arguments` is the JSON text of an object, `signature` Gemini's, as received."""
+    """A tool call and its result; `arguments` is the JSON text of an object, `signature` is Gemini's, as received."""
 
     call_id: str
     name: str
@@ -85,13 +85,13 @@ class CallGroup(NamedTuple):
 
 
 class View(Struct, frozen=True):
-    """The view of some messages: the steps in order, the origin of each, and what is left out.
+    """The view of some messages: the steps in order, the origin of each, and the messages left out.
 
-    The first `settled` steps belong to turns before the newest one: they no longer change. The first `earlier` of these
+    The first `settled` steps belong to turns before the newest one and no longer change. The first `earlier` of these
     belong to turns before the newest finished turn, so they were already settled while that turn was active. Step
-    `asked` is the newest message of a person in the newest turn, or the beginning of that turn; from step `active` on
-    nothing is shortened as over. `openers` are the steps of messages that opened a turn, by event; for one that has
-    nothing to send, the step after it.
+    `asked` is the newest message of a person in the newest turn, or the beginning of that turn; from step `active` on,
+    nothing is shortened as in a finished turn. `openers` maps each event that opened a turn to its step; if nothing of
+    the event is sent, to the next step.
     """
 
     steps: tuple[Step, ...]
@@ -121,7 +121,7 @@ def view(
     Messages before event `window` are pinned. `active` is the first turn whose results belong to the active turn
     (`active_from`), by default computed from the events. Result `uncut` is not truncated. A placeholder is sent for
     each result in `evicted`, which maps results to operations. Results are shortened by their age as of event
-    `settled`; later ones enter as new and stay so [SPEC 5.7]. The first `oldest` results of the active turn are cut as
+    `settled`; later ones count as new from then on [SPEC 5.7]. The first `oldest` results of the active turn are cut as
     if the turn were over. With `thoughts`, a model's thinking is also sent after its turn is over.
     """
     events = in_place(events)
@@ -136,8 +136,8 @@ def view(
 
 
 def active_from(events: Iterable[Event]) -> int:
-    """Return the newest turn that a user message opened; it is active together with everything after it. 0 if there is
-    none.
+    """Return the newest turn that a user message opened, which is active together with everything after it; 0 if there
+    is none.
 
     A turn whose opening message is not among the events counts as opened by a user.
     """
@@ -158,7 +158,7 @@ def isolate(
     beside: Mapping[int, Attached] = MappingProxyType({}),
 ) -> tuple[list[Event], list[LeftOut]]:
     """Split events into those that are sent in a dialect and those that are left out, because of their dialect or
-    because they have no content. With `foreign`, every dialect is sent."""
+    because they are empty. With `foreign`, messages of every dialect are sent."""
     kept, left = [], []
     for event in events:
         if not foreign and event.kind in _TOOLS and not dialect.owns(event.dialect):
@@ -175,8 +175,8 @@ def isolate(
 
 
 def pair(events: Sequence[Event]) -> tuple[list[Event | CallGroup], list[LeftOut]]:
-    """Return the events with calls grouped with their results and the text before them, and the results that are left
-    out: those without a call here, and second results of a call."""
+    """Group calls with their results and the text before them. Return the events with these groups, and the results
+    that are left out: those whose call is not among the events, and second results of a call."""
     calls = {event.id for event in events if event.kind == "tool_call"}
     results: dict[int, Event] = {}
     left = []
@@ -238,7 +238,7 @@ def _results(
 
 
 def tiers(active: Sequence[int], config: Config, settled: int = END, oldest: int = 0) -> dict[int, int]:
-    """Return the number of characters kept of each of the active turn's results, by id, as of event `settled` (see
+    """Return the number of characters to keep of each of the active turn's results, by id, as of event `settled` (see
     `view`)."""
     new = bisect_right(active, settled)
     recent = max(0, new - config.truncate_recent_count)
@@ -299,7 +299,7 @@ class _Builder:
 
     def _is_active(self, group: Event | CallGroup, since: int) -> bool:
         event = _first(group)
-        if begins(event) < event.id:  # a summary: its messages are over
+        if begins(event) < event.id:  # a summary: the turns of its messages are over
             return False
         return event.turn_id is not None and event.turn_id >= since and event.id >= self._window
 
@@ -316,7 +316,7 @@ class _Builder:
             text, detail = TOOL_MESSAGE + text, "sent as a user's text"
         more = self._beside.get(event.id, NOTHING)
         native = event.kind == "summary" and bool(more.kept)
-        text = text if text.strip() else ""  # a provider refuses a text of white space only
+        text = text if text.strip() else ""  # providers refuse texts of only white space
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
         text = "" if native else text
         return ViewMessage(

@@ -1,9 +1,9 @@
 """The window: the newest whole turns whose request fits the budget [S2, S3, SPEC 5.3].
 
 A turn includes everything between its visible messages, so a window begins only where no turn is split: the messages
-form *units*, nearly always one turn each. A summary recorded inside a turn splits it in two unless something of the
-turn is still visible before it: the part after the summary is the newest turn, and the summary an older one. The
-newest unit is always in. Each older one is taken while the request with it and all newer ones fits; the first that does
+form *units*, nearly always one turn each. A summary recorded inside a turn splits it in two unless a part of the turn
+is still visible before it: the part after the summary is the newest turn, and the summary is an older one. The newest
+unit is always included. Each older one is included if the request with it and all newer ones fits; the first that does
 not fit ends the window.
 
 Only the size of a real request decides whether it fits, and encoding one is expensive. A request grows with every unit,
@@ -11,7 +11,7 @@ except for the synthetic messages at its ends, which have less than `SLACK` byte
 needs to encode only a few requests.
 
 A stepped window begins only at a few places, which depend on sums of stored weights and not on the end of the
-conversation (`in_steps`). So it begins at the same turn for as long as a step lasts, and the provider's cache can hold
+conversation (`in_steps`). So it begins at the same turn for the duration of a step, and the provider's cache can hold
 the beginning of the request.
 """
 
@@ -40,24 +40,24 @@ class Unit(NamedTuple):
     @property
     def settled(self) -> int:
         """The event as of which a window that ends with this unit is measured: the opener, or the newest summary
-        recorded since; the cut moves again after an operation [SPEC 5.3]."""
+        recorded since, because the cut moves again after an operation [SPEC 5.3]."""
         return max([self.opener, *(event.id for event in self.events if event.kind == "summary")])
 
 
 def opened_by(event: Event) -> Unit:
-    """Return the turn that an event opened, as its own unit."""
+    """Return the turn that an event opened as a unit."""
     return Unit(event.id, (event.turn_id,), (event,))
 
 
 class Units:
-    """The units of messages that come newest first, read only as far as needed."""
+    """The units of messages that come newest first. Only as many as needed are read."""
 
     def __init__(self, newest_first: Iterable[Event]) -> None:
         self._read: list[Unit] = []
         self._rest = _units(newest_first)
 
     def reach(self, count: int) -> bool:
-        """Return True if there are at least `count` units."""
+        """Return True if there are at least `count` units; reads that many."""
         while len(self._read) < count:
             unit = next(self._rest, None)
             if unit is None:
@@ -71,7 +71,7 @@ class Units:
         return len(self._read)
 
     def __getitem__(self, index: int) -> Unit:
-        """Return the unit that has `index` newer ones. It must have been read."""
+        """Return the unit with `index` newer ones. It must have been read."""
         return self._read[index]
 
     def newest(self, count: int) -> list[Event]:
@@ -80,7 +80,8 @@ class Units:
 
 
 class Cut(NamedTuple):
-    """How many units are in the window, and why no more: `budget`, `turns` or None if there are no more."""
+    """The number of units in the window, and the limit that was reached: `budget`, `turns`, or None if there are no
+    more units."""
 
     units: int
     why: str | None
@@ -93,10 +94,10 @@ def choose(
     size: Callable[[int], int],
     rough: Callable[[Unit], int],
 ) -> Cut:
-    """Return where the window begins: at most `turns` turns (0: any number), within what `fits` (None: any size).
+    """Return the beginning of the window of at most `turns` turns (0: any number) that `fits` (None: any size).
 
     `size(n)` returns the bytes of the request with the newest n units, `rough` the approximate number of bytes that a
-    unit adds, and `fits` True if a request of this size fits. Reads one unit more than it takes.
+    unit adds, and `fits` True if a request of this size fits. Reads one unit more than the window has.
     """
     at_most = _limit_of_turns(units, turns)
     if fits is None:
@@ -109,8 +110,8 @@ def choose(
 
 
 class Steps(NamedTuple):
-    """The steps of a window, all in uncalibrated tokens: G = `step`, b = `room` for turns, T = `total` of all the
-    visible turns [SPEC 5.3]."""
+    """The steps of a window, all in uncalibrated tokens: G = `step`, b = `room` for turns, T = `total` of all visible
+    turns [SPEC 5.3]."""
 
     step: int
     room: int
@@ -118,11 +119,11 @@ class Steps(NamedTuple):
 
 
 def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int], fits: Callable[[int], bool]) -> Cut:
-    """Return the window's beginning in steps: the first turn that has at least L tokens of turns before it.
+    """Return the beginning of a stepped window: the first turn that has at least L tokens of turns before it.
 
-    L is the least multiple of the step whose weights leave enough room, or a later one if the request does not fit; one
-    unit always stays. `before(n)` is the tokens before the newest n units, `fits(n)` whether the request with them
-    does. Reads one unit more than the weights leave room for.
+    L is the smallest multiple of the step that leaves enough room by weights, or a larger one if the request does not
+    fit; one unit always stays. `before(n)` returns the tokens before the newest n units, `fits(n)` True if the request
+    with them fits. Reads one unit more than there is room for by weights.
     """
     at_most = _limit_of_turns(units, turns)
     left = max(0, -((steps.room - steps.total) // steps.step) * steps.step)
@@ -130,7 +131,7 @@ def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int
     while at_most(count + 1) > count and before(count + 1) >= left:
         count += 1
     stopped = "budget" if at_most(count + 1) > count else "turns" if units.reach(count + 1) else None
-    # Weights are estimates: if the request does not fit, the cut moves by whole steps, which later requests share.
+    # Weights are estimates: if the request does not fit, the cut moves by whole steps, so that later requests share it.
     while count > 1 and not fits(count):
         stopped = "budget"
         left = (before(count) // steps.step + 1) * steps.step
@@ -161,14 +162,14 @@ def _widest(
     rough: Callable[[Unit], int],
 ) -> int:
     """Return the first count of units to which no further unit can be added; `at_most(n)` limits n to the available
-    units."""
+    and allowed units."""
 
     measure = lru_cache(maxsize=None)(size)
 
     def certain(count: int) -> bool:
         return fits(measure(count) + SLACK)
 
-    # Sizes of single units give a guess; only whole requests decide, and each of those has to be encoded.
+    # Sizes of single units give a guess, but only whole requests decide, and each of those has to be encoded.
     guess, total = 1, measure(1)
     silent: set[int] = set()
     while at_most(guess + 1) > guess:
@@ -219,8 +220,8 @@ def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
 
 
 def _parted(opener: int, newest_first: list[Event]) -> Iterator[Unit]:
-    """Yield the units of messages since the opening of one turn, newest first: one unit, or more if a summary in
-    between has all messages of its turn on one side."""
+    """Yield the units of messages since the opening of one turn, newest first: one unit, or more if all messages of the
+    turn are on one side of a summary among them."""
     last = {event.turn_id: begins(event) for event in reversed(newest_first)}
     parts: list[list[Event]] = []
     reach = begins(newest_first[-1]) - 1

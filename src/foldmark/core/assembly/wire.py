@@ -1,4 +1,4 @@
-"""Tools on the wire: names, call ids, arguments and shortened results; and what each message weighs [SPEC 5.2, 5.3].
+"""Tools on the wire: names, call ids, arguments and shortened results; and the weights of messages [SPEC 5.2, 5.3].
 
 A value that every provider accepts is sent unchanged. Any other value is replaced by one that depends on it alone or,
 for call ids, on it and the calls before it in the request, so that the same log always gives the same bytes.
@@ -10,8 +10,8 @@ backslash escape, as in JSON and source code, or a terminal's control sequence.
 The weight of a message is the number of bytes that it takes in a request once its turn is over. It is fixed when the
 message is appended and stored as a running sum, so that the weight of a whole context is a subtraction of two sums. It
 is an upper bound for every dialect: text is counted with JSON escapes and with the largest frame that any wire format
-puts around it, a tool result as it is sent in an inactive turn. So a window that the weights choose fits. Stored
-weights must equal what this module computes: a change here needs a migration that weighs all messages again, with its
+puts around it, a tool result as it is sent in an inactive turn. So a window that is chosen by weights fits. Stored
+weights must equal the results of this module: a change here needs a migration that weighs all messages again, with its
 own frozen function, like the migration that added weights.
 """
 
@@ -38,8 +38,7 @@ _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 def tool_name(name: str) -> str:
-    """Return `name` as it is sent: letters, digits, `_` and `-`, at most 64, the first one a letter or
-    `_`."""
+    """Return `name` as it is sent: at most 64 letters, digits, `_` and `-`, beginning with a letter or `_`."""
     if _NAME.fullmatch(name):
         return name
     cleaned = re.sub(r"[^A-Za-z0-9_-]", "_", name)
@@ -48,7 +47,7 @@ def tool_name(name: str) -> str:
 
 
 def call_ids(wanted: Iterable[str]) -> list[str]:
-    """Return the id to send for each call's own id: distinct, of at most 40 letters, digits, `_` and `-`."""
+    """Return the ids to send for these calls' own ids: distinct, with at most 40 letters, digits, `_` and `-`."""
     used: set[str] = set()
     found = []
     for own in wanted:
@@ -87,7 +86,7 @@ def _digest(text: str, length: int) -> str:
 
 
 HINT = '... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id={id}") to see full output]'
-"""Replaces the cut part of a text; `{id}` is its event's."""
+"""Replaces the cut part of a text; `{id}` is the id of its event."""
 
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}"
@@ -96,7 +95,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _LOOK = 64
-"""How far before a cut an escape may begin; longer control sequences are treated as data."""
+"""Maximum distance from the beginning of an escape to a cut; longer control sequences are treated as data."""
 
 _ZWJ, _ZWNJ = "\u200d", "\u200c"
 _VIRAMA = 9
@@ -108,17 +107,17 @@ _HALFWIDTH_MARKS = "\uff9e\uff9f"
 
 
 class Shortened(NamedTuple):
-    """The text that is sent, and how many characters of the original it holds."""
+    """The text that is sent, and the number of characters of the original in it."""
 
     text: str
     kept: int
 
 
 def shorten(text: str, limit: int, shape: str, event_id: int) -> Shortened:
-    """Return `text` if it has at most `limit` characters, else at most that many of it, with the hint in place of the
-    rest.
+    """Return `text` if it has at most `limit` characters, otherwise at most that many of its characters, with the hint
+    in place of the rest.
 
-    Shape `head` keeps the beginning; `head-tail` a fifth of `limit` from the beginning and the rest from the end.
+    Shape `head` keeps the beginning; `head-tail` keeps a fifth of `limit` from the beginning and the rest from the end.
     """
     if len(text) <= limit:
         return Shortened(text, len(text))
@@ -160,7 +159,7 @@ def _escape_around(text: str, index: int) -> tuple[int, int] | None:
     window = text[floor:index]
     if "\\" not in window and "\x1b" not in window:
         return None
-    # In a run of backslashes every second one is escaped: begin with one that is not.
+    # In a run of backslashes every second one is escaped: begin with an unescaped one.
     run = floor - len(text[:floor].rstrip("\\"))
     for match in _ESCAPE.finditer(text, floor - run % 2, index + _LOOK):
         if match.start() >= index:
@@ -203,13 +202,13 @@ def _flags_before(text: str, index: int) -> int:
 _LEAD, _VOWEL, _TAIL = "\u1100-\u115f\ua960-\ua97c", "\u1160-\u11a7\ud7b0-\ud7c6", "\u11a8-\u11ff\ud7cb-\ud7fb"
 _SYLLABLE = "\uac00-\ud7a3"
 _HANGUL = re.compile(f"[{_LEAD}][{_LEAD}{_VOWEL}{_SYLLABLE}]|[{_VOWEL}][{_VOWEL}{_TAIL}]|[{_SYLLABLE}{_TAIL}][{_TAIL}]")
-"""Two letters or syllables of Hangul that belong together, except an open syllable and its vowel."""
+"""Two Hangul letters or syllables that belong together, except an open syllable and its vowel."""
 
 _VOWELS = re.compile(f"[{_VOWEL}]")
 
 
 def _is_open(char: str) -> bool:
-    """Return True for a Hangul syllable without a final consonant: every 28th of them."""
+    """Return True for a Hangul syllable without a final consonant: every 28th syllable."""
     return "\uac00" <= char <= "\ud7a3" and (ord(char) - 0xAC00) % 28 == 0
 
 
@@ -217,13 +216,14 @@ TEXT = 64
 """Bytes around a person's text: `{"role":"user","content":[{"type":"text","text":""}]},`."""
 
 SAID = 88
-"""Bytes around a model's text, most in OpenAI's Responses API."""
+"""Bytes around a model's text; the maximum is OpenAI's Responses API."""
 
 CALL = 340
-"""Bytes around a call's name and arguments, including the frame of its result and the synthetic text if none comes."""
+"""Bytes around a call's name and arguments, including the frame of its result and the synthetic text if there is no
+result."""
 
 IMAGE = media.TOKENS * 4 + 120
-"""An image with its frame, at the maximum number of bytes per token of any provider."""
+"""Bytes of an image with its frame, at the maximum number of bytes per token of any provider."""
 
 DOCUMENT = 160
 """Bytes of a document's frame, without its data and name."""
@@ -235,7 +235,7 @@ NOTE = 32
 """Bytes of the note before a tool's message, which is sent as a person's text."""
 
 INACTIVE = 300
-"""Characters of a tool result in an inactive turn, the default [S2]."""
+"""Default number of characters of a tool result in an inactive turn [S2]."""
 
 
 def weigh(event: Event) -> int:
@@ -254,7 +254,7 @@ def weight(
 ) -> int:
     """Return the bytes of a message; 0 for a `system` message, which belongs to no turn, and for an empty message.
 
-    `kept` is the number of characters of a tool result that are sent, `shape` where it is cut.
+    `kept` is the number of characters of a tool result that are sent, `shape` the way it is cut.
     """
     match kind:
         case "tool_call":

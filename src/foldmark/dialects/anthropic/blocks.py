@@ -1,8 +1,8 @@
-"""Anthropic's blocks of an answer besides its text and calls: parsed, kept, and sent back at their positions.
+"""Blocks of Anthropic's answers other than text and calls: parsed, kept, and sent back at their positions.
 
-Blocks of unknown types and blocks of tools that the API runs itself are sent back unchanged. Of a text its citations
-are kept, of a call its fields besides the arguments, each with its position in the answer's text. A `compaction` block
-replaces everything before it (`Compacted`).
+Blocks of unknown types and blocks of tools that the API runs itself are sent back unchanged. For a text, its citations
+are kept; for a call, its fields other than the arguments; each with its position in the answer's text. A `compaction`
+block replaces everything before it (`Compacted`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,14 +42,15 @@ _UNMARKABLE = ("fallback", "mcp_tool_listing", *THINKING)
 
 
 def text_kept(block: Mapping[str, Any], after: int, *, apart: bool) -> Iterator[Kept]:
-    """Yield the fields of a text block besides its text; `apart` is True if it directly follows another text block."""
+    """Yield the fields of a text block other than its text; `apart` is True if it directly follows another text
+    block."""
     about = {name: value for name, value in block.items() if name not in ("type", "text") and value is not None}
     if block["text"] and (about or apart):
         yield Kept({"type": "text", **about, **position(after), LENGTH: len(block["text"])})
 
 
 def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
-    """Yield the fields of a call besides its arguments, such as the program that made it.
+    """Yield the fields of a call other than its arguments, such as the program that made it.
 
     Calls always come last, because the API refuses text after them.
     """
@@ -60,7 +61,7 @@ def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
 
 
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
-    """Return any other block; `kept` blocks were kept before it. A compaction that failed replaces nothing."""
+    """Return any other block; `kept` is the number of blocks kept before it. A failed compaction replaces nothing."""
     text = as_text(block.get("content"))
     if block["type"] == COMPACTION and (text.strip() or as_text(block.get("encrypted_content"))):
         return Compacted((block,), text, after, kept)
@@ -77,7 +78,7 @@ def position(after: int) -> Block:
 
 def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool) -> list[Block]:
     """Return the blocks of one answer in the order in which the model made them, without blocks that are not allowed at
-    their places; thinking has the key `BOUND`."""
+    their positions. Thinking blocks still have the key `BOUND`."""
     blocks: list[Block] = []
     left = {use["id"]: use for use in uses}
     done = 0
@@ -98,7 +99,7 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
                 continue
             end = block_position(block, done, text)
             more = uses or text[end:].strip() or any(map(_own, kept[index + 1 :]))
-            if more:  # a message must not end in thinking
+            if more:  # a message must not end with thinking
                 blocks += text_parts(text[done:end])
                 done = end
             blocks.append(thought)
@@ -110,7 +111,7 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
 
 
 def only_thoughts(blocks: Iterable[Block]) -> bool:
-    """Return True if there is nothing but thinking."""
+    """Return True if all blocks are thinking."""
     return all(block["type"] in THINKING for block in blocks)
 
 
@@ -172,8 +173,8 @@ def parameters(
 ) -> dict[str, Any]:
     """Return the fields that a body needs for its blocks: the newest container and the requested `edits`.
 
-    A compaction that the API made on its own initiative needs one more edit. One that was asked for is signed, and
-    refused together with that edit.
+    A compaction that the API made on its own initiative needs one more edit. A requested one is signed, and the API
+    refuses it together with that edit.
     """
     found: dict[str, Any] = {}
     for block in kept:
@@ -188,7 +189,7 @@ def parameters(
 
 
 def edits(setting: str, *, thinks: bool) -> list[dict[str, Any]]:
-    """Return the edits of `provider_editing` as the API takes them; thinking is cleared only if the model thinks."""
+    """Return the edits of `provider_editing` in the API's form; thinking is cleared only if the model thinks."""
     try:
         wanted = provider_edits(setting)
     except ValueError:  # recorded by a newer version
@@ -233,7 +234,7 @@ def _own(block: Block) -> Block | None:
         return None
     if _of_a_tool(own) and not isinstance(carried.get("tool_use_id" if own.endswith(_RESULT) else "id"), str):
         return None
-    # A call that the limit cut off has no arguments that could be sent.
+    # A call that was cut off by the limit has no arguments that could be sent.
     return None if "input" in carried and not isinstance(carried["input"], dict) else dict(carried)
 
 

@@ -20,7 +20,7 @@ from foldmark.dialects.dialect import Dialect, ThinkingRule
 from foldmark.dialects.errors import not_understood
 
 MOST_PAGES = 600
-"""Pages of the documents of a request."""
+"""Maximum number of pages of documents in a request."""
 
 _NOT_AT_THE_TOP = ("oneOf", "allOf", "anyOf")
 
@@ -31,12 +31,12 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     """Return the body of a request to /v1/messages; consecutive messages of one role become one.
 
     Cache points follow the parts that stay the same: the stable system text (the tools if there is none), the turns
-    before the active one, and everything. One more stands where the second of these was a turn ago, because the API
-    looks at most 20 blocks back from a point. All last for `options.cache_ttl`: the API refuses a longer lifetime after
+    before the active one, and everything. One more is set where the second of these was a turn ago, because the API
+    looks back at most 20 blocks from a point. All last for `options.cache_ttl`: the API refuses a longer lifetime after
     a shorter one.
 
-    The model decides what `options.thinking` becomes (`thinking`). Models with a thinking budget refuse to think in the
-    middle of calls that they made without thinking; then no thinking is requested. If a model does not think, its
+    The effect of `options.thinking` depends on the model (`thinking`). Models with a thinking budget refuse to think in
+    the middle of calls that they made without thinking; then no thinking is requested. If a model does not think, its
     earlier thinking is not sent: the API refuses it. A model that binds thinking gets its valid blocks.
     """
     how = thinking_request(model, options.thinking, options.output, options.binds)
@@ -59,7 +59,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     if "thinking" not in body and any(edit["type"] == blocks_of.CLEAR_THINKING for edit in edits):
         body["thinking"] = {"type": "adaptive"}  # it is these models' default, but this edit requires the parameter
     if tools or any(isinstance(step, Calls) for step in prompt.steps):
-        # The API has refused messages with tool blocks where no `tools` were given; an empty list satisfies it.
+        # The API has refused messages with tool blocks when `tools` was missing; an empty list satisfies it.
         body["tools"] = declared
     body["messages"] = messages
     if options.compact:
@@ -71,11 +71,11 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 
 
 def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]], list[Block]]:
-    """Return the messages, and the last blocks of the settled history, now and when it was a turn shorter, if any."""
+    """Return the messages, and the last blocks of the settled history as of a turn ago and as of now, if any."""
     messages: list[dict[str, Any]] = []
     earlier: list[Block] = []
     settled: list[Block] = []
-    thoughts: list[Block] = []  # of an answer without text or calls: they belong before the next content of the model
+    thoughts: list[Block] = []  # of an answer without text or calls; they belong before the model's next content
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
             uses = [_use(call) for call in step.calls]
@@ -129,7 +129,7 @@ def _parameter(how: ThinkingRequest, messages: list[dict[str, Any]]) -> dict[str
 
 
 def _shown(each: Medium) -> Block:
-    """Return the block of an image or a document; a text in place of a document for which the API would refuse the
+    """Return the block of an image or a document, or a text instead of a document for which the API would refuse the
     request."""
     if not isinstance(each, Document):
         return image_block(each)
@@ -152,7 +152,7 @@ def _use(call: AnsweredCall) -> Block:
 
 def _result(call: AnsweredCall) -> Block:
     content: Any = [*text_parts(call.result), *map(_shown, call.media)] if call.media else call.result
-    # The API takes nothing but text in a result that is marked as an error.
+    # The API accepts only text in a result that is marked as an error.
     failed = {"is_error": True} if call.failed and not call.media else {}
     return {"type": "tool_result", "tool_use_id": call.call_id, "content": content, **failed}
 
@@ -171,12 +171,13 @@ _WHY = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-"""Why an answer ended, by `stop_reason`; `end` for all others, such as `end_turn` and `stop_sequence`."""
+"""The reason for the end of an answer, by `stop_reason`; `end` for all others, such as `end_turn` and
+`stop_sequence`."""
 
 
 def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
-    """Return the pieces of a whole message of the API [S2]: text, kept blocks and calls in their order, then usage and
-    the end.
+    """Return the pieces of a whole message of the API [S2]: text, kept blocks and calls in order, then usage and the
+    end.
 
     Blocks of other kinds are kept unchanged. A call whose arguments the limit may have cut off is left out, and so are
     the calls of a refusal. Raises ProviderError (`answer`) for anything that is not a message, and for a call without

@@ -31,19 +31,19 @@ class MessageReader:
         self._open: dict[int, list[str]] = {}
 
     def add(self, event: Json) -> Iterator[str | Thought]:
-        """Take an event, and yield the pieces to show at once. Raises ProviderError (`answer`)."""
+        """Process an event, and yield the pieces to show at once. Raises ProviderError (`answer`)."""
         try:
             yield from self._add(event)
         except (AttributeError, KeyError, TypeError, ValueError) as odd:
             raise not_understood(NAME, f"its {as_text(event.get('type'))} does not fit ({odd})") from None
 
     def pieces(self) -> tuple[Piece, ...]:
-        """Return the pieces of the whole message. Raises as `message`."""
+        """Return the pieces of the whole message. Raises the same errors as `message`."""
         return tuple(each for each in bind(lambda: self._body, parse(self.message())) if not isinstance(each, str))
 
     def message(self) -> Json:
-        """Return the whole message, as an answer that was not streamed. Raises ProviderError: `network` if it broke
-        off, `answer` if it never began."""
+        """Return the whole message in the form of an answer that was not streamed. Raises ProviderError: `network` if
+        it broke off, `answer` if it never began."""
         if self._message is None:
             raise not_understood(NAME, "no message came")
         if not self.over:
@@ -104,7 +104,7 @@ class MessageReader:
             yield new if field == "text" else Thought(new)
 
     def _change(self, event: Json) -> None:
-        """Apply a change of the message. Missing and null fields stay; numbers of tokens are sums."""
+        """Apply a change to the message. Missing and null fields keep their values; token counts are cumulative."""
         if self._message is None:
             raise ValueError("no message")
         changes = {**event, **event["delta"]}
@@ -129,8 +129,8 @@ _KEY = "Check the key in ANTHROPIC_API_KEY, and what its account may use."
 
 
 def refusal(status: int, body: Any, headers: Mapping[str, str], hidden: Callable[[str], str]) -> ProviderError:
-    """Return the error for a refusal, by its HTTP status; a status below 400 is that of a stream, and says nothing.
-    `hidden` takes the key out of a text."""
+    """Return the error for a refusal, by its HTTP status; a status below 400 is that of a stream, and is ignored.
+    `hidden` removes the key from a text."""
     about = as_object(as_object(body).get("error"))
     words = hidden(as_text(about.get("message")) or as_text(body))
     named, status = as_text(about.get("type")), status if status >= 400 else 0

@@ -2,16 +2,16 @@
 contain.
 
 Models up to Claude 3.5 do not think. Models up to 4.5 think within a budget of tokens, which is part of `max_tokens`.
-From 4.6 on they decide themselves ("adaptive"), and an effort says how much; from 5 on this is the default, and some
-models cannot switch it off: there a low effort is the nearest to "off". From 4.7 on the text of the thinking is left
-out of the answer unless it is requested. For a model whose name has no version nothing is requested.
+From 4.6 on they decide themselves ("adaptive"), and an effort level sets how much; from 5 on this is the default, and
+some models cannot switch it off: for these, a low effort is the closest to "off". From 4.7 on the text of the thinking
+is left out of the answer unless it is requested. For a model whose name has no version, nothing is requested.
 
-From 5.1 on, unless the table of models says otherwise, a model takes a thinking block only after the same prefix as
-when it was made: the system prompt, the tools, in any order, and every message. Cache marks and other thinking do not
-count, but each block depends on the one before it: blocks may be left out at the beginning, but not between others. So
-an answer's thinking is kept with a hash of its prefix, and is sent while the request has that prefix. Thinking
-after a compaction block is bound to that block. Earlier thinking, in turns that stay behind a requested summary, stays
-valid: such a compaction block is kept with the prefix that it replaced.
+From 5.1 on, unless the table of models says otherwise, a model accepts a thinking block only after the same prefix as
+when the block was made: the system prompt, the tools, in any order, and every message. Cache marks and other thinking
+do not count, but each block depends on the one before it: blocks may be left out at the beginning, but not between
+others. So an answer's thinking is kept with a hash of its prefix, and is sent as long as the request has that prefix.
+Thinking after a compaction block is bound to that block. Earlier thinking, in turns that remain after a requested
+summary, stays valid: such a compaction block is kept with the prefix that it replaced.
 
 Sources, autumn 2026: platform.claude.com/docs/en/build-with-claude/thinking, /thinking-troubleshooting, /effort,
 /preserved-thinking, /preserved-thinking/prefix-checks and /compaction-thinking-blocks, and the migration guides of Opus
@@ -114,7 +114,7 @@ def _adaptive(family: str, version: tuple[int, int], level: str, bound: bool) ->
 
 _DIGITS = 32
 _BESIDE = frozenset({"cache_control", BOUND})
-"""Keys of a block that do not count for the prefix."""
+"""Keys of a block that are not part of the prefix."""
 
 
 class _Prefix:
@@ -141,14 +141,15 @@ class _Prefix:
         self.own, self.role = _chained(self.own, new, block), role
 
     def replaced(self) -> dict[str, str] | None:
-        """Return the content that a compaction of all this replaces; None if the API would join the compaction to the
-        next message."""
+        """Return the content that a compaction of everything so far replaces; None if the API would join the compaction
+        to the next message."""
         return {"fixed": self._fixed, "prefix": self.own} if self.role == "assistant" else None
 
 
 def bind(body_of: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     """Return the pieces of an answer; each thinking block also stores the content that it is bound to, and a requested
-    compaction the content that it replaces. `body_of` returns the body of the request, if it is needed."""
+    compaction stores the content that it replaces. `body_of` returns the body of the request; it is called only if the
+    body is needed."""
     thought = any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces)
     if not thought and not any(isinstance(piece, Compacted) for piece in pieces):
         return tuple(pieces)
@@ -221,8 +222,8 @@ def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[B
 
 
 def staying(body: Mapping[str, Any], compaction: Mapping[str, Any]) -> set[str]:
-    """Return the thinking blocks of a request, by their marks, that stay valid when a requested compaction replaces the
-    messages that they are bound to."""
+    """Return the marks of a request's thinking blocks that stay valid when a requested compaction replaces the messages
+    that they are bound to."""
     prefix, behind, found = _Prefix(body.get("system", ()), body.get("tools", ())), False, set[str]()
     for role, block in _blocks(body["messages"]):
         if not _is_thought(block):
@@ -242,8 +243,8 @@ def without(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sent(prompt: Prompt, body: Mapping[str, Any]) -> dict[str, str]:
-    """Return the thinking blocks of a request made from `prompt`: mark -> the model that made the block, empty if
-    unknown."""
+    """Return the thinking blocks of a request made from `prompt`, as a mapping of marks to the models that made the
+    blocks, empty if unknown."""
     models = {}
     for block in (block for step in prompt.steps for block in step.kept if _is_thought(block)):
         bound = block.get(BOUND)

@@ -3,9 +3,9 @@ responses.
 
 The API wants thought signatures back. A call carries its own (`ToolCall.signature`). Any other signed part is kept
 unchanged, but without the text, which is recorded anyway: `{"text": "", "thoughtSignature": "..."}` follows the
-text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` before it. Thoughts without a signature are not
-sent again: the model would not read them. Other parts, such as code that Google ran, go back as they came, in their
-places. Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
+text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` precedes it. Thoughts without a signature are not
+sent again: the model would not read them. Other parts, such as code that Google ran, are sent back unchanged at their
+positions. Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
 """
 
 import re
@@ -38,24 +38,24 @@ from foldmark.dialects.bodies import Json, as_object, as_text, described, object
 from foldmark.dialects.dialect import Dialect
 
 UNSIGNED = "skip_thought_signature_validator"
-"""The signature that Google documents for a call without a thought signature, as from another model; Gemini 3 requires
-one."""
+"""The signature that Google documents for a call without a thought signature, such as one from another model; Gemini 3
+requires a signature."""
 
 MEDIA = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp"}
-"""The image types that Gemini takes, by the ending of an address; GIF is not among them."""
+"""The image types that Gemini accepts, by the extension of an address; GIF is not among them."""
 
 MOST_PAGES = 1000
 """Maximum number of pages of a document."""
 
 _LATEST = (3, 8)
-"""The version behind names without one, such as gemini-flash-latest."""
+"""The version assumed for names without one, such as gemini-flash-latest."""
 
 _BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}
-"""Thinking budgets of Gemini 2.5 in tokens; its Pro model cannot switch thinking off and takes at least 128."""
+"""Thinking budgets of Gemini 2.5 in tokens; its Pro model cannot switch thinking off and needs at least 128."""
 
 _SAID = {"text", "thought", "thoughtSignature"}
 _PICTURES = {"inlineData", "fileData"}
-"""Parts that are not sent again: images drawn by a model are in no context."""
+"""Parts that are not sent again: images drawn by a model are not part of a context."""
 
 _REFUSED = (
     *("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"),
@@ -96,12 +96,12 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 
 
 def encode_gca(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
-    """Return the same, wrapped as Code Assist takes it; the provider adds the project."""
+    """Return the same body, wrapped as Code Assist expects it; the provider adds the project."""
     return {"model": model, "request": encode(model, prompt, tools, options)}
 
 
 def parse(message: Json) -> tuple[Piece, ...]:
-    """Return the pieces of a whole GenerateContentResponse in their order, then its usage and why it ended [S2].
+    """Return the pieces of a whole GenerateContentResponse in order, then its usage and the reason for its end [S2].
 
     A call without an id gets an empty one. There is no `Stopped` if the response does not report that it is complete.
     Raises ProviderError for a call without a name; anything else that is malformed is ignored.
@@ -188,7 +188,7 @@ def _message_parts(step: ViewMessage | Calls) -> list[Json]:
 
 
 def _signed(block: Json) -> Json | None:
-    """Return a signed part without its text, unless that is a thought; None for a part without signature."""
+    """Return a signed part without its text, unless it is a thought; None for a part without a signature."""
     text, signature, thought = block.get("text"), block.get("thoughtSignature"), block.get("thought") is True
     if not isinstance(text, str) or not isinstance(signature, str) or not _BASE64.fullmatch(signature):
         return None
@@ -207,7 +207,8 @@ def _call(call: AnsweredCall, *, third: bool, first: bool) -> Json:
 
 
 def _results(calls: Iterable[AnsweredCall], model: str) -> list[Json]:
-    """Return the results of calls; Gemini 3 takes images and documents inside them, other models after all of them."""
+    """Return the results of calls. Images and documents are inside them for Gemini 3, and after all of them for other
+    models."""
     third = _version(model) >= (3, 0)
     results, behind = [], []
     for call in calls:
@@ -237,7 +238,7 @@ def _media(media: Iterable[Medium], model: str) -> list[Json]:
 
 
 def _image(image: Image, model: str) -> Json:
-    """Return the part of an image; a text in its place if the API would refuse the whole request because of it. The API
+    """Return the part of an image, or a text instead if the API would refuse the whole request because of it. The API
     fetches https addresses for Gemini 2.5 and later, and needs the type of the content."""
     if not image.url:
         if image.media in MEDIA.values():
@@ -278,7 +279,7 @@ def _thinking(model: str, wanted: str) -> Json:
         # Flash models later than 3.6 and all Pro models answer MINIMAL with a 400.
         return {"thinkingLevel": "MINIMAL" if "flash" in model and version <= (3, 6) else "LOW"}
     if wanted == "medium" and version == (3, 0) and "pro" in model:
-        return {**shown, "thinkingLevel": "HIGH"}  # it knows two levels
+        return {**shown, "thinkingLevel": "HIGH"}  # it has only two levels
     return {**shown, "thinkingLevel": wanted.upper()}
 
 

@@ -1,4 +1,4 @@
-"""A streamed answer of Gemini's, and refusals of Google's APIs (google.rpc.Status, as JSON)."""
+"""A streamed answer of Gemini, and refusals of Google's APIs (google.rpc.Status, as JSON)."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +15,8 @@ from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 
 
 class ResponseReader:
-    """Reads the streamed answer to a `request`, which its bytes identify; `response_in` gives the
-    GenerateContentResponse of a chunk, and `whole` is the response so far."""
+    """Reads the streamed answer to a `request`, given as its bytes; `response_in` returns the GenerateContentResponse
+    in a chunk, and `whole` is the response so far."""
 
     over = False
 
@@ -25,7 +25,7 @@ class ResponseReader:
         self.whole: Json = {}
 
     def add(self, event: Json) -> Iterator[str | Thought]:
-        """Take a chunk, in which later words replace earlier ones and parts add up; yield its text."""
+        """Add a chunk, and yield its text. Later fields replace earlier ones; parts are collected."""
         chunk = self._response_in(event)
         candidate = first_candidate(chunk)
         parts = parts_of(candidate)
@@ -39,8 +39,8 @@ class ResponseReader:
                 yield Thought(new) if part.get("thought") is True else new
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces of the whole. A call without its own id gets one: its place in the answer to this very
-        request."""
+        """Yield the pieces of the whole answer. A call without its own id gets one, made from the request and the
+        call's place in the answer."""
         found = parse(self.whole)
         if not any(isinstance(piece, Stopped) for piece in found):
             raise broken_off("Gemini")

@@ -1,11 +1,11 @@
-"""OpenAI's Chat Completions: encodes a prompt in their wire format, and parses answers. The offline model reads the
-same.
+"""OpenAI's Chat Completions: encodes a prompt in its wire format, and parses answers. The offline model reads the same
+format.
 
-Many servers speak this dialect (OpenRouter, Ollama, vLLM, DeepSeek, ...). Three details may surprise. The maximum
-tokens of an answer are not sent: OpenAI's own models take `max_completion_tokens`, others only `max_tokens`, and a
-model that thinks could use up either before its first word; so the model's own limit holds. Images and documents of
-tool results follow in a user's message, since a tool's message takes text alone. OpenAI's newer models get tools only
-without thinking; `openai_responses` gives both.
+Many servers speak this dialect (OpenRouter, Ollama, vLLM, DeepSeek, ...). Three details may be surprising. The maximum
+tokens of an answer are not sent: OpenAI's own models accept `max_completion_tokens`, others only `max_tokens`, and a
+model that thinks could use up either before its first word; so the model's own limit applies. Images and documents of
+tool results follow in a user message, since a tool message accepts only text. OpenAI's newer models get tools only
+without thinking; `openai_responses` gives them both.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,8 +29,7 @@ RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
 """Beginnings of the heading before the images and documents of a tool's result."""
 
 REASONING = ("reasoning_content", "reasoning")
-"""Fields of a model's thinking: the first is that of DeepSeek and many others, the second of vLLM, Ollama and
-OpenRouter."""
+"""Fields of a model's thinking: DeepSeek and many others use the first; vLLM, Ollama and OpenRouter use the second."""
 
 _STOPS = {
     "length": "length",
@@ -40,14 +39,14 @@ _STOPS = {
     "sensitive": "refused",
 }
 _BROKEN = ("error", "abort", "network_error", "insufficient_system_resource")
-"""Reasons to finish that mean that the server failed."""
+"""Finish reasons that mean that the server failed."""
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
     """Return the body of a request to /v1/chat/completions.
 
-    For models whose cache goes by breakpoints (`models`) these follow what stays the same: the stable
-    system text, the turns before the active one, and these as they were a turn ago. The API sets one more at the end.
+    For models whose cache works by breakpoints (`models`), one follows each part that stays the same: the stable system
+    text, the turns before the active one, and those turns as of a turn ago. The API sets one more at the end.
     """
     body: Json = {"model": model}
     if tools:
@@ -101,8 +100,8 @@ def _heading(call: AnsweredCall) -> str:
 
 
 def _kept(model: str, blocks: Iterable[Json]) -> Json:
-    """Return the kept fields of an answer that a server wants back: a model's thinking, annotations of its text.
-    OpenAI's own models take neither here."""
+    """Return the kept fields of an answer that a server wants back: a model's thinking, and annotations of its text.
+    OpenAI's own models accept neither here."""
     found: Json = {}
     for block in blocks if not models.own(model) else ():
         kind, field = block.get("type"), block.get("field")
@@ -133,8 +132,8 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def parse(answer: Json) -> tuple[Piece, ...]:
-    """Return the pieces of a chat completion, or of a message of one [S2]: kept blocks, text, calls, usage, and why it
-    ended.
+    """Return the pieces of a chat completion, or of a message from one [S2]: kept blocks, text, calls, usage, and the
+    reason for its end.
 
     Names are as on the wire. Arguments that are not JSON stay text. Calls of an answer that was cut off or filtered are
     left out. A message alone has no usage and no end. Raises ProviderError for anything that is not an answer.
@@ -157,15 +156,15 @@ def parse(answer: Json) -> tuple[Piece, ...]:
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a content: a string, or a list of parts of which some are text."""
+    """Return the text of a content, which is a string or a list of parts, some of them text."""
     return as_text(content) or "".join(
         as_text(part.get("text")) for part in objects_in(content) if part.get("type") in ("text", "output_text")
     )
 
 
 def spent(usage: Any, names: tuple[str, str], read: int = 0) -> Usage:
-    """Return the usage under two names, of the input and of the output. The input includes what was read from a cache,
-    for which some servers have a field of their own (`read`), and what was written to it."""
+    """Return the usage, given the `names` of the fields for input and output. The input includes the tokens read from a
+    cache, which some servers report in a separate field (`read`), and the tokens written to it."""
     input_name, output_name = names
     whole = tokens(usage, input_name)
     read = min(tokens(usage, f"{input_name}_details", "cached_tokens") or read, whole)
@@ -182,7 +181,7 @@ def _tool_calls(calls: Any) -> list[ToolCall]:
 
 
 def _thinking(message: Json) -> list[Piece]:
-    """Return the thinking of an answer: the details if there are any, since they hold the text and the opaque parts."""
+    """Return the thinking of an answer: the details if there are any, since they contain the text and opaque parts."""
     if blocks := objects_in(message.get("reasoning_details")):
         return [Kept({"type": "reasoning_details", "details": blocks})]
     for field in REASONING:
@@ -217,7 +216,7 @@ def cache_blocks(body: dict[str, Any]) -> Iterator[caching.Block]:
             continue
         head = msgspec.json.encode({key: value for key, value in message.items() if key != field}).decode()
         for part in caching.parts(content):
-            # A text is the same to the model whether it stands by itself or as a part that can be marked.
+            # To the model a text is the same, whether it is a plain string or a part that can be marked.
             named = str(part.get("type", "")).endswith("text")
             yield caching.block(head, {**part, "type": "text"} if named else part)
             head = ""

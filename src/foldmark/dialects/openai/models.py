@@ -32,7 +32,7 @@ def effort(model: str, thinking: str) -> str | None:
     that do not think or are not OpenAI's.
 
     The word for "off" depends on the model: `none` since gpt-5.1, `minimal` for gpt-5; others always think, and `low`
-    is their minimum. The `pro` models certainly take only `high`.
+    is their minimum. For the `pro` models only `high` is certain to be accepted.
     """
     if thinking == "default" or not reasons(model):
         return None
@@ -46,7 +46,7 @@ def effort(model: str, thinking: str) -> str | None:
 
 
 def tools_without_thinking(model: str) -> bool:
-    """Return True if Chat Completions give this model tools only if it does not think: "Function tools with
+    """Return True if Chat Completions gives this model tools only if it does not think: "Function tools with
     reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or
     set reasoning_effort to 'none'.\""""
     return _version(model) >= (5, 2) and "-pro" not in model and "codex" not in model
@@ -54,26 +54,26 @@ def tools_without_thinking(model: str) -> bool:
 
 def breakpoints(model: str) -> bool:
     """Return True if the model's cache works by breakpoints alone, so that a request should set some: "For GPT-5.6
-    models and later model families". Other models do not know them."""
+    models and later model families". Other models do not support them."""
     return _version(model) >= (5, 6)
 
 
 def takes_documents(model: str) -> bool:
-    """Return True if the model reads PDF documents: OpenAI's own that see ("gpt-4o and later models"), and these,
-    Claude and Gemini by OpenRouter's names. Other servers refuse a request with a part that they do not know."""
+    """Return True if the model reads PDF documents: OpenAI's own models with vision ("gpt-4o and later models"), and
+    under OpenRouter's names these, Claude and Gemini. Other servers refuse a request with an unknown part."""
     name = model.removeprefix("openai/")
     return (own(name) and _BLIND.match(name) is None) or model.startswith(("anthropic/claude", "google/gemini"))
 
 
 def system_parts(prompt: Prompt, kind: str) -> list[Json]:
-    """Return the system text as parts of a `kind`, with a breakpoint behind what is stable in it."""
+    """Return the system text as parts of a `kind`, with a breakpoint after its stable part."""
     stable = [_marked(part) for part in text_parts(prompt.stable, kind)]
     return [*stable, *text_parts(prompt.system[len(prompt.stable) :], kind)]
 
 
 def mark_newest(messages: Iterable[Json], kind: str) -> None:
-    """Set a breakpoint on the newest message or item that can carry one: a person's message or a tool's result, which
-    take their text as a part of a `kind`, unless it is blank."""
+    """Set a breakpoint on the newest message or item that can carry one: a user message or a tool result that is not
+    blank. Its text becomes a part of a `kind`."""
     for message in reversed(list(messages)):
         if message.get("role") in ("user", "tool") or message.get("type") == "function_call_output":
             field = "output" if "output" in message else "content"
@@ -88,8 +88,8 @@ def _marked(part: Json) -> Json:
 
 
 def wants_reasoning_content(model: str) -> bool:
-    """Return True if the model demands `reasoning_content`, and not an empty one, in every message of its own once
-    there are tools: "The `reasoning_content` in the thinking mode must be passed back to the API." (DeepSeek, V4)"""
+    """Return True if the model requires a non-empty `reasoning_content` in each of its own messages once there are
+    tools: "The `reasoning_content` in the thinking mode must be passed back to the API." (DeepSeek, V4)"""
     return _PADDED.match(model) is not None
 
 

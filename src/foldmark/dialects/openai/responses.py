@@ -1,9 +1,9 @@
 """OpenAI's Responses API: encodes a prompt in its wire format, and parses responses.
 
-Nothing is stored there. A model's thinking comes back encrypted. It is sent again before the text or the call that
-followed it, without its id: the API would look the id up among stored items, and check it against the item that
-followed. Codex does the same. `max_output_tokens` is not sent: thinking counts and could use it up; the model's own
-limit holds.
+Nothing is stored on the server. A model's thinking comes back encrypted. It is sent again before the text or the call
+that followed it, without its id: the API would look the id up among stored items, and check it against the item that
+followed. Codex does the same. `max_output_tokens` is not sent: thinking counts towards it and could use it up; the
+model's own limit applies.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,19 +39,19 @@ from foldmark.dialects.openai import models
 from foldmark.dialects.openai.chat import KEYED, cache_blocks, spent
 
 APART = "\n\n"
-"""Stands between the messages of one response."""
+"""Separator between the messages of one response."""
 
 PHASES = ("commentary", "final_answer")
 """Phases of a model's message."""
 
 MESSAGE = "message"
-"""The type of a kept block with the fields of a message of an answer besides its text."""
+"""The type of a kept block with the fields of an answer's message other than its text."""
 
 _OURS = ("message", "function_call", "function_call_output", "reasoning", "compaction")
-"""Items that are made here, and sent in their own form."""
+"""Items that are built here and sent in their own form."""
 
 _PICTURES = ("image_generation_call",)
-"""Items that are not sent again: images drawn by a model are in no context."""
+"""Items that are not sent again: images drawn by a model are not part of a context."""
 
 _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
@@ -59,8 +59,9 @@ _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
     """Return the body of a request to /v1/responses; nothing is stored there.
 
-    For models whose cache goes by breakpoints (`models`) these stand where `chat.encode` sets them. The
-    `instructions` cannot carry one: there the system text is a message of the developer, which is the same to a model.
+    For models whose cache works by breakpoints (`models`), these are set at the same places as in `chat.encode`. The
+    `instructions` cannot carry one, so for these models the system text is a developer message, which has the same
+    effect.
     """
     steps = [_called(model, step) if isinstance(step, Calls) else _message_items(model, step) for step in prompt.steps]
     if models.own(model) and not models.reasons(model):  # the API refuses another model's reasoning in this case
@@ -109,7 +110,7 @@ def _called(model: str, step: Calls) -> list[Json]:
 
 
 def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
-    """Return the items of an answer in their order. The API refuses thinking without the item after it, which may be a
+    """Return the items of an answer in order. The API refuses thinking without the item after it, which may be a
     call."""
     items: list[Json] = []
     done = 0
@@ -125,7 +126,7 @@ def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
         elif (item := _reasoning(block) or _carried(block)) is not None:
             begin = block_position(block, done, text)
             if text[begin:] and not text[begin:].startswith(APART):
-                begin = done  # no item is inside a message
+                begin = done  # an item cannot be inside a message
             items += [*_message_of(text[done:begin].removesuffix(APART), plain), item]
             done = begin
     items += _message_of(text[done:], plain)
@@ -163,7 +164,7 @@ def _carried(block: Json) -> Json | None:
 
 
 def _reasoning(block: Json) -> Json | None:
-    """Return an item of thinking in the form in which the API takes it back."""
+    """Return an item of thinking in the form in which the API accepts it back."""
     encrypted = block.get("encrypted_content")
     if block.get("type") != "reasoning" or not as_text(encrypted).strip():
         return None
@@ -179,7 +180,7 @@ def _content(text: str, media: Sequence[Medium], model: str) -> str | list[Json]
 
 
 def media_parts(media: Iterable[Medium], *, documents: bool) -> list[Json]:
-    """Return images and documents as the API takes them; without `documents` a note in the place of each document."""
+    """Return images and documents as the API accepts them; without `documents`, a note replaces each document."""
     found: list[Json] = []
     for each in media:
         if not isinstance(each, Document):
@@ -197,7 +198,7 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def parse(answer: Json) -> tuple[Piece, ...]:
-    """Return the pieces of a response: kept blocks, compactions, text, calls, usage, and why it ended [S2].
+    """Return the pieces of a response: kept blocks, compactions, text, calls, usage, and the reason for its end [S2].
 
     An answer of /responses/compact is one compaction.
 
@@ -226,7 +227,7 @@ def parse(answer: Json) -> tuple[Piece, ...]:
 
 def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
     """Return the blocks that the provider wants back, each with its place in the text, and the text. For a message
-    these are its phase, a remark or the answer ("preserve and resend phase on all assistant messages"), its
+    these are its phase, that is, remark or answer ("preserve and resend phase on all assistant messages"), its
     annotations, and its end if it is one of several messages."""
     found: list[Kept | Compacted] = []
     messages = [item for item in items if item.get("type") == MESSAGE and _message(item)[0]]
@@ -259,8 +260,7 @@ def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
 
 
 def _annotations(item: Json) -> list[Any]:
-    """Return the annotations of a message with a single text; in one of several texts their positions would be
-    wrong."""
+    """Return the annotations of a message with a single text; with several texts their positions would be wrong."""
     parts = objects_in(item.get("content"))
     notes = parts[0].get("annotations") if len(parts) == 1 else None
     return notes if isinstance(notes, list) else []

@@ -1,6 +1,6 @@
 """Streamed answers of OpenAI's two APIs, assembled into whole answers, and refusals.
 
-Servers of Chat Completions differ: calls come without an index, with a wrong one, or with the same for all; ids and
+Servers of Chat Completions differ: calls come without an index, with a wrong one, or with the same one for all; ids and
 names are missing, empty or repeated; the arguments come in pieces or at once; usage comes last, in every chunk, or not
 at all. They refuse the same request with different statuses and codes.
 """
@@ -36,7 +36,7 @@ class CompletionReader:
         self._usage: Json | None = None
 
     def add(self, chunk: Json) -> Iterator[str | Thought]:
-        """Take a chunk, and yield the pieces to show at once."""
+        """Process a chunk, and yield the pieces to show at once."""
         if isinstance(chunk.get("usage"), dict):
             self._usage = chunk["usage"]
         for choice in objects_in(chunk.get("choices")):
@@ -82,7 +82,7 @@ class CompletionReader:
             yield from (Thought(each) for each in texts if each)
 
     def _detail(self, detail: Json) -> None:
-        """Join a piece of thinking to the one before if it continues that; opaque pieces always come whole."""
+        """Join a piece of thinking to the previous piece if it continues it; opaque pieces always arrive whole."""
         last, joined = self._details[-1] if self._details else {}, _JOINED.get(str(detail.get("type")))
         same = all(last.get(key) == detail.get(key) for key in ("type", "index"))
         if joined is None or detail.get("index") is None or not same:
@@ -119,7 +119,7 @@ class CompletionReader:
             known = (each for each in self._calls if new["id"] and each["id"] == new["id"])
             call = next(known, None if new["id"] else last)
         elif call is None and index is None and last is not None and new["name"] == last["name"]:
-            call = last  # servers that name the call with every piece
+            call = last  # some servers repeat the name in every piece
         if call is None or (new["id"] and call["id"] and new["id"] != call["id"]):
             return None
         whole = new["name"] and _is_whole(call["arguments"]) and _is_whole(new["arguments"])
@@ -143,7 +143,7 @@ class ResponseReader:
         self._items: dict[int, Any] = {}
 
     def add(self, event: Json) -> Iterator[str | Thought]:
-        """Take an event, and yield the pieces to show at once."""
+        """Process an event, and yield the pieces to show at once."""
         kind, delta, place = event.get("type"), as_text(event.get("delta")), event.get("output_index")
         if kind in ("response.output_text.delta", "response.refusal.delta") and delta:
             apart = responses.APART if self._text and place != self._said_by else ""
@@ -208,7 +208,7 @@ def refusal(
 ) -> ProviderError:
     """Return the error for a refusal: `body` is the `error` of the server's JSON, or the content that it sent instead.
 
-    `status` is 0 for an error in the middle of a stream; its code is then in the body. `hidden` takes keys out of a
+    `status` is 0 for an error in the middle of a stream; its code is then in the body. `hidden` removes keys from a
     text.
     """
     about = as_object(body)

@@ -3,7 +3,7 @@
 Items that the API would refuse are left out: a result whose call has left the context, and tools of another dialect
 [SPEC 5.2]. With the id of an item, the API looks for the thinking of the same answer; an item loses its id once an
 operation has removed that thinking. A call without a result is included, as in the SDK's own sessions: the runner
-leaves it out by itself, and a pending approval needs it.
+leaves it out automatically, and a pending approval needs it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -76,7 +76,7 @@ class Reading(Struct, frozen=True):
 
 
 def is_thought(item: Any) -> bool:
-    """Return True if an item is a model's thinking. The API takes it only together with the item after it."""
+    """Return True if an item is a model's thinking. The API accepts it only together with the item after it."""
     return isinstance(item, dict) and item.get("type") == "reasoning"
 
 

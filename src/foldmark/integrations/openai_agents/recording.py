@@ -117,7 +117,7 @@ def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
             event_id = agent.append_tool_call(reading.name, args, call_id=call_id, dialect=DIALECT, data=data)
             if reading.outcome is not None:
                 text, failed = reading.outcome.text, reading.outcome.failed
-                # The result is part of the call's item, so it keeps none.
+                # The result is part of the call's item, so this event keeps no item.
                 beside = {KEY: {"with": event_id}}
                 agent.append_tool_result(call_id, text, dialect=DIALECT, is_error=failed, data=beside)
         case "tool_result":
@@ -189,7 +189,7 @@ def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
 
 
 def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
-    """Replace a copy with its items but the last."""
+    """Replace a copy with all of its items except the last."""
     within = [Segment(copy.agent_id, copy.id, copy.id)]
     agent.operate(
         lambda moment, at: provider_summary(moment, at, summary_form(rest), within), actor="system", content=_text(rest)
@@ -232,10 +232,10 @@ def _is_opaque(item: Any) -> bool:
 
 
 def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
-    """Replace the messages cleared just before with a copy. Return False if the items are no such copy.
+    """Replace the messages that were just cleared with a copy. Return False if the items are not such a copy.
 
-    Wrappers that know only the methods of every session replace a history in this way. The clear is taken back, and the
-    copy replaces what it hid.
+    Wrappers that know only the methods common to all sessions replace a history in this way. The clear is taken back,
+    and the copy replaces what it hid.
     """
     if not any(map(_is_opaque, items)):
         return False

@@ -34,7 +34,7 @@ POPPED = "pop_item"
 
 
 class SessionClosedError(StoreError, RuntimeError):
-    """The session was closed; the SDK's own sessions raise RuntimeError then."""
+    """The session was closed; the SDK's own sessions raise RuntimeError in this case."""
 
 
 class FoldmarkSession:
@@ -46,7 +46,7 @@ class FoldmarkSession:
 
     Every method may be called from any task, thread and process at once; a list of items is recorded as a whole. The
     methods work in a thread, so the event loop never waits for a disk or another process. A cancellation takes effect
-    after a recording that has begun was completed or refused. Methods raise FoldmarkError.
+    only after a recording in progress is completed or refused. Methods raise FoldmarkError.
     """
 
     session_id: str
@@ -175,10 +175,10 @@ class FoldmarkSession:
         if newest.event.kind == "summary" and thoughts:
             recording.without_last(agent, newest.event, thoughts)
             return item
-        # Even if that separates a call from its result: the SDK pops items one by one.
+        # This may separate a call from its result: the SDK pops items one by one.
         agent.operate(lambda moment, at: exactly(moment, at, newest.events, POPPED), actor="system")
         if thoughts and not self._read(partial(_left, event_id=newest.event.id)):
-            # They stay until they are popped themselves.
+            # The thoughts stay until they are popped themselves.
             open_turn = agent.open_turn
             append(agent, [thought(thoughts, left_by=newest.event.id)])
             if open_turn is None:
@@ -197,7 +197,7 @@ class FoldmarkSession:
         return self._repeated(recorded)
 
     def _repeated(self, action: Callable[[], _T]) -> _T:
-        """Do work, and repeat it after reading the new events if another writer has appended in the meantime."""
+        """Do work. If another writer has appended since, read the new events and repeat it."""
         while True:
             self._living().context()
             try:

@@ -98,7 +98,8 @@ class FoldmarkHistory(AbstractCapability[Any]):
             return [each.message for each in made]
 
     def record(self, messages: Sequence[ModelMessage], run_id: str | None = None) -> None:
-        """Record the messages of a history that are not recorded yet. Raises FoldmarkError, and records none then."""
+        """Record the messages of a history that are not recorded yet. Raises FoldmarkError, in which case none is
+        recorded."""
         with self._lock:
             try:
                 with self._log.store.write() as transaction:

@@ -103,8 +103,8 @@ class Logbook:
         return met if same else None
 
     def _find(self, moment: Snapshot, sought: list[Sought], used: set[int]) -> list[int | None]:
-        """Return the events as `Recorded.find` does. The system prompt in front is recognized by its text alone,
-        because every run repeats it."""
+        """Return the events as `Recorded.find` does. The system prompt at the beginning is recognized by its text
+        alone, because every run repeats it."""
         found = self._recorded.find(moment, sought, used) if sought else []
         front = [i for i, each in enumerate(sought) if each.entry.standing]
         if any(found[i] is None for i in front):
@@ -125,8 +125,8 @@ class Logbook:
         behind: Sequence[int],
     ) -> list[int]:
         """Record the entries of a message that are not `known`, and return the events of all its entries. `behind` are
-        events of later messages, which a summary in this message does not replace. The system prompt in front is kept
-        apart from its message, because it outlives the message."""
+        events of later messages, which a summary in this message does not replace. The system prompt at the beginning
+        is kept apart from its message, because it outlives the message."""
         heads = {True: None, False: self._head_of(transaction, known, entries)}
         dumped = dump(message) if None in known else None
         events: list[int] = []

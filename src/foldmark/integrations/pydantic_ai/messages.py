@@ -2,13 +2,13 @@
 
 A request or a response holds parts. A part with text for a reader (a prompt, an answer, a call, a result, a summary of
 earlier messages) is its own entry. Other parts (thinking, files, calls that the provider runs itself, changes of
-instructions, unknown kinds) go with a neighbouring entry: in a response with the next one, since thinking belongs to
-the part that it led to, in a request with the one before.
+instructions, unknown kinds) belong to a neighbouring entry: in a response to the next one, since thinking belongs to
+the part that it led to, in a request to the previous one.
 
 The data of an event holds the JSON of its parts under the key `pydantic_ai`, from which the identical message is
 restored. The first event of a message also holds the rest of the message; the others name that event. The event's own
-text is not repeated: `said` is the part with that text, and `field` the place of it in the part. Fields with the
-default values of their class are left out.
+text is not repeated: `said` is the part with that text, and `field` its place in the part. Fields with the default
+values of their class are left out.
 """
 
 import dataclasses
@@ -73,8 +73,8 @@ class Entry(NamedTuple):
 
 
 def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
-    """Return the entries of a message in order; none for parts that Foldmark has added, or an empty message that an
-    interrupted run has left.
+    """Return the entries of a message in order; none for parts that Foldmark has added, or an empty message left by an
+    interrupted run.
 
     `opens` is True for the first request of a history, which holds the agent's own system prompt.
     """
@@ -280,7 +280,7 @@ def _whole(event: Event, kept: Json) -> list[Json]:
 def _bare(value: Mapping[str, Any], made: Any) -> Json:
     """Return the fields of a dataclass as JSON, without those that have their default values."""
     usual = {f.name: f.default for f in dataclasses.fields(made) if f.name not in _TELLING}
-    # Of the same type, because 1 == True.
+    # The types must be equal as well, because 1 == True.
     return {
         key: each
         for key, each in value.items()

@@ -63,7 +63,7 @@ def history(
     if last is not None:
         groups = _ending(groups, last)
     groups = _answered(_side_by_side(groups), last, waiting=waiting)
-    # A provider's own summary may stand first, but not the agent's prompt in it.
+    # A provider's own summary may come first, unless an agent's prompt has to, which the summary cannot hold.
     compacted = bool(groups) and not standing and any(isinstance(part, CompactionPart) for part in groups[0][0].parts)
     if groups and isinstance(groups[0][0].message, ModelResponse) and not compacted:
         groups = [_omission(), *groups]
@@ -112,7 +112,7 @@ def _grouped(pieces: Sequence[Fragment]) -> list[Group]:
 
 
 def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:
-    """Return the groups with `last` at their end, even if others have appended meanwhile or it is not visible."""
+    """Return the groups with `last` at their end, even if others have appended since or it is not visible."""
     at = next((i for i in reversed(range(len(groups))) if any(p.message is last for p in groups[i])), None)
     if at is None:
         parts = tuple(part for part in last.parts if not isinstance(part, ToolReturnPart))
@@ -163,8 +163,8 @@ def _omission() -> Group:
 
 
 def _alternating(before: Known | None, each: Known) -> list[Known]:
-    """Return a message, preceded by a short prompt if two answers would follow each other, which not every provider
-    accepts. Pydantic AI itself joins answers that are not from a provider."""
+    """Return a message, preceded by a short prompt if two answers would be adjacent, which not every provider accepts.
+    Pydantic AI itself joins answers that are not from a provider."""
     two = [each.message] if before is None else [before.message, each.message]
     answers = [message for message in two if isinstance(message, ModelResponse)]
     given = any(m.provider_name or m.model_name or m.provider_response_id for m in answers)

@@ -2,7 +2,7 @@
 
 An entry is recognized by its kind, its time and, for calls and results, the call's id. That works across runs and
 processes, for requests that Pydantic AI has joined, and for changed texts. If a history has lost its times, as one from
-a browser, an entry is recognized by its text, in the order of the log.
+a browser may have, an entry is recognized by its text, in the order of the log.
 """
 
 from collections import defaultdict
@@ -33,8 +33,7 @@ class Sought(NamedTuple):
 
 
 class Recorded:
-    """The messages of an agent's lineage by the keys that identify them; the log is read backwards, as far as
-    needed."""
+    """The messages of an agent's lineage by the keys that identify them; the log is read backwards, on demand."""
 
     def __init__(self, agent: Agent) -> None:
         self._hidden = agent.log.secrets.hidden

@@ -1,5 +1,5 @@
 """The wires that coding agents speak, as a gateway has to read and write them.
 
-`dialect.py` says what a `ClientDialect` is. `reading.py` cuts the body of a request into its messages, and `answers.py`
-reads and writes answers. Each other module is one wire.
+`dialect.py` defines `ClientDialect`. `reading.py` cuts the body of a request into its messages, and `answers.py` reads
+and writes answers. Each of the other modules belongs to one wire.
 """

@@ -1,4 +1,4 @@
-"""Read a provider's answers, whole or streamed, and write Foldmark's own, on each wire [SPEC 5.7]. Pure."""
+"""Read providers' answers, whole or streamed, and write Foldmark's own, for each wire [SPEC 5.7]. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ STREAM = "text/event-stream; charset=utf-8"
 
 
 class WholeAnswer(NamedTuple):
-    """A whole answer in the form of its wire, and how it ended."""
+    """A complete answer in the form of its wire, its usage, and how it ended."""
 
     body: Json
     usage: Usage | None
@@ -24,7 +24,7 @@ class WholeAnswer(NamedTuple):
 
 
 def read_answer(body_of: Callable[[], Json], parse: Callable[[Json], tuple[Piece, ...]]) -> WholeAnswer | None:
-    """Return the answer that `body_of` reads; None if it is incomplete."""
+    """Return the answer that `body_of` reads; None if it is incomplete or invalid."""
     try:
         body = body_of()
         pieces = parse(body)
@@ -65,7 +65,7 @@ def message_in(body: bytes, *, streamed: bool = True) -> Json:
 
 
 def written_message(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
-    """Return the media type and the body of a message that says `text`."""
+    """Return the media type and the body of a message with the text `text`."""
     usage = {"input_tokens": 0, "output_tokens": 0}
     message: Json = {"id": id, "type": "message", "role": "assistant", "model": model, "usage": usage}
     message |= {"stop_sequence": None}
@@ -88,8 +88,8 @@ def written_message(text: str, id: str, model: str, *, stream: bool) -> tuple[st
 
 
 def response_in(body: bytes, *, streamed: bool = True) -> Json:
-    """Return the response in a body. The items of a stream come from the events that finished them: Codex goes on with
-    those, and some servers leave them out of the last event. Raises ProviderError if a stream broke off."""
+    """Return the response in a body. The items of a stream are read from the events that finished them: Codex continues
+    with those, and some servers omit them from the last event. Raises ProviderError if a stream broke off."""
     if not streamed:
         return dict(msgspec.json.decode(body))
     done, whole = dict[int, Any](), None
@@ -105,8 +105,8 @@ def response_in(body: bytes, *, streamed: bool = True) -> Json:
 
 
 def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
-    """Return the media type and the body of a response that says `text`; `id` is that of its message. It reports no
-    usage, because a client takes the usage of the newest answer for the size of its session."""
+    """Return the media type and the body of a response with the text `text`; `id` is that of its message. It reports no
+    usage, because a client takes the usage of the newest answer as the size of its session."""
     part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     item: Json = {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
     begun: Json = {"id": f"resp_{id}", "object": "response", "created_at": 0, "model": model, "error": None}
@@ -134,8 +134,8 @@ def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[s
 
 
 def contents_in(body: bytes) -> Json:
-    """Return the response in a body, which is a response, a list of them, or a stream of events. Neighbouring texts
-    become one part. Raises ProviderError if it reports an error."""
+    """Return the response in a body, which is a response, a list of them, or a stream of events. Adjacent texts become
+    one part. Raises ProviderError if it reports an error."""
     text = body.strip()
     found = msgspec.json.decode(text) if text[:1] in (b"{", b"[") else list(_events(text))
     reader, parts = gemini.ResponseReader(b""), list[Json]()
@@ -159,8 +159,8 @@ def _is_text(part: Json) -> bool:
 
 
 def written_contents(text: str, model: str, *, stream: bool, events: bool) -> tuple[str, bytes]:
-    """Return the media type and the body of a response that says `text`: a stream is one event with `events`, otherwise
-    a list."""
+    """Return the media type and the body of a response with the text `text`. A stream is a single event with `events`,
+    otherwise a list."""
     candidate = {"content": {"parts": [{"text": text}], "role": "model"}, "finishReason": "STOP", "index": 0}
     body = msgspec.json.encode({"candidates": [candidate], "modelVersion": model, "responseId": "foldmark"})
     if stream and events:

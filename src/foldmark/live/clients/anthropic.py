@@ -127,7 +127,7 @@ class AnthropicClient(RoleClient):
         return self.written(role, (*blocks[:-1], last[:-1] + b"," + mark + b"}"))
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        # Thinking is left out: it was bound to what stood before it then.
+        # Thinking is left out: it was bound to the messages that preceded it then.
         if event.kind == "tool_call":
             return [call_block(event, event.call_id or "")]
         if event.kind == "tool_result":
@@ -150,7 +150,7 @@ class AnthropicClient(RoleClient):
         return _answer_key([{"type": "text", "text": text}])
 
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
-        # The client's system prompt comes first: some credentials are good for nothing else.
+        # The client's system prompt comes first: some credentials are not accepted without it.
         own = asked.body.get("system") or []
         texts = [
             [{"type": "text", "text": each}] if isinstance(each, str) else each for each in (request.head.system, own)
@@ -167,7 +167,7 @@ ANTHROPIC = AnthropicClient()
 
 
 def _session(metadata: Mapping[str, Any]) -> str:
-    """Return the session's id in the JSON text that Claude Code sends as `metadata.user_id`."""
+    """Return the session's id from the JSON text that Claude Code sends as `metadata.user_id`; empty if none."""
     try:
         about = msgspec.json.decode(str(metadata.get("user_id", "")))
     except msgspec.MsgspecError:
@@ -177,7 +177,7 @@ def _session(metadata: Mapping[str, Any]) -> str:
 
 
 def _part(role: str, block: Any, response: Any) -> Part | None:
-    """Return what a block says; `response` is the id of the answer that it is part of. None if it says nothing."""
+    """Return the content of a block; None if it has none. `response` is the id of the answer that it is part of."""
     text = block.get("text") if isinstance(block, dict) and role == "user" else None
     if isinstance(text, str) and _INJECTED.match(text):
         return None
@@ -186,7 +186,7 @@ def _part(role: str, block: Any, response: Any) -> Part | None:
 
 
 def _answer_key(blocks: Sequence[Any]) -> str:
-    """Return the key of an answer: the same whatever order of members and form of numbers a client writes."""
+    """Return the key of an answer, regardless of the order of members and the form of numbers that a client writes."""
     meanings = [_meaning(block) for block in blocks if isinstance(block, dict)]
     return key_of("assistant", [msgspec.json.encode([each for each in meanings if each], order="sorted")])
 

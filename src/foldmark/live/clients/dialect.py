@@ -1,8 +1,9 @@
 """`ClientDialect`: everything that a gateway has to know about one wire [SPEC 5.7]. Pure.
 
-It differs from `foldmark.dialects`, which makes requests of Foldmark's own. Here the bytes belong to the client: a body
-is cut where its messages stand, and what is kept keeps its bytes. Messages are compared by keys, which leave out what
-changes from request to request without changing the message. An answer and its echo in the next request have one key.
+It differs from `foldmark.dialects`, which builds Foldmark's own requests. Here the bytes belong to the client: a body
+is cut at its messages, and every message that is kept keeps its bytes. Messages are compared by keys, which leave out
+anything that varies between requests without changing the message. An answer and its echo in the next request have the
+same key.
 """
 
 import re
@@ -30,17 +31,17 @@ class UnpairedError(ValueError):
 
 
 class ClientBody(Struct):
-    """The members of a body that are read. `messages` is the list, under the name that it has on this wire."""
+    """The members of a body that are read. `messages` is the list, under its name on this wire."""
 
     messages: Raw
 
 
 class RequestHead(Struct, frozen=True):
-    """What a request says besides its messages.
+    """The fields of a request other than its messages.
 
     `session` and `agent` are the client's ids of its session and of a sub-agent in it, empty if it names none. `tools`
     is True if the model may call tools. `aside` is True if the client says that the request is not part of the
-    conversation. `system` is the system prompt as it came.
+    conversation. `system` is the system prompt as received.
     """
 
     model: str
@@ -62,7 +63,7 @@ class TypedPrompt(NamedTuple):
 class ClientMessage(Struct, frozen=True, gc=False):
     """A message without its cache marks: its role, its blocks as JSON, and its key.
 
-    `calls` and `results` are the ids of the tool calls that it makes and answers. `thinks` is True if it holds
+    `calls` and `results` are the ids of the tool calls that it makes and answers. `thinks` is True if it contains
     thinking.
     """
 
@@ -103,8 +104,8 @@ class ClientRequest(Struct, frozen=True):
 
 
 class ClientAnswer(NamedTuple):
-    """A provider's whole answer: its key, what each of its blocks says, its model, and how it ended; and its blocks
-    where a dialect joins answers."""
+    """A provider's complete answer: its key, the content of each block, its model, its usage and how it ended. `blocks`
+    is set only where a dialect joins answers."""
 
     key: str
     parts: list[Part | None]
@@ -118,8 +119,8 @@ class ClientDialect(ABC):
     """One wire, as clients speak it.
 
     `name` is the dialect of the events, `provider` the provider of the models, by default of the same name. `body` is
-    the type of a body. `opening` is the message that stands first if the first one kept would be an answer.
-    `credentials` are the headers that a question of Foldmark's own takes from the client.
+    the type of a body. `opening` is the message that is put first if the first one kept would be an answer.
+    `credentials` are the headers that Foldmark's own questions copy from the client.
     """
 
     name: ClassVar[str]
@@ -128,7 +129,7 @@ class ClientDialect(ABC):
     opening: ClassVar[bytes]
     credentials: ClassVar[tuple[str, ...]]
     groups: ClassVar[bool] = False
-    """True if a message may be several neighbours in the list of messages; see `grouped`."""
+    """True if a message may consist of several adjacent items in the list of messages; see `grouped`."""
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls) and "provider" not in vars(cls):
@@ -138,14 +139,14 @@ class ClientDialect(ABC):
 
     @abstractmethod
     def reads(self, path: str) -> bool:
-        """Return True if a path belongs to the endpoint that answers."""
+        """Return True if this is the path of the endpoint that answers."""
 
     @abstractmethod
     def head(self, target: str, headers: Mapping[str, str], body: Any) -> RequestHead:
-        """Return what a request says besides its messages. `body` has the type `self.body`."""
+        """Return the fields of a request other than its messages. `body` has the type `self.body`."""
 
     def grouped(self, items: Sequence[bytes]) -> Iterable[int]:
-        """Yield how many neighbours in the list make up each message."""
+        """Yield the number of adjacent list items that make up each message."""
         return (1 for _ in items)
 
     @abstractmethod
@@ -162,32 +163,32 @@ class ClientDialect(ABC):
 
     @abstractmethod
     def parts(self, message: ClientMessage) -> list[Part | None]:
-        """Return what each block says, as the log records it; None for a block that the client injected, or that says
-        nothing."""
+        """Return the content of each block, as the log records it; None for an empty block or one that the client
+        injected."""
 
     @abstractmethod
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        """Return what the person typed last in a user's message; None if anything follows it but what the client
-        injected."""
+        """Return the text that the person typed last in a user's message; None if anything but injected text follows
+        it."""
 
     def announces(self, block: bytes) -> bool:
-        """Return True for a block in which the client says that the next one is the text of its command `/fm`."""
+        """Return True for a block in which the client announces that the next one is the text of its command `/fm`."""
         return False
 
     def is_compacted(self, message: ClientMessage) -> bool:
-        """Return True if a client that names no session begins with this message once it has compacted one."""
+        """Return True if a client that names no session begins with this message after compacting one."""
         return False
 
     def is_interruption(self, part: Part | None) -> bool:
-        """Return True if a text is what the client says in place of an answer that a person interrupted."""
+        """Return True for the text that the client sends in place of an answer that a person interrupted."""
         return False
 
     def opens(self, part: TextMessage) -> bool:
-        """Return True if a user's text opens its own turn where the one before it was not ended by an answer."""
+        """Return True if a user's text opens a new turn even though no answer ended the previous one."""
         return True
 
     def is_reply(self, message: ClientMessage) -> bool:
-        """Return True for an answer that is surely one of Foldmark's own to a command, wherever it is repeated."""
+        """Return True for an answer that is certainly Foldmark's own reply to a command, wherever it is repeated."""
         return False
 
     # Edited messages
@@ -198,18 +199,18 @@ class ClientDialect(ABC):
 
     @abstractmethod
     def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
-        """Return a tool result with `text` instead of what it says. It keeps its cache mark."""
+        """Return a tool result with `text` instead of its content. It keeps its cache mark."""
 
     @abstractmethod
     def notice(self, block: Mapping[str, Any], text: str) -> bytes:
-        """Return a text in place of a tool result. It keeps its cache mark."""
+        """Return a text block in place of a tool result. It keeps its cache mark."""
 
     @abstractmethod
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
         """Return True for a block of thinking."""
 
     def kept(self, blocks: Sequence[bytes], shown: Sequence[bool]) -> Sequence[bool]:
-        """Return which blocks of a message stay, given which of them the context shows."""
+        """Return, for each block of a message, True if it stays; `shown` is True for those that the context shows."""
         return shown
 
     def binds(self, model: str) -> bool:
@@ -221,11 +222,12 @@ class ClientDialect(ABC):
         return None
 
     def marked(self, raw: bytes, mark: bytes) -> bytes | None:
-        """Return a message with a cache mark on its last block; None if that one cannot carry it, or has one."""
+        """Return a message with a cache mark on its last block; None if that block cannot carry one or already has
+        one."""
         return None
 
     def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
-        """Return the messages as the wire takes them when others have left from between them."""
+        """Return the messages in a form that the wire accepts after others have been removed between them."""
         return [raw for raw, _ in found]
 
     def check(self, messages: Iterable[ClientMessage]) -> None:
@@ -245,22 +247,22 @@ class ClientDialect(ABC):
 
     @abstractmethod
     def messages_of(self, events: Iterable[Event]) -> list[bytes]:
-        """Return events that the client no longer sends as their own messages, without their thinking."""
+        """Return, as messages of their own and without thinking, events that the client no longer sends."""
 
     # Answers
 
     @abstractmethod
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        """Read an answer; None if it is not a whole one."""
+        """Read an answer; return None if it is incomplete."""
 
     def continued(self, before: ClientMessage, answer: ClientAnswer) -> str | None:
-        """Return the key of the message in which the client will repeat an answer together with the message before it,
-        as where an answer broke off and was asked for again; None if the answer will be its own message."""
+        """Return the key of the message in which the client will repeat an answer joined to the message before it, for
+        example after an answer broke off and was requested again; None if the answer will be a separate message."""
         return None
 
     @abstractmethod
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
-        """Return the media type and the body of an answer that says `text`."""
+        """Return the media type and the body of an answer with the text `text`."""
 
     @abstractmethod
     def reply_key(self, text: str) -> str:
@@ -268,14 +270,14 @@ class ClientDialect(ABC):
 
     @abstractmethod
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
-        """Return target and body of a question of Foldmark's own to the model of a client's session."""
+        """Return the target and the body of Foldmark's own question to the model of a client's session."""
 
 
 class RoleClient(ClientDialect):
-    """A wire whose messages have a role and a list of blocks, and on which the roles alternate.
+    """A wire whose messages have a role and a list of blocks, and whose roles alternate.
 
     `message` is the type of a message. `member` is the name of its blocks on the wire, `model` that of the model's
-    role. `injected` matches the beginning of a text that the client wrote itself.
+    role. `injected` matches the beginning of a text that the client itself wrote.
     """
 
     message: ClassVar[type["RoleMessage"]]
@@ -289,7 +291,7 @@ class RoleClient(ClientDialect):
 
     @abstractmethod
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the blocks of an event, without thinking; `before` are those of the same message before it."""
+        """Return the blocks of an event, without thinking; `before` are the preceding blocks of the same message."""
 
     def split(self, raw: bytes) -> tuple[str, tuple[bytes, ...]]:
         """Return the role and the blocks of a message."""
@@ -321,8 +323,8 @@ class RoleClient(ClientDialect):
         return None
 
     def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
-        # A message of the role system does not part neighbours of one role: it stays behind the user's message that it
-        # was added to.
+        # A system message does not separate neighbours of the same role: it stays after the user's message that it was
+        # added to.
         joined: list[bytes] = []
         before, last = "", 0
         for raw, message in found:
@@ -349,7 +351,7 @@ class RoleClient(ClientDialect):
 
 
 class RoleMessage(Struct):
-    """The members of such a message that are read. `content` has the name that it has on the wire."""
+    """The members of a `RoleClient` message that are read. `content` is renamed as on the wire."""
 
     role: str
     content: Any
@@ -361,7 +363,7 @@ def key_of(role: str, blocks: Iterable[bytes]) -> str:
 
 
 def decoded(block: bytes) -> dict[str, Any]:
-    """Return a block as an object; an empty one if it is none."""
+    """Return a block as a dict; an empty one if the block is not a JSON object."""
     try:
         found = msgspec.json.decode(block)
     except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
@@ -370,12 +372,12 @@ def decoded(block: bytes) -> dict[str, Any]:
 
 
 def without_surrogates(text: bytes) -> bytes:
-    """Return JSON with U+FFFD, as an escape of the same length, in place of lone surrogates."""
+    """Return JSON with each lone surrogate replaced by U+FFFD, as an escape of the same length."""
     return _SURROGATE.sub(rb"\\ufffd", text)
 
 
 def plain(value: Any) -> Any:
-    """Return a value with whole numbers as JavaScript writes them."""
+    """Return a value with whole numbers written as in JavaScript (1.0 becomes 1)."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,11 +1,11 @@
 """Gemini's generateContent, as Gemini CLI and other programs speak it [SPEC 5.7]. Pure.
 
-Gemini CLI names no session, so requests are told apart by what they begin with. A request of its own beside the
-conversation (routing, compression, web search, a check of loops) wants JSON or offers no functions. A sub-agent has the
+Gemini CLI names no session, so requests are distinguished by their first messages. Its own requests outside the
+conversation (routing, compression, web search, loop detection) ask for JSON or offer no functions. A sub-agent has the
 function `complete_task`.
 
-Calls are paired with their responses by their ids. A server of Gemini 2.5 gives none: then the client makes up ids
-that the answer did not have, so such calls are counted within their message.
+Calls are paired with their responses by id. Servers of Gemini 2.5 give no ids: the client then invents ids that the
+answer did not have, so such calls are numbered within their message.
 """
 
 import re
@@ -49,7 +49,7 @@ _DONE = "complete_task"
 """The function by which a sub-agent of Gemini CLI reports."""
 
 _INVISIBLE = re.compile("<!--.*?-->|[\u200b-\u200f\ufeff]", re.DOTALL)
-"""What Gemini CLI leaves out of an answer when it writes its session."""
+"""The text that Gemini CLI leaves out of an answer when it writes its session."""
 
 
 class _Function(Struct):
@@ -117,13 +117,13 @@ class GeminiClient(RoleClient):
             return ClientMessage(
                 "assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found))
             )
-        # What the client injected changes from run to run, and it shortens old responses.
+        # The client's injected text changes from run to run, and the client shortens old responses.
         kept = [_meaning(block) for block in found if not _injected(block)]
         key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
         return ClientMessage("user", blocks, key, calls, results)
 
     def blocks_of(self, content: list[Raw]) -> tuple[bytes, ...]:
-        # A session that Gemini CLI 0.61 resumes repeats each response of a message: a repeated one is left out.
+        # When Gemini CLI 0.61 resumes a session, it repeats each response of a message: repeated ones are left out.
         blocks = tuple(map(bytes, content))
         if sum(b'"functionResponse"' in block for block in blocks) < 2:
             return blocks
@@ -179,7 +179,7 @@ class GeminiClient(RoleClient):
         made = [] if found is None else parts_of(first_candidate(found.body))
         if found is None or not (found.stopped or any("functionCall" in part for part in made)):
             return None
-        # Thoughts are not sent again; they stay beside what was said next.
+        # Thoughts are not sent again; they are kept with the part that follows them.
         sent = [part for part in made if not self.is_thinking(part)]
         parts = _said(sent, tuple(_ids(sent, "functionCall")))
         thoughts = [part for part in made if self.is_thinking(part)]
@@ -220,7 +220,7 @@ def _ids(blocks: Sequence[Mapping[str, Any]], kind: str) -> Iterator[str]:
 
 def _id_of(found: Mapping[str, Any], place: int) -> str:
     """Return the id of a call or a response; its name and place in the message if the provider gave none. Gemini CLI
-    puts the name before the id, and leaves it there in requests beside the conversation."""
+    puts the name before the id, and leaves it there in requests outside the conversation."""
     name, own = str(found.get("name", "")), found.get("id")
     if isinstance(own, str):
         own = own.removeprefix(f"{name}__")
@@ -239,7 +239,7 @@ def _injected(block: Mapping[str, Any]) -> bool:
 
 
 def _given(block: Mapping[str, Any], results: Iterator[str]) -> Part | None:
-    """Return what a part of a user's message says; `results` are the ids of the responses that are left."""
+    """Return the content of a part of a user's message; `results` are the ids of the remaining responses."""
     text, response, inline = block.get("text"), block.get("functionResponse"), block.get("inlineData")
     if isinstance(response, dict):
         return _result(response, next(results))
@@ -262,13 +262,13 @@ def _result(response: Mapping[str, Any], call_id: str) -> ResultMessage:
 
 
 def _media(inline: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an image or a document as the log keeps it."""
+    """Return an image or a document in the form that the log keeps."""
     source = {"type": "base64", "media_type": inline.get("mimeType"), "data": inline.get("data")}
     return {"type": "document" if source["media_type"] == "application/pdf" else "image", "source": source}
 
 
 def _said(blocks: Sequence[Mapping[str, Any]], calls: Sequence[str]) -> list[Part | None]:
-    """Return what the parts of an answer say; `calls` are the ids of its calls."""
+    """Return the content of each part of an answer; `calls` are the ids of its calls."""
     found, ids = list[Part | None](), iter(calls)
     for block in blocks:
         call, text = block.get("functionCall"), block.get("text")
@@ -309,7 +309,7 @@ def _own_id(event: Event) -> dict[str, str]:
 
 
 def _answer_key(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """Return the key of an answer: its text and its calls, without ids and signatures, which a client makes up."""
+    """Return the key of an answer: its text and its calls, without ids and signatures, which a client may invent."""
     texts = [str(each.get("text", "")) for each in blocks if each.get("thought") is not True]
     calls = [
         [call.get("name"), plain(call.get("args") or {})]
@@ -321,5 +321,5 @@ def _answer_key(blocks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _meaning(block: Mapping[str, Any]) -> Any:
-    """Return what tells a part of a user's message from another one; None for a response."""
+    """Return the value that distinguishes a part of a user's message from others; None for a response."""
     return None if "functionResponse" in block else plain(dict(block))

@@ -1,9 +1,9 @@
 """OpenAI's Responses API, as Codex speaks it [SPEC 5.7]. Pure.
 
-A list of items takes the place of messages. Here a message is a run of neighbouring items that a model made (thinking,
-what it said, calls), or a run of outputs, or one item of anybody else. The blocks of a run are its items, those of an
-item of the user or the developer its parts. Thinking stays and goes with the item that follows it: the API refuses the
-one without the other.
+This API has a list of items instead of messages. Here a message is a run of adjacent items from a model (thinking,
+text, calls), or a run of outputs, or one item from anybody else. The blocks of a run are its items; the blocks of an
+item from the user or the developer are its parts. Thinking stays or leaves together with the item that follows it: the
+API refuses one without the other.
 """
 
 import re
@@ -37,13 +37,13 @@ from foldmark.sessions.messages import Part, TextMessage
 
 _PATH = re.compile(r"(?:/v1)?/responses")
 _REPLY = "msg_foldmark_"
-"""Begins the id of an answer of Foldmark's own; Codex sends it again with the answer."""
+"""Prefix of the ids of Foldmark's own answers; Codex sends the id again with the answer."""
 
 _BESIDE = ("thread_title", "memory_consolidation", "guardian")
 """Sources of threads, and kinds of sub-agents, that are not part of a conversation."""
 
 _CONVERSATION = ("turn", "compaction")
-"""Kinds of requests that hold the conversation."""
+"""Kinds of requests that contain the conversation."""
 
 
 class _Body(ClientBody):
@@ -120,7 +120,7 @@ class ResponsesClient(ClientDialect):
         if _is_spoken(list(map(decoded, items))):
             return openai_items.with_contents(items[0], list(blocks))
         if all(map(is_output, map(decoded, items))):
-            # What became a text of the user follows the outputs: these follow their calls directly.
+            # Outputs that became user texts go after the other outputs, which must directly follow their calls.
             ordered: list[bytes] = sorted(blocks, key=_is_text)
             return b",".join(ordered)
         return b",".join(blocks)
@@ -155,7 +155,7 @@ class ResponsesClient(ClientDialect):
     def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
         if "output" in block:
             return msgspec.json.encode({**block, "output": text})
-        return msgspec.json.encode({**block, "tools": []})  # what a search for tools has found
+        return msgspec.json.encode({**block, "tools": []})  # the result of a search for tools
 
     def notice(self, block: Mapping[str, Any], text: str) -> bytes:
         content = [{"type": "input_text", "text": text}]
@@ -202,7 +202,7 @@ class ResponsesClient(ClientDialect):
         return openai_items.key("assistant", [{"type": "message", "role": "assistant", "content": content}])
 
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
-        # As Codex asks: what the system says is a message of the developer, and everything streams.
+        # As Codex does: the system prompt is a developer message, and everything is streamed.
         own = asked.body.get("instructions")
         system = [{"role": "developer", "content": [{"type": "input_text", "text": own}]}] if own else []
         rest = {name: value for name, value in asked.body.items() if name != "instructions"}
@@ -217,7 +217,7 @@ OPENAI = ResponsesClient()
 
 
 def _about(text: str) -> dict[str, Any]:
-    """Return what Codex says of a request in a header."""
+    """Return the data about a request that Codex sends in a header; empty if it is not a JSON object."""
     try:
         found = lenient_json.decode(text.encode("utf-8", "replace"))
     except lenient_json.NotJsonError:
@@ -226,7 +226,7 @@ def _about(text: str) -> dict[str, Any]:
 
 
 def _group(item: bytes) -> str | None:
-    """Return what an item joins its neighbours as; None if it stands alone."""
+    """Return the kind of run that an item can join; None if it is always separate."""
     found = decoded(item)
     return "made" if is_made(found) else "outputs" if is_output(found) else None
 
@@ -247,5 +247,5 @@ def _role(items: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _is_spoken(items: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True for a message of a user or the developer, whose blocks are its parts."""
+    """Return True for a message from a user or the developer, whose blocks are its parts."""
     return len(items) == 1 and kind_of(items[0]) == "message" and not is_made(items[0])

@@ -1,4 +1,4 @@
-"""The items of OpenAI's Responses API: what they mean, and what the log records of them [SPEC 5.7]. Pure."""
+"""The items of OpenAI's Responses API: their meaning and their form in the log [SPEC 5.7]. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMes
 Item = Mapping[str, Any]
 
 INTERRUPTED = "<turn_aborted>"
-"""Begins what Codex says in place of an answer that a person interrupted."""
+"""Beginning of the text that Codex sends in place of an answer that a person interrupted."""
 
 KEPT = "item"
-"""The member of a recorded call or result that holds what else its item says."""
+"""The member of a recorded call or result that holds the other members of its item."""
 
 _PASSING = ("id", "status", "internal_chat_message_metadata_passthrough")
-"""Members that differ between an answer and its echo, or from one request to the next."""
+"""Members that differ between an answer and its echo, or between requests."""
 
 _MADE = ("reasoning", "compaction", "context_compaction")
 _WRITTEN_BY_CODEX = re.compile(r"\s*<[a-z_]+>")
@@ -49,7 +49,7 @@ def kind_of(item: Item) -> str:
 
 
 def is_made(item: Item) -> bool:
-    """Return True if a model has made an item: its thinking, what it says, and its calls."""
+    """Return True for an item from a model: its thinking, its text or its calls."""
     kind = kind_of(item)
     return kind in _MADE or kind.endswith("_call") or (kind == "message" and item.get("role") == "assistant")
 
@@ -66,7 +66,7 @@ def call_of(item: Item) -> str | None:
 
 
 def contents_of(item: bytes) -> tuple[bytes, ...]:
-    """Return the parts of a message of a user or the developer as JSON."""
+    """Return the parts of a message from a user or the developer as JSON."""
     content = bytes(msgspec.json.decode(item, type=dict[str, Raw]).get("content", b"[]"))
     if content[:1] == b'"':
         return (b'{"type":"input_text","text":' + content + b"}",)
@@ -74,17 +74,17 @@ def contents_of(item: bytes) -> tuple[bytes, ...]:
 
 
 def with_contents(item: bytes, parts: Sequence[bytes]) -> bytes:
-    """Return a message of a user with these parts instead of its own."""
+    """Return a message from a user with these parts instead of its own."""
     members = msgspec.json.decode(item, type=dict[str, Raw])
     if len(parts) != len(contents_of(item)):
-        members.pop(_PASSING[-1], None)  # it says something about each part
+        members.pop(_PASSING[-1], None)  # it has an entry for each part
     members["content"] = Raw(b"[" + b",".join(parts) + b"]")
     return msgspec.json.encode(members)
 
 
 def opens_turn(text: str) -> bool:
-    """Return True for a text that a person wrote: what Codex adds in the middle of a turn, such as the text of a skill
-    or news of a sub-agent, is in a tag."""
+    """Return True for a text that a person wrote: text that Codex adds in the middle of a turn, such as a skill or news
+    of a sub-agent, is in a tag."""
     return _WRITTEN_BY_CODEX.match(text) is None
 
 
@@ -92,7 +92,7 @@ def opens_turn(text: str) -> bool:
 
 
 def key(role: str, items: Iterable[Item]) -> str:
-    """Return the key of a message of these items: the same for an answer and for its echo."""
+    """Return the key of a message with these items, which is the same for an answer and its echo."""
     meanings = [meaning for item in items if (meaning := _meaning(item))]
     return key_of(role, [msgspec.json.encode(meanings, order="sorted")])
 
@@ -116,11 +116,11 @@ def _said(item: Item) -> str:
     )
 
 
-# What the log records
+# Items in the log
 
 
 def part_of_user(part: Item) -> Part | None:
-    """Return what a part of a user's message says; None if Codex wrote it."""
+    """Return the content of a part of a user's message; None if Codex wrote it."""
     text = part.get("text")
     if isinstance(text, str) and is_injected(text) and not text.lstrip().startswith(INTERRUPTED):
         return None
@@ -131,12 +131,12 @@ def part_of_user(part: Item) -> Part | None:
 
 
 def part_of_item(item: Item) -> Part | None:
-    """Return what an item of a model or a tool says."""
+    """Return the content of an item from a model or a tool."""
     kind, call = kind_of(item), call_of(item)
     if kind == "message":
         phase = item.get("phase")
         return TextMessage("assistant", _said(item), {"blocks": [{"type": "phase", "phase": phase}]} if phase else None)
-    if kind == "agent_message":  # of another agent, in the place of a prompt
+    if kind == "agent_message":  # from another agent, in place of a prompt
         return TextMessage("user", _said(item), {"blocks": [carry(dict(item), 0, READER).block]})
     if not is_made(item) and not is_output(item):
         return None
@@ -169,7 +169,7 @@ def _rest(item: Item, besides: str) -> dict[str, Any]:
     return {name: value for name, value in item.items() if name not in (*_PASSING, besides, "call_id")}
 
 
-# Items for what the client no longer sends
+# Items for messages that the client no longer sends
 
 
 def items_for(event: Event) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Cut the body of a request into its messages. Pure but for what a `Reader` remembers."""
+"""Cut the body of a request into its messages. Pure, except for the memory of a `RequestReader`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,17 +12,17 @@ _REMEMBERED = 8
 
 
 class RequestReader:
-    """Reads requests. A client sends its transcript again and again: what a request shares with one of the newest ones
-    is not decoded once more."""
+    """Reads requests. A client sends its transcript again and again: the messages that a request shares with one of the
+    newest ones are not decoded again."""
 
     def __init__(self) -> None:
         self._newest: list[ClientRequest] = []
 
     def read(self, dialect: ClientDialect, target: str, headers: Mapping[str, str], body: bytes) -> ClientRequest:
-        """Read a request. Raises ValueError (msgspec's errors among them) for a body of another shape."""
+        """Read a request. Raises ValueError (which includes msgspec's errors) for a body with another structure."""
         candidates = [_shared(each, body) for each in self._newest if each.dialect is dialect]
         begin, at, sent = max(candidates, key=_place, default=(0, 0, ()))
-        # The rest is its own body: what precedes the messages, and the messages that are left.
+        # The rest is a valid body: everything before the messages, then the remaining messages.
         rest = body[: begin + 1] + body[at:] if sent else body
         whole, text = _read_body(dialect, rest)
         messages = bytes(whole.messages)
@@ -36,8 +36,8 @@ class RequestReader:
 
 
 def _cut(dialect: ClientDialect, rest: bytes, text: bytes, own: int, messages: bytes) -> list[SentMessage]:
-    """Return the messages of the list that begins at `own`. `text` is `rest` as it could be decoded, with the same
-    length."""
+    """Return the messages of the list that begins at `own`. `text` is `rest` in the form that was decoded, with the
+    same length."""
     items, places, place = msgspec.json.decode(messages, type=list[Raw]), list[tuple[int, int]](), own + 1
     for each in map(bytes, items):
         place = text.index(each, place)
@@ -52,7 +52,7 @@ def _cut(dialect: ClientDialect, rest: bytes, text: bytes, own: int, messages: b
 
 
 def _read_body(dialect: ClientDialect, body: bytes) -> tuple[Any, bytes]:
-    """Read a body; return it also as it was read, which has the same length."""
+    """Read a body; return it together with the bytes that were decoded, which have the same length."""
     try:
         return msgspec.json.decode(body, type=dialect.body), body
     except msgspec.DecodeError:
@@ -61,19 +61,19 @@ def _read_body(dialect: ClientDialect, body: bytes) -> tuple[Any, bytes]:
 
 
 def _shared(before: ClientRequest, body: bytes) -> tuple[int, int, tuple[SentMessage, ...]]:
-    """Return where the messages of a body begin, where those end that it shares with the request before, and these."""
+    """Return where the messages of a body begin, where those shared with an earlier request end, and the latter."""
     at = before.begin + 1
     if body[:at] != before.body[:at]:
         return 0, 0, ()
     shared = 0
     for each in before.sent:
         after = at + len(each.raw)
-        # Without a comma it is the last one; the message itself may go on, as a number does.
+        # Without a comma it is the last one, or the item continues, as a number could.
         if not body.startswith(each.raw, at) or body[after : after + 1] != b",":
             break
         at, shared = after + 1, shared + 1
     if before.dialect.groups and shared:
-        shared -= 1  # its neighbours may belong to the last message
+        shared -= 1  # the items after it may belong to the last message
         at -= len(before.sent[shared].raw) + 1
     return before.begin, at, before.sent[:shared]
 

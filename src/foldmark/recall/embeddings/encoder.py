@@ -1,11 +1,11 @@
 """A sentence encoder from a folder: texts to tokens, tokens through the forward pass of BERT's kind, and unit length.
 
-Sequences are laid end to end as rows of one matrix, without padding: everything but the attention looks at a row
-alone, and the attention takes runs of sequences of one length at a time, so that nothing is masked.
+Sequences are laid end to end as rows of one matrix, without padding: everything except the attention works on single
+rows, and the attention processes runs of sequences of equal length, so no masking is needed.
 
 NumPy has no error function for GELU, x·Φ(x). Φ(x), the normal distribution, is 1 / (1 + exp(-x·q(x²))) for a smooth
-function q, of which `_COEFFICIENTS` is the polynomial that comes nearest (fitted for this module so that the greatest
-error of x·Φ(x) is least). It errs by at most 7e-8, which is about what float32 loses on the way.
+function q. `_COEFFICIENTS` is the polynomial nearest to q (fitted for this module to minimise the greatest error of
+x·Φ(x)). The error is at most 7e-8, about the precision that float32 loses in the calculation.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ _COEFFICIENTS = tuple(
         1.5957685369023953,
     )
 )
-"""Of -q, the highest power first."""
+"""Coefficients of -q, the highest power first."""
 
 _LARGEST = np.float32(80)
 
@@ -192,7 +192,7 @@ _CHARACTERS = 32
 
 
 class SentenceModel:
-    """An `Embedder` that reads the beginning of a text, as many tokens as the model takes.
+    """An `Embedder` that reads the beginning of a text, as many tokens as the model accepts.
 
     A special token such as [SEP] in a text is read as that token, as sentence-transformers does.
     """
@@ -242,7 +242,7 @@ class SentenceModel:
         return found
 
     def _tokens(self, text: str, prompt: str) -> list[int]:
-        """Return the tokens of a text, at most as many as the model takes; none for a text without a word."""
+        """Return the tokens of a text, at most as many as the model accepts; none for a text without a word."""
         text = text[: _CHARACTERS * self._shape.longest]
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         ids: list[int] = self._tokenizer.encode(text).ids

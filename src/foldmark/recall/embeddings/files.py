@@ -26,16 +26,16 @@ _Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _POOLINGS: dict[str, Pooling] = {
     "mean_tokens": "mean",
     "mean": "mean",
-    "mean_sqrt_len_tokens": "mean",  # another length, but vectors are brought to unit length anyway
+    "mean_sqrt_len_tokens": "mean",  # another length, but vectors are normalised anyway
     "cls_token": "cls",
     "cls": "cls",
     "max_tokens": "max",
     "max": "max",
 }
-"""By the names in older and newer versions of sentence-transformers."""
+"""Keys are the names in older and newer versions of sentence-transformers."""
 
 _LEAST = 8
-"""Minimum number of tokens that a model must take: a prompt and the special tokens must leave room for a text."""
+"""Minimum number of tokens that a model must accept: a prompt and the special tokens must leave room for a text."""
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ def _pooling(folder: Path) -> Pooling:
 
 
 def _longest(folder: Path, room: int) -> int:
-    """Return how many tokens of a text fit into a model with this many positions."""
+    """Return the number of tokens of a text that fit into a model with this many positions."""
     names = ("sentence_bert_config.json", "tokenizer_config.json")
     files = [_read(folder / name, _Lengths) for name in names if (folder / name).exists()]
     stated = next((each for file in files if (each := file.max_seq_length or file.model_max_length)), room)
@@ -193,7 +193,7 @@ class EncoderLayer(msgspec.Struct, frozen=True):
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """`words` (vocabulary, hidden); `positions` (longest, hidden), the vector of the only type of token added."""
+    """`words` (vocabulary, hidden); `positions` (longest, hidden), with the vector of the only token type added."""
 
     words: Floats
     positions: Floats

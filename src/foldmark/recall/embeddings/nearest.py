@@ -1,13 +1,13 @@
 """Search through the vectors of all messages, with one bit per dimension in memory; and the stored form of vectors.
 
-A message has one vector, or several if it is long (`text.highlights.passages`). Stored are a byte per dimension, and a
-bit per dimension to scan all of them quickly. Both forms concatenate those of one message, so that their number need
-not be stored. Their lengths are the same on every machine.
+A message has one vector, or several if it is long (`text.highlights.passages`). One byte per dimension is stored, and
+one bit per dimension for a quick scan of all vectors. In both forms, the vectors of one message are concatenated, so
+their number need not be stored. Their lengths are the same on every machine.
 
 The signs of a query are compared with the bits of all vectors, and its numbers with the bits of those that differ
-least. The stored vectors of the best of these, which the caller fetches, decide. With 384 dimensions a vector takes 56
-bytes of memory. Comparing the stored vectors themselves would take seven times the memory and the time, and a long time
-to read them first.
+least. The caller fetches the stored vectors of the best of these, which decide. With 384 dimensions, a vector takes 56
+bytes of memory. Comparing the stored vectors themselves would take seven times the memory and the time, after a long
+time to read them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Fetch = Callable[[list[int]], Sequence[bytes]]
-"""Returns the packed vectors of each of these messages (`pack`); no bytes for one that is gone."""
+"""Returns the packed vectors of each of these messages (`pack`); no bytes for a message that no longer exists."""
 
 CANDIDATES = 1000
 """Number of vectors that are fetched and compared exactly."""
 
 LIKELY = 8
-"""How many times as many are compared by their bits with a query's numbers. With 200,000 vectors, the candidates held
+"""Multiple of `CANDIDATES` whose bits are compared with a query's numbers. With 200,000 vectors, the candidates held
 the best ten messages of each of 300 questions."""
 
 
@@ -57,15 +57,15 @@ def signature(vectors: NDArray[np.float32]) -> bytes:
 
 
 class Nearest:
-    """The ids and signatures of messages; a message with several vectors takes several places.
+    """The ids and signatures of messages; a message with several vectors occupies several places.
 
-    Threads may search while one adds: each search sees the state at its beginning.
+    Threads may search while another one adds: each search sees the state at its beginning.
     """
 
     def __init__(self, dimensions: int) -> None:
         """Create an index for vectors with this many dimensions, a multiple of 8."""
         self.dimensions = dimensions
-        self._word = np.dtype(f"u{gcd(dimensions // 8, 8)}")  # as many bits at a time as divide a vector
+        self._word = np.dtype(f"u{gcd(dimensions // 8, 8)}")  # the widest word that divides a vector
         # The ids, and their bits as (words of a vector, vectors): rows of many vectors are compared fastest.
         self._state = np.empty(0, np.int64), np.empty((dimensions // 8 // self._word.itemsize, 0), self._word)
 

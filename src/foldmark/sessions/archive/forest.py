@@ -32,7 +32,7 @@ class Archived(Struct, frozen=True):
 
 
 class Node(Struct):
-    """A session with the sessions that continue it: its record in the database, and its file in the archive.
+    """A session with its record in the database, its file in the archive, and the sessions that continue it.
 
     `newest` is the time of the last event in it or in a session that continues it, "" if unknown.
     """
@@ -59,7 +59,7 @@ def archived_sessions(archive: Path) -> list[Archived]:
 def forest(known: Iterable[CodingSession], archived: Iterable[Archived]) -> list[Node]:
     """Return the roots of all trees, the one with the newest event first. Subagents are only counted.
 
-    An unknown parent becomes a node with its id only. A session that would be its own ancestor becomes a root.
+    An unknown parent becomes a node with only its id. A session that would be its own ancestor becomes a root.
     """
     nodes: dict[Key, Node] = {}
     parents: dict[Key, str] = {}

@@ -1,8 +1,8 @@
-"""The index of the archive: `index.db` in the archive's folder, an SQLite file of its own [SPEC 8].
+"""The index of the archive: `index.db` in the archive's folder, a separate SQLite file [SPEC 8].
 
 It holds the words of the messages, their vectors if there are any, and the place of each message in its file, but not
 the texts. It is computed from the session files, so it may be deleted, and an index of another version is rebuilt. It
-is not in the database, because many machines may share that and session files belong to this machine.
+is not in the database, because several machines may share a database, but session files belong to one machine.
 """
 
 import os
@@ -41,7 +41,7 @@ class IndexFile(apsw.Connection):
         """Return the rows of a statement."""
         return self.execute(statement(name), bindings).fetchall()
 
-    # As `stores.beside.SqlVectors` calls it.
+    # The names that `stores.beside.SqlVectors` calls.
     _run = _write = run
     _list = staticmethod(listed)
 
@@ -59,7 +59,7 @@ def connected(folder: Path, *, write: bool) -> Iterator[IndexFile]:
 
 
 def open_index(folder: Path, *, write: bool) -> IndexFile:
-    """Return a connection to the index of an archive. To `write`, create it if needed. Raises IndexFileError."""
+    """Return a connection to the index of an archive. With `write`, create it if needed. Raises IndexFileError."""
     path = folder / NAME
     if not write and not path.is_file():
         raise IndexFileError(f"nothing is archived in {one_line(str(folder))} yet; run `foldmark sync`")
@@ -97,7 +97,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(db: IndexFile) -> Iterator[IndexFile]:
-    """Commit all of a block, or nothing. Other writers wait."""
+    """Commit everything that a block writes, or nothing. Other writers wait."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db
@@ -156,7 +156,7 @@ def _is_current(db: IndexFile, path: Path, write: bool) -> bool:
 
     Raises IndexFileError for another program's file and, unless it is opened to `write`, for another version.
     """
-    db.execute("BEGIN")  # one moment: another process may be making the tables
+    db.execute("BEGIN")  # one snapshot: another process may be creating the tables
     try:
         version, application = int(db.pragma("user_version")), int(db.pragma("application_id"))
         filled = db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
@@ -184,7 +184,7 @@ def _make(db: IndexFile) -> None:
 
 
 def _touch(path: Path) -> None:
-    """Create the file if it is missing, for this user alone. An empty file is a new database."""
+    """Create the file if it is missing, accessible only to this user. An empty file is a new database."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 

@@ -1,6 +1,6 @@
-"""Bring the index up to date with one session file, of which only new lines are read [SPEC 8].
+"""Bring the index up to date with one session file, reading only its new lines [SPEC 8].
 
-A complete last line without a line end is indexed, and read again when the file has grown. Each step of a few megabytes
+A complete last line without a line end is indexed, and read again once the file has grown. Each step of a few megabytes
 is one transaction, which also records the position in the file.
 """
 
@@ -35,7 +35,7 @@ _CONTINUED = {
     "repair": ("repair_metadata", "parent_file", "repaired_at"),
     "rollover": ("continue_metadata", "parent_session_file", "continued_at"),
 }
-"""The way in which a session continues another -> its metadata in the first line, with the members for file and
+"""How a session continues another -> its metadata in the first line, with the members for the parent's file and the
 time."""
 
 _VERSION = re.compile(r"(.+)\.\d+\Z", re.DOTALL)
@@ -65,7 +65,7 @@ def bring_up(
 
 
 class _File(Struct):
-    """A file in the index, and what is known of its session."""
+    """A file in the index, and the known facts about its session."""
 
     id: int
     line: int
@@ -83,7 +83,7 @@ class _File(Struct):
 
 
 class _Pass:
-    """One pass over a file. It ends early if another process has indexed the file in the meantime."""
+    """One pass over a file. It ends early if another process indexes the file at the same time."""
 
     def __init__(
         self, db: IndexFile, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
@@ -192,7 +192,7 @@ class _Pass:
         self._messages, self._words, self._held = [], [], 0
 
     def _save(self, whole: tuple[int, int], size: int, modified: int) -> None:
-        """Record the position in the file, or that it is excluded."""
+        """Record the position in the file, or that the file is excluded."""
         self._write()
         file = self._file
         if file.state != "indexed":
@@ -217,9 +217,9 @@ def working_folder(record: Any) -> str | None:
 
 
 def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | None]:
-    """Return the session that this one, `own`, continues, and how, as Foldmark writes it into the first line [S4].
+    """Return the session that session `own` continues, and how, from Foldmark's metadata in the first line [S4].
 
-    A copy keeps the metadata of its original, so the newest counts.
+    A copy keeps the metadata of its original, so the newest metadata counts.
     """
     newest: tuple[int, str | None, str | None] = (-1, None, None)
     for holder in (record, record.get("payload")):

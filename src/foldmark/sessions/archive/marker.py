@@ -1,8 +1,8 @@
 """Find the marker by which a person keeps a session out of the archive and the index.
 
-The marker has two forms: that of the episodic-memory program, anywhere in a text, and `DO NOT INDEX THIS SESSION` as a
-its own line. It counts in texts of the user and the system. It does not count in the result of a tool, because a
-file or a page may contain anything, nor in a model's own text. Standard library only: a hook looks for it, too.
+The marker has two forms: that of the episodic-memory program, anywhere in a text, and `DO NOT INDEX THIS SESSION` on
+its own line. It counts in texts of the user and the system. It does not count in a tool's result, because a file or a
+page may contain anything, or in a model's own text. Standard library only, because a hook looks for it, too.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import IO, Any
 OTHERS = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
 OURS = "DO NOT INDEX THIS SESSION"
 
-_NEEDLE = b"DO NOT INDEX THIS "  # in both forms; every JSON encoder writes it alike
+_NEEDLE = b"DO NOT INDEX THIS "  # in both forms; every JSON encoder writes it in the same way
 _OWN_LINE = rf"^[ \t]*{OURS}[ \t]*[.!]?[ \t]*\r?$"
 _PIECE = 1 << 20
 _LONGEST = 64 << 20
@@ -88,7 +88,7 @@ def _found(file: IO[bytes], at: int, end: int) -> int:
 
 
 def _texts(value: Any, depth: int) -> list[str]:
-    """Return the texts of the user or the system in a record, in its message or in a wrapper of it."""
+    """Return the texts of the user or the system in a record, in its message or in a wrapper around it."""
     if not isinstance(value, dict) or depth > _DEPTH:
         return []
     kind = value.get("type")

@@ -54,7 +54,7 @@ def messages_in(record: Any, kind: str) -> list[SearchedMessage]:
 
 
 def searched(record: Any, kind: str, part: int) -> str:
-    """Return message number `part` of a record as it is indexed, after the name of its tool; "" if there is none."""
+    """Return message number `part` of a record as it is indexed, after its tool's name; "" if there is none."""
     messages = messages_in(record, kind)
     return indexed_text(messages[part]) if part < len(messages) else ""
 
@@ -161,8 +161,8 @@ def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) 
             f"several session ids begin with '{one_line(session)[:100]}': {listing(ids, 5)}; type more of it"
         )
     files = [(index.path_of(name, archive), kind, name) for id, name, kind in found if id == ids[0]]
-    # Several files may hold a session. A line is one of the file with the session's name; without a line, the longest
-    # file is read.
+    # Several files may hold a session. A line number refers to the file with the session's name; without a line, the
+    # longest file is read.
     own = [file for file in files if session_path(file[0], file[1]).id == ids[0]]
     return files[0] if whole else (own or files)[0]
 

@@ -1,7 +1,7 @@
 """Search the messages of archived sessions (see `foldmark.core.search.Index`) [SPEC 7, 8].
 
 The index has the words and the place of each message, and the session files have the texts. So only a few neighbours
-are read. A message in several files, as in a trimmed copy, is found once.
+are read. A message in several files, such as a trimmed copy, is found once.
 """
 
 from collections import defaultdict
@@ -46,7 +46,7 @@ def recallable(
 ) -> Iterator["ArchiveIndex | None"]:
     """Index newly archived sessions for at most `RECALL_SECONDS`, then open the archive as `opened`.
 
-    Sessions in the folders `patterns` are not indexed. `tell` is called with a text about messages that are missing.
+    Sessions in the folders `patterns` are not indexed. `tell` is called with a text about missing messages.
     """
     try:
         if left := index_for(RECALL_SECONDS, environment, patterns):
@@ -59,7 +59,7 @@ def recallable(
 
 @contextmanager
 def opened(archive: Path, filters: Filters = ANY, model: str = DEFAULT) -> Iterator["ArchiveIndex | None"]:
-    """Open an archive for a search, by meaning with the vectors of `model`. Yield None if nothing is archived yet.
+    """Open an archive for a search; by meaning, it uses the vectors of `model`. Yield None if nothing is archived yet.
 
     Raises IndexFileError, also inside the block.
     """
@@ -88,7 +88,7 @@ class ArchiveIndex:
         }
 
     def _files(self, project: str) -> list[int]:
-        """Return the files whose folders have this part in their names. SQLite folds the case of ASCII letters only."""
+        """Return the files whose folder names contain `project`, in any case. SQLite folds the case of ASCII only."""
         return [
             id
             for _, id, *_, cwd, folder in self._db.run("files")
@@ -123,7 +123,7 @@ class ArchiveIndex:
         most = 2 * limit
         while True:
             found = self._db.run("best", wanted=expression(wanted), first=first, most=most, **self._filters)
-            # Of several copies, the one that no trim has cut, otherwise the oldest.
+            # Of several copies, keep the one that no trim has cut, otherwise the oldest.
             best: dict[int, tuple[Any, ...]] = {}
             for key, *row in found:
                 best[key] = min(best.get(key, tuple(row)), tuple(row))
@@ -132,7 +132,7 @@ class ArchiveIndex:
             most *= 4
 
     def passing(self, ids: Sequence[int]) -> list[int]:
-        """Return the copy that `best` would return of each of these messages with vectors, if one passes the
+        """Return, for each of these messages with vectors, the copy that `best` would return, if one passes the
         filters."""
         return [id for each in ids for (id,) in self._db.run("passing", id=each, **self._filters)]
 
@@ -145,7 +145,7 @@ class ArchiveIndex:
         return [run for file, lists in files.items() for run in self._read(file, [*lists.values()], fits)]
 
     def _fitting(self, ids: set[int], first: set[int]) -> set[int]:
-        """Return the messages that pass the filters; of several copies, the one among `first`."""
+        """Return the messages that pass the filters; of several copies, preferably the one among `first`."""
         rows = self._db.run("fitting", ids=listed(ids), **self._filters)
         copies: dict[int, int] = {}
         for key, _, id in sorted(rows, key=lambda row: (row[2] not in first, *row[1:])):

@@ -3,12 +3,12 @@
 It holds `claude/<project folder>/<session>.jsonl`, for a subagent
 `claude/<project folder>/<session>/subagents/<agent>.jsonl`, and `codex/YYYY/MM/DD/rollout-….jsonl`, byte for byte as
 written by the agent. The new bytes of a session that has grown are appended. A session that was cut or rewritten gets a
-further file, `<session>.2.jsonl`, `.3` and so on. A killed process leaves a beginning of the session, and the next one
-continues. Bytes are written at their offsets in the session, so two processes at once write the same bytes.
+further file, `<session>.2.jsonl`, `.3` and so on. A killed process leaves the beginning of the session, and the next
+process continues. Bytes are written at their offsets in the session, so concurrent processes write the same bytes.
 
 A session with a marker (see `marker`) is not archived. Bytes that were archived before the marker was added are removed
 if the session's own file still contains them. Otherwise they are moved to `marked/`, which is not indexed. Standard
-library only: a hook archives, too.
+library only, because a hook archives, too.
 """
 
 import os
@@ -47,7 +47,7 @@ class ArchiveError(FoldmarkError):
 
 
 class Put(NamedTuple):
-    """The archived file of a session, and how many bytes were added.
+    """The archived file of a session, and the number of bytes added.
 
     `state`: `new`, `grown`, `unchanged` (the archive already had all of it), `apart` (it got a further file, because
     the archived one is not its beginning), or `excluded` (it has a marker, and `path` is its own file).
@@ -67,8 +67,8 @@ def archive_folder(environment: Mapping[str, str]) -> Path:
 
 
 def place(path: Path, kind: str | None = None) -> Path:
-    """Return the place in the archive of the session at this absolute path. `kind` defaults to the format of the
-    name."""
+    """Return the place in the archive of the session at this absolute path. `kind` defaults to the format that the name
+    indicates."""
     found = format_of(path) if kind is None else format_named(kind)
     return Path(found.name, found.archived_as(path))
 
@@ -112,7 +112,7 @@ def versions(first: Path) -> Iterator[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and missing folders above it, for this user alone."""
+    """Make a folder, and missing folders above it, accessible only to this user."""
     if not folder.is_dir():
         make_folder(folder.parent)
         try:
@@ -133,7 +133,7 @@ def _is_marked(source: IO[bytes], size: int, first: Path) -> bool:
 def _version(source: IO[bytes], size: int, first: Path) -> tuple[Path, int | None]:
     """Return the archived file of a session and its size, or a free name and None.
 
-    A file that holds the whole session counts first, then the longest file that is a beginning of it.
+    A file that holds the whole session is preferred, then the longest file that is a beginning of it.
     """
     best: tuple[Path, int] | None = None
     for version, archived, held in _archived(first):
@@ -172,7 +172,7 @@ def _read(file: IO[bytes], at: int, size: int) -> bytes:
 
 
 def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
-    """Copy the bytes from `start` to `end` to the same offsets. Return how many there were."""
+    """Copy the bytes from `start` to `end` to the same offsets. Return their number."""
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | _FLAGS | _NO_LINK, 0o600)
     with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
         at = _copied_by_system(source.fileno(), descriptor, start, end)
@@ -188,10 +188,10 @@ def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
 
 
 def _copied_by_system(source: int, target: int, start: int, end: int) -> int:
-    """Let the system copy the bytes, at a third of the cost. Return how far it came."""
+    """Let the system copy the bytes, at a third of the cost. Return the offset that it reached."""
     at = start
     if sys.platform == "linux":
-        with suppress(OSError):  # another file system, or one without it
+        with suppress(OSError):  # another file system, or no support for this
             while at < end and (copied := os.copy_file_range(source, target, min(_MOST, end - at), at, at)):
                 at += copied
     return at
@@ -230,8 +230,8 @@ def _opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
 def _locked(first: Path) -> Iterator[bool]:
     """Keep other processes from archiving the same session. Yield True if nothing of it is archived yet.
 
-    The lock is on the first file, which is created. A file system without locks needs none: two processes write the
-    same bytes.
+    The lock is on the first file, which is created if needed. A file system without locks needs none: two processes
+    write the same bytes.
     """
     until = time.monotonic() + LOCK_SECONDS
     while True:

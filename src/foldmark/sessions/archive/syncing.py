@@ -1,9 +1,9 @@
 """`foldmark sync`: archive every session of the coding agents, and index the archive [SPEC 8].
 
-A sync archives each new or changed session. Then it indexes each archived file from the end of its index on, so it also
-indexes sessions that a hook or an interrupted run has archived. Unchanged files are not opened. A session that its
-agent has removed stays. The archive of the episodic-memory program is indexed in place, without the sessions that are
-also in Foldmark's own.
+A sync archives each new or changed session. Then it indexes the part of each archived file that is not indexed yet, so
+it also indexes sessions that a hook or an interrupted run has archived. Unchanged files are not opened. A session that
+its agent has removed stays in the archive. The archive of the episodic-memory program is indexed in place, without the
+sessions that are also in Foldmark's own archive.
 """
 
 import os
@@ -40,8 +40,8 @@ class Synced(Struct):
     """The result of a sync.
 
     `sessions` counts the session files found, and `excluded` those that are kept out of the archive. Of the others, the
-    archived file is `new`, `grown`, `unchanged`, or `apart`, a further file beside the first. `messages` counts the
-    messages added to the index, `removed` the files that left it. `problems` lists unreadable files with the reason.
+    archived file is `new`, `grown`, `unchanged`, or `apart`, a further file next to the first. `messages` counts the
+    messages added to the index, `removed` the files removed from it. `problems` lists unreadable files with the reason.
     """
 
     archive: str
@@ -65,7 +65,7 @@ def sync(
 ) -> Synced:
     """Bring archive and index up to date, with all sessions or with those in the files and folders `only`.
 
-    `patterns` are folders whose sessions are excluded. `progress` gets numbers of bytes. A sync may be interrupted at
+    `patterns` are folders whose sessions are excluded. `progress` receives byte counts. A sync may be interrupted at
     any moment, and the next one continues. Raises NoSessionError for a missing file, ArchiveError or IndexFileError if
     the archive or the index cannot be written at all.
     """
@@ -79,7 +79,7 @@ def sync(
 def catch_up(
     environment: Mapping[str, str], patterns: Sequence[str] = (), progress: Progress | None = None
 ) -> Synced | None:
-    """Index the sessions that hooks and trims have archived. Return None if there is no archive, or another process is
+    """Index the sessions that hooks and trims have archived. Return None if there is no archive or another process is
     indexing it.
 
     `patterns` and `progress` are as for `sync`. Raises IndexFileError if the index cannot be written.
@@ -104,7 +104,7 @@ def index_for(
 ) -> int:
     """Catch up for at most `seconds`, or until `stop()` is True. Return the number of bytes that are not indexed yet.
 
-    `patterns` and `progress` are as for `sync`. Raises FoldmarkError as `catch_up`.
+    `patterns` and `progress` are as for `sync`. Raises FoldmarkError, as `catch_up` does.
     """
     end, left = time.monotonic() + seconds, 0
 
@@ -130,7 +130,7 @@ def archived_kinds(folder: Path) -> list[str]:
 
 @contextmanager
 def _working(folder: Path) -> Iterator[tuple[IndexFile, bool]]:
-    """Open the index of an archive for writing, and yield True with it if no other process is indexing."""
+    """Open the index of an archive for writing. Yield it, and True if no other process is indexing."""
     with index.connected(folder, write=True) as db:
         lock = os.open(folder / "index.lock", os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
@@ -203,7 +203,7 @@ class _Sync:
         return None if found.state == "excluded" else found.path
 
     def _is_held(self, path: Path) -> bool:
-        """Return True if Foldmark's own archive has all of a file in the other archive."""
+        """Return True if Foldmark's own archive holds all of a file of the other archive."""
         name = os.fsencode(path)
         try:
             now = size_and_time(path)
@@ -221,7 +221,7 @@ class _Sync:
         self._db.run("save_source", path=name, size=now[0], modified=now[1], state=became, cwd=cwd)
 
     def _index(self, files: Iterable[tuple[Path, str]], *, everything: bool) -> None:
-        """Index the new lines of these files. If they are `everything`, remove all other files from the index."""
+        """Index the new lines of these files. With `everything`, remove all other files from the index."""
         known = {name: row for name, *row in self._db.run("files")}
         work = []
         gone = set(known) if everything else set()
@@ -246,8 +246,8 @@ class _Sync:
                 self._report.problems.append((str(path), str(error)))
 
     def _position(self, known: list[Any] | None, stat: os.stat_result, ours: bool) -> int | None:
-        """Return the offset from which to index a file, or None if it is indexed. Files in Foldmark's archive (`ours`)
-        only grow."""
+        """Return the offset from which to index a file, or None if it is indexed already. Files in Foldmark's archive
+        (`ours`) only grow."""
         if known is None:
             return 0
         file, size, modified, offset, state, cwd, project = known
@@ -275,7 +275,7 @@ def all_sources(environment: Mapping[str, str]) -> Iterator[SessionSource]:
 def named_sources(only: Iterable[Path]) -> Iterator[SessionSource]:
     """Yield the sessions in these files and folders. Raises NoSessionError, also for a file that is not a session.
 
-    The archive only grows, so other files must not get in by mistake.
+    The archive only grows, so other files must not get into it by mistake.
     """
     for path in map(Path.absolute, only):
         if kept := custom_format(path):
@@ -293,7 +293,7 @@ def named_sources(only: Iterable[Path]) -> Iterator[SessionSource]:
 
 
 def _kind(path: Path) -> str | None:
-    """Return the format of a session file, by its name if it cannot be read: the archive will report that."""
+    """Return the format of a session file; if it cannot be read, that of its name: archiving reports the error."""
     try:
         with SessionFile(path) as file:
             return kind_in(file, _HEAD_LINES)
@@ -311,8 +311,8 @@ def below(folder: Path) -> list[Path]:
 
 
 def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Excluded:
-    """Return a function that tests whether a pattern matches a working folder, one above it, or its sessions'
-    folder."""
+    """Return a function that tests whether a pattern matches a working folder, a folder above it, or the folder of its
+    sessions."""
     own = home(environment)
     known = [f"{own}{each[1:]}" if each == "~" or each.startswith(("~/", "~\\")) else each for each in patterns]
     known = [each.rstrip("/") or each for each in known]

@@ -1,7 +1,7 @@
 """The vectors of archived messages, in the index of the archive (see `foldmark.core.search.Vectors`) [SPEC 7, 8].
 
 Only messages of a person or a model have vectors. Their texts are read from the session files. A message in several
-files, as in a trimmed copy, has its vectors once, with the first copy in the index. A rebuilt index has none.
+files, such as a trimmed copy, has its vectors once, with the first copy in the index. A rebuilt index has no vectors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ from foldmark.stores.beside import SqlVectors
 def opened(archive: Path) -> Iterator["ArchiveVectors"]:
     """Open the vectors of an archive for writing.
 
-    Raises IndexFileError, also inside the block, and also if the index is missing or of another version: only `syncing`
-    rebuilds it.
+    Raises IndexFileError, also inside the block. An index that is missing or of another version is such an error: only
+    `syncing` rebuilds it.
     """
     index.open_index(archive, write=False).close()
     with index.connected(archive, write=True) as db:
@@ -30,7 +30,7 @@ def opened(archive: Path) -> Iterator["ArchiveVectors"]:
 
 
 class ArchiveVectors(SqlVectors):
-    """The vectors of one archive. Not for several threads at once."""
+    """The vectors of one archive. Not safe for several threads at once."""
 
     def __init__(self, archive: Path, db: IndexFile) -> None:
         super().__init__(lambda: nullcontext(db), lambda: index.transaction(db))

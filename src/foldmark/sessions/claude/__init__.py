@@ -1,6 +1,6 @@
 """Claude Code's sessions: one JSON Lines file each, whose records name their parents [SPEC 8].
 
-They lie in `<config>/projects/<working folder>/<session id>.jsonl`, where `<config>` is `CLAUDE_CONFIG_DIR` or
+A session is in `<config>/projects/<working folder>/<session id>.jsonl`, where `<config>` is `CLAUDE_CONFIG_DIR` or
 `~/.claude`.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _IDENTITY = ("sessionId", "uuid", "parentUuid", "leafUuid", "messageId")
-"""Members with the id of a session, of the record itself or of another record."""
+"""Members with the id of the session, of the record itself or of another record."""
 
 _SUBAGENTS = "subagents"
 _LONGEST_FOLDER = 200
@@ -88,8 +88,8 @@ def claude_folder(environment: Mapping[str, str]) -> Path:
 def project_folder(cwd: str | os.PathLike[str]) -> str:
     """Return the name of the folder in which Claude Code keeps the sessions of the working folder `cwd`.
 
-    Every character but ASCII letters and digits becomes `-`, and one beyond U+FFFF becomes two. A long name is cut and
-    gets a hash. Different working folders may share one folder.
+    Every character except ASCII letters and digits becomes `-`, and one beyond U+FFFF becomes two. A long name is cut
+    and gets a hash. Different working folders may share one folder.
     """
     import unicodedata
 

@@ -9,8 +9,8 @@ Blocks keep their order. Where the format leaves a choice:
 - `data={"response": id}` names the API message of an assistant's text or call, since one spans several records.
 - A prompt that a person typed while the model was busy, and a file given with @, are in `attachment` records. Each
   becomes a user message. The rest of the attachment is kept in `data={"attachment": ...}`, for an export.
-- An error of the API that Claude Code put in place of an answer (`isApiErrorMessage`) is no message: no model reads it.
-- A record that an export made up (`MADE_UP`) is no message either.
+- An API error that Claude Code wrote in place of an answer (`isApiErrorMessage`) is not a message: no model reads it.
+- A record that an export made up (`MADE_UP`) is not a message either.
 - A message keeps nothing else of its record: no uuids, paths or copies of a result (`toolUseResult`).
 """
 
@@ -22,27 +22,27 @@ from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
 
 MADE_UP = "foldmark_made_up"
-"""Marks a record that only completes an exported session. Nothing of it was in the conversation."""
+"""Marks a record that only completes an exported session and was not in the conversation."""
 
 RESPONSE = "foldmark_response"
-"""The member for the original response id (null: none) of an exported record whose answer got its own id."""
+"""The member for the original response id (null: none) of an exported record whose answer got a new id."""
 
 FILE_HEADING = "[File {}, given with @:]\n"
-"""The heading of the content of a file that a person gave with @."""
+"""The heading above the content of a file that a person gave with @."""
 
 FULL = re.compile(
     r"(prompt|input|conversation|request) (is )?too long|context (limit|window|length)|exceeds? .{0,40}\bcontext",
     re.IGNORECASE,
 )
-"""Matches an API error that says that the context is full."""
+"""Matches an API error that reports a full context."""
 
 _USER_BLOCKS = frozenset({"image", "document", "search_result"})
 _ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking"})
-_SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs itself: server_tool_use and the like
+_SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs: server_tool_use and the like
 
 
 def read_message(record: Any) -> RecordMessages:
-    """Return the messages of a record; `NOTHING` if it is not a message of a user or the model, or not usable."""
+    """Return the messages of a record; `NOTHING` if it is not a user's or the model's message, or not usable."""
     role = record.get("type") if isinstance(record, dict) else None
     if role == "attachment":
         return _read_attachment(record.get("attachment"))
@@ -58,12 +58,12 @@ def read_message(record: Any) -> RecordMessages:
 
 
 def is_api_error(record: Any) -> bool:
-    """Return True if Claude Code wrote an error of the API in place of an answer."""
+    """Return True if Claude Code wrote an API error in place of an answer."""
     return isinstance(record, dict) and record.get("isApiErrorMessage") is True and record.get("type") == "assistant"
 
 
 def says_full(record: dict[str, Any]) -> bool:
-    """Return True if a record is an error of the API that reports a full context."""
+    """Return True if a record is an API error that reports a full context."""
     if record.get("isApiErrorMessage") is not True:
         return False
     texts = (block.get("text") for block in _listed(member(record, "message", "content")) if _kind(block) == "text")
@@ -71,7 +71,7 @@ def says_full(record: dict[str, Any]) -> bool:
 
 
 def response_of(record: dict[str, Any]) -> str | None:
-    """Return the id of the API message that an assistant record is part of."""
+    """Return the id of the API message to which an assistant record belongs, or None."""
     if RESPONSE in record:
         return filled_text(record[RESPONSE])
     message = record.get("message") if record.get("type") == "assistant" else None
@@ -85,7 +85,7 @@ def file_name(attached: Data) -> str:
 
 
 def _read_attachment(attached: Any) -> RecordMessages:
-    """Return the message of a queued prompt or of a file given with @. Other attachments have none."""
+    """Return the messages of a queued prompt, or the message of a file given with @. Other attachments have none."""
     if not isinstance(attached, dict):
         return NOTHING
     if attached.get("type") == "queued_command":
@@ -149,7 +149,7 @@ def _read_assistant(content: list[Any], response: str | None) -> RecordMessages:
 
 
 def _read_result(content: Any) -> tuple[str, list[Any]]:
-    """Return the texts of a tool's answer, joined by line feeds, and all other blocks as they are."""
+    """Return the texts of a tool's result, joined by line feeds, and all other blocks unchanged."""
     if content is None:
         return "", []
     texts, others = [], []

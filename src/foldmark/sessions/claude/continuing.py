@@ -1,8 +1,8 @@
 """Continue a Claude Code session: build the resume command, or a new session with one user message [SPEC 8].
 
-docs/decisions/0014 describes how Claude Code resumes such a file. It looks for a session in the folder in which the
-session was started, and an agent may have changed its folder since. So the working folder is the one after which the
-sessions' folder is named. If no record names it, the folder of the last record counts.
+docs/decisions/0014 describes how Claude Code resumes such a file. It looks for a session by the folder in which the
+session was started, and an agent may have changed its folder since. So the working folder is the one after which
+the sessions' folder is named. If no record names it, the folder of the last record is used.
 """
 
 import os
@@ -19,16 +19,16 @@ from foldmark.sessions.lenient_json import encode_line
 from foldmark.sessions.session_file import SessionFile
 
 CARRIED = ("userType", "version", "gitBranch")
-"""Members of a record that a new session takes over."""
+"""Members of a record that a new session copies."""
 
 _LINES, _MOST = 2000, 16 << 20
-"""Maximum lines to read at the beginning in search of working folders, and bytes at the beginning and at the end."""
+"""Maximum lines to search for working folders at the beginning, and bytes to read at the beginning and at the end."""
 
 
 def is_subagents(session: SessionPath) -> bool:
     """Return True if the session is in a folder of subagents, or has messages and all of them are a subagent's.
 
-    The file is read up to the first other message.
+    The file is read up to the first message that is not a subagent's.
     """
     if session.path.parent.name == "subagents":
         return True
@@ -43,8 +43,8 @@ def is_subagents(session: SessionPath) -> bool:
 
 
 def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
-    """Return the command that resumes a session. Claude Code finds an id only in its working folder, a file
-    anywhere."""
+    """Return the command that resumes a session. Claude Code finds an id only from its working folder, and a file from
+    any folder."""
     cwd, path = None, os.path.abspath(session.path)  # noqa: PTH100 - a link stays what it is
     with suppress(FoldmarkError, OSError):
         cwd = existing(_working_folder(Path(path), _newest_record(Path(path))))
@@ -63,7 +63,7 @@ def surroundings(session: SessionPath) -> SessionSurroundings:
 def new_lines(
     where: SessionSurroundings, new_id: str, message_id: str, prompt: str, mark: dict[str, object], moment: str
 ) -> bytes:
-    """Return a session with one message, marked by `continue_metadata`; `moment` is in UTC, ISO 8601."""
+    """Return a session with one message, marked by `continue_metadata`. `moment` is in UTC, ISO 8601."""
     return encode_line(
         {
             "parentUuid": None,
@@ -81,7 +81,7 @@ def new_lines(
 
 
 def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
-    """Return the working folder of a session, None if unknown. Raises SessionFileError."""
+    """Return the working folder of a session, or None if unknown. Raises SessionFileError."""
     home, last = path.parent.name, folder_in(newest)
     if last is not None and project_folder(last) == home:
         return last
@@ -103,7 +103,7 @@ def _first_folders(path: Path) -> Iterator[Path]:
 
 
 def _newest_record(path: Path) -> dict[str, Any]:
-    """Return the last message that names a folder, or {} if none near the end does. Raises SessionFileError."""
+    """Return the last message that names a folder, or {} if there is none near the end. Raises SessionFileError."""
     with SessionFile(path) as file:
         for record in file.backwards(_MOST):
             if folder_in(record) and record.get("type") in ("user", "assistant"):

@@ -1,7 +1,7 @@
 """Read ids, flags and faults from the records of a Claude Code session, but no texts [SPEC 8].
 
-`index` lists every record for an import, which uses every readable part. `rows` lists every line with the properties
-that matter for resuming, and its faults. Memory grows with the number of lines. The faults were observed by resuming
+`index` lists every record for an import, which uses every readable part. `rows` lists every line with its faults and
+the properties that matter for resuming. Memory grows with the number of lines. The faults were observed by resuming
 such sessions with Claude Code 2.1.197.
 """
 
@@ -44,16 +44,16 @@ Fault = Literal[
     "uuid", "parent", "time", "model", "full", "constant", "mark", "bytes",
 ]  # fmt: skip
 """Faults of a record, which `doctor.claude` explains. `message`: it is not an object. `constant`: NaN or Infinity.
-`mark`: a byte order mark inside the file. `full`: the error of a full context."""
+`mark`: a byte order mark inside the file. `full`: the error for a full context."""
 
 
 class Row(Struct, kw_only=True, eq=False):
     """A line, or a record that a repair adds (`line` 0).
 
-    `state`: a record, a broken line (for this `reason`), another JSON value, or `null`. `leaf` is the current record of
+    `state`: a record, a broken line (with the `reason`), another JSON value, or `null`. `leaf` is the current record of
     the session according to a `last-prompt` record, and `pinned` is True if a person chose it. `calls` and `results`
-    are ids by the position of their block, "" if unusable. `spoilt` are positions of blocks with a fault. `blocks`
-    counts all blocks. `gone`: a repair leaves the line out.
+    are pairs of a block's position and its call id, "" if unusable. `spoilt` are positions of blocks with a fault.
+    `blocks` counts all blocks. `gone`: a repair leaves the line out.
     """
 
     line: int
@@ -80,12 +80,12 @@ class Row(Struct, kw_only=True, eq=False):
 
     @property
     def chained(self) -> bool:
-        """True if the record can be part of a chain: it can be a parent, once it has a uuid."""
+        """True if the record can be part of a chain. It can be a parent if it has a uuid."""
         return not self.gone and self.type in CHAINED
 
     @property
     def said(self) -> bool:
-        """True if it is a message of the user or the model."""
+        """True if the line is a message of the user or the model."""
         return not self.gone and self.type in ("user", "assistant")
 
 
@@ -93,7 +93,7 @@ class Row(Struct, kw_only=True, eq=False):
 
 
 def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
-    """Return one entry for each record, in the file's order (see `SessionFormat.index`).
+    """Return one entry for each record, in file order (see `SessionFormat.index`).
 
     If every message of a file is in a sidechain, as in a subagent's own file, the file counts as a main chain. A
     message with the uuid of an earlier one is not shown, because Claude Code reads only one of the two.
@@ -146,14 +146,14 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
 
 
 def _without_session(value: Any) -> bytes:
-    """Return a record as JSON without the session id, so that it is equal in all copies of its session."""
+    """Return a record as JSON without the session id, so that it is the same in all copies of its session."""
     if isinstance(value, dict):
         value = {name: each for name, each in value.items() if name != "sessionId"}
     return msgspec.json.encode(value)
 
 
 def _usage(value: dict[str, Any]) -> AnswerUsage | None:
-    """Return the usage that an answer reports; None if no model wrote it (`<synthetic>`) or it has no number."""
+    """Return the usage that an answer reports; None if no model wrote it (`<synthetic>`) or it has no numbers."""
     usage, model = value["message"].get("usage"), filled_text(value["message"].get("model"))
     if not isinstance(usage, dict) or model == "<synthetic>":
         return None
@@ -164,7 +164,7 @@ def _usage(value: dict[str, Any]) -> AnswerUsage | None:
 
 
 def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
-    """Return the records that a compaction preserves, according to its record."""
+    """Return the records that a compaction preserves, as its own record lists them."""
     listed, segment = (member(value, "compactMetadata", f"preserved{each}") for each in ("Messages", "Segment"))
     if isinstance(uuids := member(listed, "uuids"), list):
         return PreservedRecords(filled_text(listed.get("anchorUuid")), tuple(filter(filled_text, uuids)))
@@ -174,11 +174,11 @@ def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
     return None
 
 
-# -- For what a resumed session sends
+# -- For resuming
 
 
 def rows(session: SessionFile) -> Iterator[Row]:
-    """Yield the lines of a session in order, without blank ones."""
+    """Yield the non-blank lines of a session in order."""
     for found in session.lines():
         offset = session.whole[1]
         if isinstance(found, Broken):
@@ -247,7 +247,7 @@ def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
 
 
 def _message_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
-    """Yield the faults of a message, and set the response and the blocks of its row."""
+    """Yield the faults of a message, and set the response and blocks of its row."""
     message = value.get("message")
     if not isinstance(message, dict):
         yield "no message" if message is None else "message"

@@ -3,8 +3,8 @@
 As observed with 2.1.197, it sends the path from the newest record up to the first. The newest record is the last in the
 file that is not a subagent's and has a message at or above it, or the record that the last `last-prompt` names if that
 is on another branch. The path goes from parent to parent, up to a compaction, and skips records that report progress.
-Lines of an answer beside the path are added with their results, because of parallel calls only one result is on the
-path itself.
+Lines of an answer that are off the path are added with their results, because only one result of parallel calls is on
+the path itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ class Links:
                 self.by_uuid[row.uuid] = row
 
     def is_missing(self, row: Row) -> bool:
-        """Return True if the record names a parent that the file does not have."""
+        """Return True if the record names a parent that is not in the file."""
         uuid = self._passed(row.parent)
         return uuid is not None and uuid not in self.by_uuid
 
@@ -40,7 +40,7 @@ class Links:
         return self.by_uuid.get(uuid) if uuid else None
 
     def above(self, row: Row | None) -> Chain:
-        """Return the path from a record upwards, beginning with itself."""
+        """Return the path from a record upwards, beginning with that record."""
         found: dict[Row, None] = {}
         while row is not None and row not in found:
             found[row] = None
@@ -50,14 +50,14 @@ class Links:
         return list(found)
 
     def _passed(self, uuid: str | None) -> str | None:
-        """Return the parent of a record that only reports progress, and any other record itself."""
+        """Return the parent's uuid for a record that only reports progress, and any other uuid unchanged."""
         return self._through.get(uuid, uuid) if uuid and uuid not in self.by_uuid else uuid
 
 
 class ResumedChain(Struct, frozen=True):
-    """A session on resuming. `chain` is the path, the first record first. `order` are all messages that are sent, in
-    the order in which the model reads them. `newest` is the path from the last record in the file, which differs if a
-    person has gone back."""
+    """A session as it is resumed. `chain` is the path, first record first. `order` are all records that are sent, in
+    the order in which the model reads them. `newest` is the path to the last record in the file, which differs from
+    `chain` if a person has gone back."""
 
     chain: Chain
     order: Chain
@@ -66,7 +66,7 @@ class ResumedChain(Struct, frozen=True):
 
 
 def resume(rows: Sequence[Row]) -> ResumedChain:
-    """Return the messages of a session that are sent on resuming."""
+    """Return the records of a session that are sent on resuming."""
     links = Links(rows)
     main = [row for row in rows if row.chained and row.uuid and not row.side]
     way = links.above(main[-1] if main else None)
@@ -83,7 +83,7 @@ def resume(rows: Sequence[Row]) -> ResumedChain:
 
 
 def _from_said(way: Chain) -> Chain:
-    """Return a path downwards that ends with a message."""
+    """Return an upward path in downward order, without the records after its last message."""
     begin = next((at for at, row in enumerate(way) if row.said), len(way))
     return way[begin:][::-1]
 
@@ -126,7 +126,7 @@ def _preserved(row: Row, links: Links) -> Chain:
 
 
 class CallBlock(NamedTuple):
-    """A block with a call or a result: its record, its position there, and the id of the call."""
+    """A block with a call or a result: its record, its position in the record, and the id of the call."""
 
     row: Row
     at: int
@@ -143,7 +143,7 @@ class PairedCall(Struct, eq=False):
 class Pairs(Struct, frozen=True):
     """Calls and results that do not form a usual pair.
 
-    `unanswered` are calls without a result, `early` are results before their call, `orphans` are results without a
+    `unanswered` are calls without a result, `early` are results before their call, `orphans` are results that have no
     call or whose call already has a result, and `repeated` are calls with the id of an earlier one.
     """
 
@@ -154,7 +154,7 @@ class Pairs(Struct, frozen=True):
 
 
 def pair_calls(order: Sequence[Row]) -> Pairs:
-    """Pair the calls and results of records in the order in which they are sent. An id belongs to one call."""
+    """Pair the calls and results of records, given in sending order. An id should belong to only one call."""
     pairs: dict[str, list[PairedCall]] = {}
     spare: list[CallBlock] = []
     for row in order:
@@ -172,7 +172,7 @@ def pair_calls(order: Sequence[Row]) -> Pairs:
 
 
 def _answers(calls: Iterable[PairedCall], result: CallBlock) -> bool:
-    """Give the result to the first of these calls without one. Return False if all have one."""
+    """Assign the result to the first of these calls that has none. Return False if all have one."""
     free = next((each for each in calls if each.result is None), None)
     if free is not None:
         free.result = result

@@ -1,6 +1,6 @@
-"""Codex's sessions: rollouts of JSON lines in the order in which they happened [SPEC 8].
+"""Codex's sessions: rollouts, which are JSON lines in chronological order [SPEC 8].
 
-They lie in `<home>/sessions/YYYY/MM/DD/rollout-<time>-<session id>.jsonl`, where `<home>` is `CODEX_HOME` or
+A rollout is in `<home>/sessions/YYYY/MM/DD/rollout-<time>-<session id>.jsonl`, where `<home>` is `CODEX_HOME` or
 `~/.codex`.
 """
 
@@ -50,7 +50,7 @@ class CodexFormat(SessionFormat):
 
     def session_id(self, path: Path) -> str | None:
         stem = Path(path.stem).stem if path.suffix == ".zst" else path.stem  # old ones are compressed
-        # A hook asks this of every path: a pattern would take longer to compile than the rest.
+        # Hooks call this for every path, and compiling the pattern would take longer than the rest.
         found = re.fullmatch(_NAME, stem, re.DOTALL) if stem.startswith("rollout-") else None
         return found[1] if found else None
 

@@ -1,16 +1,16 @@
 """Read the records of a Codex rollout: their messages, and their index entries for an import [SPEC 8].
 
 The model reads the items of `response_item` records, and the summary of a compaction. These are the messages; the
-copies in `event_msg` records are for the display. Where the format leaves a choice:
+copies in `event_msg` records are for display. Where the format leaves a choice:
 
-- Instructions to the model (messages of the developer or the system) are Codex's own and no part of a conversation.
-- The output of a tool stays as it is, even if it is JSON or begins with an exit code, because the model read it so.
-- Images and PDF documents become blocks in Foldmark's own form. Of reasoning, only the encrypted part that goes back to
-  the provider becomes a block.
+- Instructions to the model (developer or system messages) are Codex's own and not part of a conversation.
+- A tool's output is unchanged, even if it is JSON or begins with an exit code, because the model read it that way.
+- Images and PDF documents become blocks in Foldmark's own form. Only the encrypted part of reasoning, which goes back
+  to the provider, becomes a block.
 - The input of a custom tool, which is text, becomes `{"input": text}`.
 
-A rollout is one chain in the order of the file. Turns that a person took back (`thread_rolled_back`) are a branch of
-their own. A compaction (`compacted`) keeps the messages that its `replacement_history` repeats: the person's.
+A rollout is one chain in file order. Turns that a person rolled back (`thread_rolled_back`) are a separate branch. A
+compaction (`compacted`) keeps the messages that its `replacement_history` repeats, which are the person's.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -45,10 +45,10 @@ TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacte
 """Types of records that only a rollout has."""
 
 INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
-"""Prefixes of user messages that Codex itself inserts."""
+"""Prefixes of user messages that Codex inserts."""
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
-"""The types of items that call a tool, and the member with its input."""
+"""The types of items that call a tool, mapped to the member with the input."""
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
@@ -62,7 +62,7 @@ def is_record(record: Any) -> bool:
 
 
 def read_item(record: Any) -> RecordMessages:
-    """Return the messages of a record; `NOTHING` if it has none, or is not usable."""
+    """Return the messages of a record; `NOTHING` if it has none or is not usable."""
     if not is_record(record):
         return NOTHING
     payload = record["payload"]
@@ -84,9 +84,9 @@ def read_item(record: Any) -> RecordMessages:
 
 
 def searched_item(record: Data) -> Iterator[SearchedMessage]:
-    """Yield the searchable messages of a record, with thinking and web searches, and of an output only its text.
+    """Yield the searchable messages of a record, including thinking and web searches, and only the text of an output.
 
-    The first versions of Codex wrote plain items, and later ones wrap them.
+    The first versions of Codex wrote plain items; later ones wrap them.
     """
     item = record.get("payload") if record.get("type") in ("response_item", "compacted") else record
     if not isinstance(item, dict):
@@ -130,7 +130,7 @@ def _unpacked(value: Any) -> Any:
 
 
 def is_injected(text: str) -> bool:
-    """Return True for a text that Codex itself writes in a user's name."""
+    """Return True for a text that Codex writes in the user's name."""
     return text.lstrip().startswith(INJECTED)
 
 
@@ -198,7 +198,7 @@ def _output(payload: Data) -> RecordMessages:
 
 
 def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
-    """Return the texts, the images and documents as blocks, and True if there is nothing else."""
+    """Return the texts, the images and documents as blocks, and whether that is everything."""
     texts, others, complete = [], [], True
     for item in items:
         if isinstance(item, str):
@@ -225,9 +225,9 @@ def _document(item: Data) -> Data | None:
 
 
 def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
-    """Return one entry for each record, in the file's order (see `SessionFormat.index`).
+    """Return one entry for each record, in file order (see `SessionFormat.index`).
 
-    A record has no uuid, so its key does not say whether it is `known`.
+    A record has no uuid, so its key does not show whether it is `known`.
     """
     entries: list[RecordEntry] = []
     prompts: list[int] = []
@@ -265,7 +265,7 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
 
 
 def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:
-    """Return the lines of the messages that a compaction's history repeats, without the summary itself."""
+    """Return the lines of the messages that a compaction's history repeats, except the summary itself."""
     history = payload.get("replacement_history")
     items = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
     texts = {text for item in items if item.get("type") == "message" for text in _texts(_message(item))}
@@ -274,9 +274,9 @@ def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:
 
 
 def _usage(kind: Any, payload: Data, carried: dict[str, Any]) -> AnswerUsage | None:
-    """Return the usage of an answer, once: Codex reports it again when its limits change.
+    """Return the usage of an answer once, because Codex reports it again when its limits change.
 
-    `carried` has the model that answers, and the tokens that were reported last (`spent`).
+    `carried` has the answering model and the last reported total of tokens (`spent`).
     """
     if kind == "turn_context":
         carried["model"] = filled_text(payload.get("model"))
@@ -293,7 +293,7 @@ def _usage(kind: Any, payload: Data, carried: dict[str, Any]) -> AnswerUsage | N
 
 
 def _set_aside(entries: list[RecordEntry], begin: int, side: str) -> None:
-    """Move the messages from entry `begin` on to their own branch."""
+    """Move the messages from entry `begin` on to a separate branch."""
     for at in range(begin, len(entries)):
         if entries[at].role and entries[at].side is None:
             entries[at] = replace(entries[at], side=side)

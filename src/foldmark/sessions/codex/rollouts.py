@@ -1,10 +1,10 @@
 """Resolve the references between rollouts of Codex, and continue a rollout [SPEC 8].
 
-A fork contains only the lines after it. Its first line names the rest in `history_base`: the parent's id, and the byte
-(`end_byte_offset`) and the `ordinal` (`end_ordinal_exclusive`) at which the parent's part of the history ends. A parent
-may be a fork itself.
+A fork's file contains only the lines after the fork. Its first line names the rest in `history_base`: the parent's id,
+and the byte (`end_byte_offset`) and the `ordinal` (`end_ordinal_exclusive`) at which the parent's part of the history
+ends. A parent may be a fork itself.
 
-Codex resumes a rollout with one user message behind its first line. docs/decisions/0014 describes the result.
+Codex resumes a rollout with one user message after its first line. docs/decisions/0014 describes the result.
 """
 
 import re
@@ -23,16 +23,16 @@ from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line, me
 from foldmark.sessions.session_file import Piece, SessionFileError
 
 LONGEST_HEAD = 16 << 20
-"""Maximum bytes to read of a first line. It has the model's instructions, about 20 KB."""
+"""Maximum bytes to read of a first line, which has the model's instructions, about 20 KB."""
 
 _STORES = ("sessions", "archived_sessions")
 _NOT_CARRIED = ("history_base", "forked_from_id", "forked_from_ordinal_exclusive", "context_window")
-"""Members of the first line that a rollout does not take over from the rollout that it continues."""
+"""Members of the first line that a rollout does not copy from the rollout that it continues."""
 
 
 class RolloutHead(Struct, frozen=True):
-    """The `session_meta` at the beginning of a rollout: its payload, and the start, the end (in bytes) and the number
-    of its line (from 1, since blank lines may precede it)."""
+    """The `session_meta` at the beginning of a rollout: its payload, and the start and end (in bytes) and the number of
+    its line (from 1; blank lines may precede it)."""
 
     payload: dict[str, Any]
     start: int
@@ -41,7 +41,7 @@ class RolloutHead(Struct, frozen=True):
 
 
 def head(path: Path) -> RolloutHead:
-    """Return the first line of a rollout. Raises SessionFileError if it is not readable for Codex either."""
+    """Return the first line of a rollout. Raises SessionFileError if it is not a readable `session_meta`."""
     if path.suffix == ".zst":
         raise SessionFileError(
             f"{one_line(str(path))} is compressed, which Foldmark cannot read; unpack it with `zstd -d`, then "
@@ -66,8 +66,8 @@ def head(path: Path) -> RolloutHead:
 
 
 def pieces(session: SessionPath) -> list[Piece]:
-    """Return the pieces of a session's whole history: its first line, the parts in the files of its parents, and its
-    other lines. Raises SessionFileError if a parent is missing or has changed since."""
+    """Return the pieces of a session's whole history: its first line, the parts in its parents' files, and its other
+    lines. Raises SessionFileError if a parent is missing or has changed since."""
     own = head(session.path)
     before = _before(session.path, own.payload, {session.id.lower()})
     if not before:
@@ -82,7 +82,7 @@ def pieces(session: SessionPath) -> list[Piece]:
 
 
 def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]:
-    """Return the pieces of a rollout's history before its own lines. `known` are the ids of itself and its forks."""
+    """Return the pieces of a rollout's history before its own lines. `known` are its own id and those of its forks."""
     base = payload.get("history_base")
     if base is None:
         return []
@@ -122,7 +122,7 @@ def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
 
 
 def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
-    """Yield the rollouts of the session `id` (default: of all) in the folder of `beside` or in Codex's folders."""
+    """Yield the rollouts of session `id` (default: all) in Codex's folders, or next to `beside` if it is elsewhere."""
     store = store_folder(beside)
     if store is None:
         yield from files_in(beside.parent, f"rollout-*{id}.jsonl")
@@ -132,7 +132,7 @@ def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
 
 
 def store_folder(path: Path) -> Path | None:
-    """Return Codex's folder of a rollout, `sessions` or `archived_sessions`; None if it is outside both."""
+    """Return the Codex folder that holds a rollout, `sessions` or `archived_sessions`; None if it is outside both."""
     return next((folder for folder in path.absolute().parents if folder.name in _STORES), None)
 
 
@@ -146,7 +146,7 @@ def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt
 
 
 def surroundings(session: SessionPath) -> SessionSurroundings:
-    """Return the surroundings of a session. Raises SessionFileError, also for a rollout that Codex cannot resume."""
+    """Return the surroundings of a session. Raises SessionFileError, including if Codex cannot resume the rollout."""
     payload = head(session.path).payload
     return SessionSurroundings(folder_in(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED})
 
@@ -154,7 +154,7 @@ def surroundings(session: SessionPath) -> SessionSurroundings:
 def new_lines(
     where: SessionSurroundings, new_id: str, message_id: str, prompt: str, mark: dict[str, object], moment: str
 ) -> bytes:
-    """Return a rollout with one message. Its first line is marked by `continue_metadata`."""
+    """Return a rollout with one message, whose first line is marked by `continue_metadata`."""
     meta = {**where.members, "id": new_id, "session_id": new_id, "timestamp": moment}
     content = [{"type": "input_text", "text": prompt}]
     first = {"timestamp": moment, "ordinal": 0, "type": "session_meta", "payload": meta, "continue_metadata": mark}

@@ -71,7 +71,7 @@ def working_folder(agent: Agent) -> Path | None:
 
 
 def session_model(agent: Agent) -> str | None:
-    """Return the model that answered last in the imported session, as `Config.model` names it; None if unknown."""
+    """Return the model of the last answer in the imported session, in the form of `Config.model`; None if unknown."""
     imported = newest_import(agent)
     if imported is None:
         return None
@@ -80,14 +80,14 @@ def session_model(agent: Agent) -> str | None:
         provider = format_named(note.source).provider
         for usage in moment.recent("usage", agent.id, event.id, ANSWERS):
             data = usage.data or {}
-            if provider and "provider" not in data and isinstance(data.get("model"), str):  # our own name it
+            if provider and "provider" not in data and isinstance(data.get("model"), str):  # Foldmark's own name it
                 agent.log.check_model(name := f"{provider}/{data['model']}")
                 return name
     return None
 
 
 def adopt_model(agent: Agent) -> None:
-    """Set the agent's model to the session's, unless somebody has chosen another one."""
+    """Set the agent's model to the session's, unless a model has been chosen."""
     at = agent.standing()
     chosen = at.given.source("model", at.settings, at.inherited) != "default"
     if not chosen and (model := session_model(agent)) is not None:
@@ -122,7 +122,7 @@ def report_text(report: ImportReport) -> str:
 
 
 def short_report_text(report: ImportReport) -> str:
-    """Return the same without the counts of the lines that were read."""
+    """Return the same as `report_text`, without the counts of the lines that were read."""
     if report.again:
         return _repeated_import_text(report)
     return "\n".join([*_first_import_lines(report), *_broken_lines(report)])
@@ -179,7 +179,7 @@ def export_text(found: Export, written: Written) -> str:
 
 
 def export_data(found: Export, written: Written) -> dict[str, Any]:
-    """Return the same as JSON."""
+    """Return the same as `export_text`, as JSON."""
     return {
         "session_id": found.session_id,
         "file": str(written.file),

@@ -1,7 +1,7 @@
 """Convert messages into content blocks of the Messages API, for a session that Claude Code continues [SPEC 8].
 
-A block has the plainest form that the API accepts, without its other members. A block that the API would refuse is left
-out, because it would make the whole session useless. Pure.
+Each block has the plainest form that the API accepts, without its other members. A block that the API would refuse is
+left out, because it would make the whole session useless. Pure.
 """
 
 from typing import Any
@@ -21,16 +21,16 @@ from foldmark.sessions.lenient_json import member
 Block = dict[str, Any]
 
 SYSTEM_MESSAGE = "[System message:]\n"
-"""The prefix of a `system` message. A session has no place for such messages, so they become a user's."""
+"""The prefix of a `system` message. A session has no place for such messages, so they become user messages."""
 
 THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
-"""Blocks of an answer that go back to the API -> their members. The last member must not be blank."""
+"""Types of blocks in an answer that go back to the API, mapped to their members. The last member must not be blank."""
 
 _BEFORE = {"system": SYSTEM_MESSAGE, "tool": TOOL_MESSAGE}
 
 
 def message_blocks(event: Event) -> list[Block]:
-    """Return the blocks of a message that is neither a call nor a result; none if nothing in it can be sent."""
+    """Return the blocks of a message that is neither a call nor a result; empty if nothing in it can be sent."""
     if event.kind == "assistant":
         return _answered(event)
     text = _BEFORE.get(event.kind, "") + event.content if event.content.strip() else ""
@@ -46,11 +46,11 @@ def call_block(event: Event, call_id: str) -> Block:
 
 
 def result_block(event: Event | None, call_id: str) -> Block:
-    """Return the block of a result. A missing result becomes a text that reports it as missing."""
+    """Return the block of a result. A missing result becomes a text that says so."""
     block: Block = {"tool_use_id": call_id, "type": "tool_result", "content": NO_RESULT}
     if event is None:
         return {**block, "is_error": True}
-    if others := _usable(event):  # the API takes only text in a result that is marked as an error
+    if others := _usable(event):  # the API accepts only text in a result that is marked as an error
         return {**block, "content": [*text_parts(event.content), *others]}
     if member(event.data, "is_error") is True:
         return {**block, "content": event.content if event.content.strip() else NO_OUTPUT, "is_error": True}
@@ -58,7 +58,7 @@ def result_block(event: Event | None, call_id: str) -> Block:
 
 
 def attachment(event: Event) -> Block | None:
-    """Return an imported attachment with its text put back; None for any other message."""
+    """Return an imported attachment with its text put back, or None for any other message."""
     about = member(event.data, "attachment") if event.kind == "user" else None
     if not isinstance(about, dict):
         return None
@@ -90,7 +90,7 @@ def _usable(event: Event) -> list[Block]:
 
 
 def _answered(event: Event) -> list[Block]:
-    """Return text and thinking of an answer in the order in which the model made them."""
+    """Return the text and thinking of an answer in the order in which the model produced them."""
     text = event.content
     if event.interrupted and text.strip():
         text += INTERRUPTED
@@ -139,7 +139,7 @@ def _document(block: Block) -> Block | None:
 
 
 def _reference(block: Any) -> Block | None:
-    """Return the block of a tool that a result made known to the model."""
+    """Return the block for a tool that a result introduced to the model."""
     if member(block, "type") != "tool_reference" or not _filled(block.get("tool_name")):
         return None
     return {"type": "tool_reference", "tool_name": block["tool_name"]}

@@ -7,13 +7,13 @@ and are not exported.
   Claude Code joins them. It is the response's own id, unless joining would change the order.
 - Adjacent calls are followed by their results, one record each (SPEC 5.2). Claude Code silently drops a call without a
   result, a result without a call, and a repeated call id.
-- The first record is a user's. A summary there is written as Claude Code's own compaction (`isCompactSummary`).
-  Anywhere else the session would begin with it, so there it is written as an answer.
-- A message after a result in the same turn that is not a prompt has `isMeta`. Claude Code writes a document that a tool
-  has read in this way, and an import begins no turn there.
+- The first record is a user's. A summary in that place is written as Claude Code's own compaction (`isCompactSummary`).
+  Anywhere else, the session would begin with that compaction, so the summary is written as an answer.
+- A message after a result in the same turn that is not a prompt has `isMeta`. Claude Code writes documents that a tool
+  has read this way, and an import does not begin a turn there.
 - Uuids are computed from agent and event. Times are those of the events, but never decrease.
-- A record without a message (a result for an unanswered call, the first record) has the mark `MADE_UP`, which an import
-  recognizes.
+- A record without a message in the context (a result for an unanswered call, an added first record) has the mark
+  `MADE_UP`, which an import recognizes.
 """
 
 import os
@@ -57,7 +57,7 @@ _NAMES = UUID("6a3c0d9e-1f0b-5b8e-9d53-5f1e0a7c2b44")
 class Exporting(Struct, frozen=True, kw_only=True):
     """The parts of the records that do not come from messages.
 
-    `models` maps response ids to models, and `model` is for all other answers. `about` goes into the first record.
+    `models` maps response ids to models. `model` is the model of all other answers. `about` goes into the first record.
     """
 
     agent_id: str
@@ -69,9 +69,9 @@ class Exporting(Struct, frozen=True, kw_only=True):
 
 
 class ExportedPiece(Struct, frozen=True, kw_only=True):
-    """The blocks of one record: an event or a part of it. If it is `made_up`, `event` is its neighbour.
+    """The blocks of one record: an event or a part of it. If it is `made_up`, `event` is a neighbouring event.
 
-    `answer` is the id of the answer that an assistant's piece belongs to.
+    `answer` is the id of the answer to which an assistant's piece belongs.
     """
 
     event: Event
@@ -83,7 +83,7 @@ class ExportedPiece(Struct, frozen=True, kw_only=True):
 
 
 def choose(events: Iterable[Event], agent_id: str) -> tuple[list[ExportedPiece], list[tuple[int, str]]]:
-    """Return the records of messages, in the order of the log, and the omitted events with the reason."""
+    """Return the pieces of the messages, in log order, and the ids of omitted or incomplete events with the reason."""
     sent: list[Event] = []
     left_out: list[tuple[int, str]] = []
     for event in events:
@@ -107,7 +107,7 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
     """Yield the records of a session."""
     parent: str | None = None
     moment = ""
-    behind: int | None = None  # the turn, directly after results in it
+    behind: int | None = None  # the turn of the results directly before
     for index, piece in enumerate(pieces):
         joins = behind is not None and piece.role == "user" and behind == piece.event.turn_id
         behind = piece.event.turn_id if joins or piece.blocks[0]["type"] == "tool_result" else None
@@ -157,7 +157,7 @@ def _pieces(groups: Sequence[Event | CallGroup]) -> list[ExportedPiece]:
 
 
 def _exchange(calls: Sequence[tuple[Event, Event | None]], ids: Mapping[int, str]) -> Iterator[ExportedPiece]:
-    """Yield calls of one answer, then their results: Claude Code looks for them before the next answer."""
+    """Yield the calls of one answer, then their results: Claude Code looks for them before the next answer."""
     for call, _ in calls:
         yield ExportedPiece(event=call, part="call", role="assistant", blocks=[content.call_block(call, ids[call.id])])
     for call, result in calls:
@@ -175,7 +175,7 @@ def _message_pieces(event: Event, *, first: bool) -> list[ExportedPiece]:
 
 
 def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[ExportedPiece], list[int]]:
-    """Return the pieces without thinking at the end of an answer, which the API refuses, and the events of that."""
+    """Return the pieces without thinking at the end of an answer, which the API refuses, and the omitted events."""
     kept: list[ExportedPiece] = []
     gone = []
     for role, run in groupby(pieces, key=lambda piece: piece.role):
@@ -187,10 +187,10 @@ def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[Export
 
 
 def _answers(pieces: Sequence[ExportedPiece], agent_id: str) -> list[ExportedPiece]:
-    """Return the pieces, those of an assistant with their answer.
+    """Return the pieces, with `answer` set in those of an assistant.
 
-    After results, a response continues only with its further calls. Otherwise joining would move a record, so a new
-    answer begins.
+    After results, a response continues only with further calls. Otherwise joining would move a record, so a new answer
+    begins.
     """
     found: list[ExportedPiece] = []
     used: set[str] = set()
@@ -249,7 +249,7 @@ class Export(Struct, frozen=True):
     """A session that is ready to be written.
 
     `lines` are its records as JSON, without line ends. `messages` counts their events by kind. `left_out` lists events
-    that are missing or incomplete, with the reason. `until` is the newest event of the context.
+    that are missing or incomplete, with the reason. `until` is the id of the newest event of the context.
     """
 
     session_id: str
@@ -305,7 +305,7 @@ def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: 
 
 
 def write(found: Export, environment: Mapping[str, str], file: Path | None = None) -> Written:
-    """Write a session to a new `file`, by default where Claude Code looks for the sessions of the working folder.
+    """Write a session to a new `file`, by default in Claude Code's folder for the sessions of the working folder.
 
     Raises WriteError if the file exists or cannot be written.
     """
@@ -322,7 +322,7 @@ def write(found: Export, environment: Mapping[str, str], file: Path | None = Non
 
 
 def session_of(file: Path) -> str | None:
-    """Return the session id that Claude Code reads in the name of a file, or None."""
+    """Return the session id that Claude Code reads from a file's name, or None."""
     return file.stem if is_uuid(file.stem) else None
 
 
@@ -336,7 +336,7 @@ def _model(agent: Agent) -> str:
 
 
 def _models(agent: Agent, visible: Segments) -> dict[str, str]:
-    """Return the model of each response, by its id, as far as the provider reported it."""
+    """Return the models of responses by their ids, for all responses whose model the provider reported."""
     with agent.log.store.read() as moment:
         usages = moment.events(moment.of_kind("usage", visible))
     found = {}

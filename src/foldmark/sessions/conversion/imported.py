@@ -1,6 +1,6 @@
-"""Records of earlier imports, so that another import of the session adds only new messages [SPEC 8].
+"""Read and write the records of imports, so that a later import of a session adds only new messages [SPEC 8].
 
-Each import records a `command` event after the events that it appended. Its data name the session and the part of the
+Each import records a `command` event after the events that it appended. Its data names the session and the part of the
 file that was read. Its content lists every line with its events (`_LINE`, in base64). Events that no import appended
 are the person's own.
 """
@@ -24,14 +24,14 @@ from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
 
 _LINE = Layout("<8sQII")
-"""A line: its key, its first event, its number of events, and the distance from the begin of its group to the first."""
+"""A line: its key, first event, number of events, and the distance from the beginning of its group to that event."""
 
 
 class ImportedLine(NamedTuple):
-    """The messages of a line: the first event and their number.
+    """The messages of a line: their first event and their number.
 
-    `group` is the first of the events that leave the context together with them. All are zero for a line without a
-    message.
+    `group` is the first of the events that leave the context together with them. All fields are zero for a line
+    without a message.
     """
 
     first: int
@@ -48,10 +48,11 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     """The record of an import.
 
     `session` is the session's identity (`identity`). `size`, `lines` and `digest` describe the part of the file that
-    was read: its bytes, its lines, and a digest of the bytes. `begin` is the first event that the import may have
-    appended. `tips` are the records that the next record of the active chain continues. `carried` is the state of the
-    index. `hidden` are inactive groups that left the context, with the operation that removed them (0: the context had
-    none of them). `back` are groups that returned. `file` is the absolute path of the file, "" in older records.
+    was read: its number of bytes, its number of lines, and a digest of the bytes. `begin` is the first event that the
+    import may have appended. `tips` are the records that the next record of the active chain may continue. `carried` is
+    the state of the index. `hidden` are inactive groups that left the context, each with the operation that removed it
+    (0: it was not in the context). `back` are groups that returned. `file` is the absolute path of the file, "" in
+    older records.
     """
 
     source: str
@@ -87,7 +88,7 @@ class ImportedSession:
 
     @cached_property
     def lines(self) -> dict[bytes, list[ImportedLine]]:
-        """The imported lines by key; equal lines in order."""
+        """The imported lines by key; lines with the same key are in order."""
         found: dict[bytes, list[ImportedLine]] = {}
         for each in self._lists:
             for key, first, length, before in _LINE.iter_unpack(a2b_base64(each)):
@@ -106,7 +107,7 @@ class ImportedSession:
 
     @cached_property
     def hidden(self) -> dict[int, int]:
-        """The inactive groups that left the context -> the operations that removed them."""
+        """Inactive groups that left the context, mapped to the operations that removed them."""
         found: dict[int, int] = {}
         for _, note in self.notes:
             found.update(note.hidden)
@@ -158,7 +159,7 @@ def packed(key: bytes, line: ImportedLine) -> bytes:
 
 
 def record_import(agent: Agent, note: ImportRecord, lines: bytes | bytearray, time: datetime | None) -> None:
-    """Record an import; `lines` are all of its lines, `packed`."""
+    """Record an import. `lines` are all of its lines, `packed`."""
     listed = b2a_base64(lines, newline=False).decode()
     agent.record("command", listed, data={"import": to_builtins(note)}, created_at=time)
 
@@ -173,7 +174,7 @@ def conversation_of(log: Log, session: str) -> Agent | None:
 def identity(session: SessionFile, kept: SessionFormat) -> str:
     """Return the identity that a session shares with its copies.
 
-    It is the uuid that the format finds in a record, otherwise the session's id in the file's name, otherwise the
+    This is the uuid that the format finds in a record, otherwise the session's id in the file's name, otherwise the
     file's path.
     """
     for found in session.records():
@@ -215,9 +216,9 @@ def only_continues(
     *,
     linked: bool,
 ) -> bool:
-    """Return True if new lines only continue the active chain, which leaves everything before them unchanged.
+    """Return True if new lines only continue the active chain and so leave everything before them unchanged.
 
-    `carried` is the state of the index after them.
+    `carried` is the state of the index after these lines.
     """
     if note.carried.get("all_side") != carried.get("all_side"):
         return False

@@ -1,7 +1,7 @@
 """`foldmark import`: import a coding agent's session as a conversation [SPEC 8, 9].
 
 An import makes two passes. The first reads ids and flags of every record (`SessionFormat.index`), from which turns and
-branches are planned (`sessions.chain`). The second reads each record again at its place in the file and appends it
+branches are planned (`sessions.chain`). The second rereads each record at its place in the file and appends it
 (`writer`). Everything is one transaction, so an interrupted import leaves nothing behind.
 
 All lines become part of the conversation except broken ones, which the report lists. A record that is not a message, or
@@ -11,14 +11,14 @@ context as by `/context drop`, so `/restore` brings them back. A compaction is r
 
 A session that was imported before continues in its conversation (`imported`):
 
-- If the file still begins with the bytes read before, only later bytes are read, as long as they continue the active
+- If the file still begins with the bytes read before, only later bytes are read, provided that they continue the active
   chain.
 - Otherwise (after a step back in the client, after a compaction, or for another file of the same session) all records
   are indexed and compared by uuid or, without one, by their whole content. New records are appended. Inactive ones
   leave the context by an operation that can be restored.
 - If the file lacks an imported active message, the two have diverged, and nothing is written.
 
-The person's own changes stay: an import changes nothing that was imported, and new turns follow the person's own.
+The person's own changes stay: an import changes nothing already imported, and new turns follow the person's own.
 """
 
 import os
@@ -51,14 +51,14 @@ def import_session(
 ) -> ImportReport:
     """Import a session as conversation `name`, or add its new messages to the conversation.
 
-    Without a name, the session continues in the conversation of its last import, or becomes a new one with the name
-    `default_name`. `progress` gets the number of bytes done, out of the size of the file; the first pass counts for a
+    Without a name, the session continues in the conversation of its last import, or becomes a new one named by
+    `default_name`. `progress` gets the number of bytes done and the size of the file; the first pass counts for a
     quarter. Raises SessionFileError for a file that cannot be read as a session or has no message, and CommandError if
     a conversation of that name has other content or if the file lacks imported records.
     """
     with SessionFile(path) as session:
         kept = recognize(session)
-        # One transaction from here on, so that the second of two imports at once finds the first.
+        # One transaction from here on, so that the second of two simultaneous imports finds the first.
         with log.store.write():
             identity = imports.identity(session, kept)
             wanted = default_name(path, kept.name) if name is None else name
@@ -66,18 +66,18 @@ def import_session(
             if (agent := _wanted(log, wanted, None if name else identity)) is not None:
                 return into(agent).go_on()
             if name is None and (agent := imports.conversation_of(log, identity)) is not None:
-                with suppress(_DivergedError):  # a diverged copy is a conversation of its own
+                with suppress(_DivergedError):  # a diverged copy becomes a separate conversation
                     return into(agent).go_on()
             with log.creating(wanted) as agent:
                 return into(agent).begin()
 
 
 class _DivergedError(CommandError):
-    """The file lacks records that were imported of its session."""
+    """The file lacks records that were imported from its session."""
 
 
 def _wanted(log: Log, name: str, identity: str | None) -> Agent | None:
-    """Return the conversation of this name if sessions were imported into it, the last of them with this identity."""
+    """Return the conversation of this name if the last session imported into it has this identity (None: any)."""
     agent = log.agent(name) if log.exists(name) else None
     newest = ImportedSession(agent).newest if agent is not None else None
     return agent if newest is not None and identity in (None, newest.session) else None
@@ -89,7 +89,7 @@ class _Import:
     def __init__(
         self, session: SessionFile, kept: SessionFormat, identity: str, progress: Progress | None, agent: Agent
     ) -> None:
-        agent.context()  # includes events that others appended in the meantime
+        agent.context()  # includes events that others have appended since
         self._session, self._format, self._identity, self._agent = session, kept, identity, agent
         self._meter = ContextMeter(session.size, progress)
         self._imported, self._carried = ImportedSession(agent), dict[str, Any]()
@@ -103,7 +103,7 @@ class _Import:
         return self._report
 
     def go_on(self) -> ImportReport:
-        """Import new records into the conversation that has the session."""
+        """Import new records into the session's conversation."""
         imported, session = self._imported, self._session
         newest = imported.newest
         assert newest is not None
@@ -137,7 +137,7 @@ class _Import:
         return self._report
 
     def _index(self, begin: tuple[int, int] = (0, 0), known: Container[bytes] = ()) -> list[RecordEntry]:
-        """Index the lines from `begin` on: the number of lines before, and the offset."""
+        """Index the lines from `begin` on, given as the number of lines before it and its offset."""
         self._report.broken.clear()
         records: Counter[str] = Counter()
         entries = self._format.index(self._first_pass(records, *begin), self._carried, known)
@@ -155,7 +155,7 @@ class _Import:
                 yield line
 
     def _end_of(self, note: ImportRecord) -> tuple[int, int]:
-        """Return the place where the unread part of the file begins: the number of lines before it, and its offset."""
+        """Return where the unread part of the file begins: the number of lines before it, and its offset."""
         if note.size and self._session.raw(note.size - 1) != b"\n":
             rest = self._session.raw(note.size)
             if not rest.strip():  # the end of a line that was complete without it
@@ -163,9 +163,9 @@ class _Import:
         return note.lines, note.size
 
     def _write(self, entries: list[RecordEntry], grown: ImportRecord | None, known: Mapping[int, ImportedLine]) -> None:
-        """Append the planned turns without the lines that are `known`, and record the import.
+        """Append the planned turns without the `known` lines, and record the import.
 
-        If `grown`, the entries only continue those of that import.
+        If `grown` is given, the entries only continue those of that import.
         """
         session, report = self._session, self._report
         number, size = session.whole
@@ -204,7 +204,7 @@ def _ready(agent: Agent) -> None:
 
 
 def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, ImportedLine]:
-    """Return the lines of earlier imports by their numbers in this file."""
+    """Return the lines of earlier imports, by their line numbers in this file."""
     left = {key: iter(lines) for key, lines in imported.lines.items()}
     found = {}
     for entry in entries:

@@ -56,14 +56,14 @@ class ContextMeter:
 class ImportReport(Struct):
     """The result of an import.
 
-    `lines` counts the lines of the file, blank ones included. `records` maps each type to the number of its lines that
+    `lines` counts the lines of the file, including blank ones. `records` maps each type to the number of its lines that
     were read, the most frequent type first; "(no type)" and "(not an object)" are among them. `broken` lists the lines
     that are not JSON, with the reason. `messages` maps kinds to counts, in and out of the context. `turns` counts all
     turns, `dropped` those out of the context. `kept` counts the lines that are kept as `record` events, with or without
     usable messages.
 
-    `again` is True if the session was imported before. Then all counts are of what is new. `left` counts the turns that
-    left the context because the session went back behind them, `returned` those that came back with it.
+    `again` is True if the session was imported before. Then the counts cover only new content. `left` counts the turns
+    that left the context because the session went back to a point before them, `returned` those that came back.
     """
 
     name: str = field(name="conversation")
@@ -81,7 +81,7 @@ class ImportReport(Struct):
 
 
 class ImportWriter:
-    """Appends planned turns to a conversation, without the lines that it already has, and counts them in `report`."""
+    """Appends planned turns to a conversation, except lines that it already has, and counts them in `report`."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ImportWriter:
         self._calls: set[str] = set()
 
     def write(self, turn: PlannedTurn, known: Mapping[int, ImportedLine] = {}) -> None:
-        """Append a turn without the lines that are `known` already. These leave the context or return to it."""
+        """Append a turn without the lines that are already `known`. Those leave the context or return to it."""
         steps = turn.steps
         if known:
             self._know(turn, known)
@@ -145,7 +145,7 @@ class ImportWriter:
         self._hidden.clear()
 
     def _summarize(self, entry: RecordEntry, keeps: frozenset[int]) -> bool:
-        """Record a compaction. Return False if there is nothing before it that it could replace."""
+        """Record a compaction. Return False if nothing before it can be replaced."""
         self.drop()  # a summary replaces only shown messages
         record = self._session.reread(entry.line, entry.offset)
         reading = self._format.messages(record.value)
@@ -215,7 +215,7 @@ class ImportWriter:
             )
 
     def _unasked(self, reading: RecordMessages) -> list[str]:
-        """Return the results that stay out of the context, because an earlier import has their call and it has left."""
+        """Return the results that stay out of the context, because their call was imported earlier and has left it."""
         ids = [part.call_id for part in reading.parts if isinstance(part, ResultMessage)]
         ids = [call_id for call_id in ids if call_id not in self._calls]
         if not ids:
@@ -241,7 +241,7 @@ class ImportWriter:
             return agent.append_tool_result(
                 part.call_id, part.text, dialect=dialect, is_error=part.is_error, created_at=time, data=part.data
             )
-        # Verbatim, because a state block at the end of a message is not from a model of this conversation.
+        # Verbatim, because a state block at the end of a message is not from this conversation's model.
         return agent.append(part.kind, part.text, created_at=time, data=part.data, dialect=dialect, verbatim=True)
 
     def _keep(self, record: SessionRecord, time: datetime | None) -> None:
@@ -251,7 +251,7 @@ class ImportWriter:
 
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
-    """Return a summary of all shown imported events except those that stay, each with its whole exchange."""
+    """Return a summary of all shown imported events except those that stay and their whole exchanges."""
     decided = summaries.summary(moment, at, None)
     kept = list(moment.lookup(stays))
     ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))

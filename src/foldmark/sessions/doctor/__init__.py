@@ -1,4 +1,4 @@
-"""Diagnose a session: faults that prevent resuming it, losses on resuming it; and write a repaired copy [SPEC 8]."""
+"""Diagnose a session (faults that prevent resuming it, losses on resuming it) and write a repaired copy [SPEC 8]."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -28,8 +28,8 @@ class Finding(Struct, frozen=True):
 
 
 class Diagnosis(Struct, frozen=True):
-    """The findings about a session, the most serious first. `lines` includes blank lines. `sent` is the number of
-    messages that are sent on resuming the session."""
+    """The findings about a session, most serious first. `lines` includes blank lines. `sent` is the number of messages
+    that are sent on resuming the session."""
 
     session: SessionPath
     lines: int
@@ -60,12 +60,12 @@ def diagnose(session: SessionPath) -> Diagnosis:
 
 
 def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings, the most serious first, then in the order of the file."""
+    """Return the findings, most serious first, then in file order."""
     return sorted(findings, key=lambda each: (WEIGHTS.index(each.weight), each.line or 0))
 
 
 def unknown_types(numbers: Mapping[str, int]) -> Iterable[Finding]:
-    """Yield a note about records of unknown types, given their number by type."""
+    """Yield a note about records of unknown types, given the number of each."""
     if numbers:
         ordered = sorted(numbers.items(), key=lambda item: -item[1])
         names = listing((f"{one_line(kind)[:50]} ({number})" for kind, number in ordered), 8)

@@ -136,7 +136,7 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
 
 
 def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
-    """Report faults of single records."""
+    """Report faults of individual records."""
     inside = set(resumed.order)
     for row in found:
         for fault in row.faults:
@@ -161,9 +161,9 @@ def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
 
 
 def _is_met(row: Row, fault: Fault) -> bool:
-    """Return True if Claude Code meets the fault even if the record is not sent.
+    """Return True if Claude Code runs into the fault even if the record is not sent.
 
-    It does while it searches for the results of parallel calls.
+    This happens while it searches for the results of parallel calls.
     """
     if row.type == "user":
         return row.parent is not None and fault in ("no message", "null block")
@@ -174,7 +174,7 @@ def _tools(resumed: ResumedChain) -> Iterator[Finding]:
     """Report calls and results that do not belong together."""
     pairs = pair_calls(resumed.order)
     faults: list[tuple[Weight, list[CallBlock], str]] = [
-        # An interruption leaves such calls behind, and resuming leaves them out: that is no damage.
+        # Not damage: an interruption leaves such calls, and resuming leaves them out.
         ("note", pairs.unanswered, "the call {} has no result: it is left out on resuming, with its whole line"),
         ("loses", pairs.early, "a result comes before its call {}: both are lost"),
         ("loses", pairs.orphans, "a result without a call ({}): it is left out on resuming"),
@@ -202,6 +202,6 @@ def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) ->
 
 
 def _tokens(file: SessionFile, row: Row) -> int:
-    """Return the number of tokens in the context after an answer, 0 if unknown."""
+    """Return the number of tokens in the context after an answer, or 0 if unknown."""
     usage = member(file.reread(row.line, row.offset).value, "message", "usage")
     return used(usage) if isinstance(usage, dict) else 0

@@ -1,14 +1,13 @@
 """Diagnose a rollout of Codex, and compare it with Codex's databases, which are read and never written [SPEC 8].
 
-The consequences were observed by resuming such rollouts with Codex 0.169 and recording its requests; with sessions that
-were changed, moved or archived, then resumed and listed. Its databases lie in the folder that holds `sessions`:
+The consequences were observed by resuming such rollouts with Codex 0.169 and recording its requests, and by changing,
+moving or archiving sessions, then resuming and listing them. The databases are in the folder that holds `sessions`:
 
 - `state_5.sqlite`, table `threads`: a row for each session with the path of its rollout, title, model and tokens. Codex
   opens a session at that path.
 - `thread_history_1.sqlite`: the turns and items that Codex shows, copied from the rollout. For each session,
   `thread_history_projection_state` has the byte and the ordinal up to which the rollout was read. Codex continues there
-  and never reads earlier bytes again. Sessions in the older format (`history_mode` other than `paginated`) have no
-  rows.
+  and never rereads earlier bytes. Sessions in the older format (`history_mode` other than `paginated`) have no rows.
 """
 
 import codecs
@@ -76,7 +75,7 @@ def _beginning(session: SessionPath, reader: "_RolloutReader", *, is_marked: boo
 
 
 class _RolloutReader:
-    """Collects the findings of the lines in one pass. Memory grows with the number of calls."""
+    """Collects findings line by line in one pass. Memory grows with the number of calls."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -91,7 +90,7 @@ class _RolloutReader:
         self._full: tuple[int, int, int] | None = None
 
     def take(self, line: SessionRecord | Broken) -> Iterator[Finding]:
-        """Read one line, and yield its findings."""
+        """Read one line and yield its findings."""
         is_first = self.first is None
         self.first = self.first or line.line
         if isinstance(line, Broken):
@@ -121,7 +120,7 @@ class _RolloutReader:
                 self._full = (line.line, tokens, window)
 
     def left(self) -> Iterator[Finding]:
-        """Yield the findings that all lines together give."""
+        """Yield the findings that follow from all lines together."""
         for call, line in self._calls.items():
             if call not in self._outputs:
                 yield Finding(
@@ -162,7 +161,7 @@ class _RolloutReader:
         self._outputs.setdefault(call, line)
 
     def _compacted(self, line: int, payload: dict[str, Any]) -> Iterator[Finding]:
-        """Replace the calls before a compaction by those of its history."""
+        """Replace the calls before a compaction with those in its history, and report a faulty history."""
         history, beside = payload.get("replacement_history"), payload.get("replacement_history_metadata")
         if isinstance(history, list) and isinstance(beside, list) and len(history) != len(beside):
             why = f"the compaction's history has {len(history)} items, and its metadata {len(beside)}"
@@ -186,14 +185,14 @@ _TURNS = "SELECT CAST(turn_id AS TEXT), CAST(rollout_byte_offset AS INTEGER) FRO
 
 
 class _UnreadableError(Exception):
-    """A database differs from those of Codex 0.169, or cannot be read without writing."""
+    """A database differs from those of Codex 0.169, or cannot be read without writing to it."""
 
     def __init__(self, database: Path, why: object) -> None:
         super().__init__(f"Codex's {database.name} cannot be read, so the session was not compared with it: {why}")
 
 
 def compare_databases(session: SessionPath) -> Iterator[Finding]:
-    """Yield the differences between Codex's databases and the rollout; none if they do not contain it."""
+    """Yield the differences between Codex's databases and the rollout, or nothing if they do not contain it."""
     listed = _or_note(_listed, session)
     yield from listed
     if not any(each.matters for each in listed):  # otherwise Codex shows another file
@@ -208,7 +207,7 @@ def _or_note(compare: Callable[[SessionPath], Iterable[Finding]], session: Sessi
 
 
 def _listed(session: SessionPath) -> Iterator[Finding]:
-    """Report differences in Codex's list of sessions: Codex reads only the file that the list names."""
+    """Report differences from Codex's list of sessions. Codex reads only the file that the list names."""
     database = _database(session, "state_*.sqlite")
     rows = _rows(database, _THREAD, session.id) if database else []
     if database is None or not rows:
@@ -228,8 +227,7 @@ def _listed(session: SessionPath) -> Iterator[Finding]:
 
 
 def _shown(session: SessionPath) -> Iterator[Finding]:
-    """Report turns that Codex shows wrongly: it has copied the rollout up to some byte, and misses changes before
-    it."""
+    """Report turns that Codex shows wrongly: it copied the rollout up to some byte, and misses changes before it."""
     database = _database(session, "thread_history_*.sqlite")
     try:
         copied = _rows(database, _COPIED, session.id) if database else []
@@ -292,17 +290,17 @@ def _rows(database: Path, query: str, id: str) -> list[tuple[Any, ...]]:
     try:
         with _opened(database) as connection:
             return list(connection.execute(query, (id,)))
-    except (apsw.Error, OSError, ValueError) as error:  # ValueError: no UTF-8
+    except (apsw.Error, OSError, ValueError) as error:  # ValueError: invalid UTF-8
         raise _UnreadableError(database, error) from None
 
 
 @contextmanager
 def _opened(database: Path) -> Iterator[apsw.Connection]:
-    """Open a database without creating or changing any file beside it.
+    """Open a database without creating or changing any file next to it.
 
     SQLite would create a missing index of a write-ahead log even for reading. So a database without a log is opened as
-    immutable, and one with log and index is opened with the index read-only. A log without its index, which Codex
-    leaves now and then, is read in a copy.
+    immutable, and one with a log and an index is opened with the index read-only. A log without its index, which Codex
+    sometimes leaves, is read from a copy.
     """
     log, index = (database.with_name(f"{database.name}-{ending}") for ending in ("wal", "shm"))
     if log.exists() and not index.exists():

@@ -1,7 +1,7 @@
 """Plan the repair of a Claude Code session, line by line, before anything is written [SPEC 8].
 
 Unreadable lines are left out. Every other record gets a unique uuid and an existing parent. Contents that stop Claude
-Code are changed. Every call that is sent gets exactly one result behind it. The rest is unchanged.
+Code are changed. Every call that is sent is followed by exactly one result. The rest is unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,9 +35,9 @@ class RepairError(FoldmarkError):
 class RecordRepair(Struct):
     """The changes of a record.
 
-    `members` are new values of the record's own members, `model` is the new model of its message. `drop` are positions
-    of blocks to leave out. `ids` are new call ids by the position of their block, a call or a result. `wrap`: a content
-    that is a text becomes a block. `plain`: the record is rewritten as valid JSON.
+    `members` are new values of the record's own members. `model` is the new model of its message. `drop` are positions
+    of blocks to leave out. `ids` maps positions of blocks (calls or results) to new call ids. `wrap`: text content
+    becomes a block. `plain`: the record is rewritten as valid JSON.
     """
 
     members: dict[str, Any] = {}
@@ -51,8 +51,8 @@ class RecordRepair(Struct):
 class RepairPlan:
     """The repair of a session file. `new_id` makes uuids. Raises RepairError if its calls cannot be repaired.
 
-    `rows` are the lines in their new order. `added` maps the new records among them, results of calls, to the record
-    that they follow and that is their pattern. `done` lists the changes by line.
+    `rows` are the lines in their new order. `added` maps the new records among them, which hold results of calls, to
+    the record that each follows and is modelled on. `done` lists the changes by line.
     """
 
     def __init__(self, file: SessionFile, new_id: Callable[[], str], now: str) -> None:
@@ -77,7 +77,7 @@ class RepairPlan:
         return value
 
     def main(self) -> Iterator[tuple[Row | None, Row]]:
-        """Yield every record of the main chain, with the one before it in the file."""
+        """Yield every record of the main chain, preceded by the one before it in the file."""
         main = [row for row in self.rows if row.chained and not row.side]
         return zip([None, *main], main, strict=False)
 
@@ -90,14 +90,14 @@ class RepairPlan:
         self.done.append((row.line, text))
 
     def leave_out(self, row: Row, why: str) -> None:
-        """Leave a line out. Its children go to its parent (see `relink`)."""
+        """Leave a line out. Its children are linked to its parent (see `relink`)."""
         row.gone = True
         if row.uuid:
             self._left_out[row.uuid] = row.parent
         self.note(row, f"left out: {why}")
 
     def relink(self) -> None:
-        """Link the children of omitted records to the parents of these."""
+        """Link the children of omitted records to the parents of those records."""
         for row in self.rows if self._left_out else ():
             if row.chained and row.uuid:
                 self._left_out.pop(row.uuid, None)  # another record has the same uuid
@@ -118,7 +118,7 @@ class RepairPlan:
         return uuid
 
     def drop(self, row: Row, positions: set[int], why: str) -> None:
-        """Remove blocks from a record, and the record itself if no block is left."""
+        """Remove blocks from a record, and the whole record if no block is left."""
         dropped = positions
         if row not in self.added:
             self.change(row).drop |= positions
@@ -132,7 +132,7 @@ class RepairPlan:
             self.note(row, f"a block left out: {why}")
 
     def rename(self, block: CallBlock, id: str) -> None:
-        """Give a call, or a result, another call id."""
+        """Give a call or a result another call id."""
         row = block.row
         self.change(row).ids[block.at] = id
         row.calls = tuple((at, id if at == block.at else old) for at, old in row.calls)
@@ -150,7 +150,7 @@ class RepairPlan:
 
 
 def _leave_out_lines(plan: RepairPlan) -> None:
-    """Leave out unreadable lines, and lines that repeat another one."""
+    """Leave out unreadable lines and lines that repeat another one."""
     first: dict[str, Row] = {}
     for row in plan.rows:
         if row.state == "broken":
@@ -186,7 +186,7 @@ def _name_records(plan: RepairPlan) -> None:
 
 
 def _link_faulty(plan: RepairPlan) -> None:
-    """Link records without a parent to the record before."""
+    """Link records without a parent to the previous record."""
     for before, row in plan.main():
         if "parent" in row.faults:
             plan.set_parent(row, before.uuid if before else None)
@@ -195,7 +195,7 @@ def _link_faulty(plan: RepairPlan) -> None:
 
 
 def _link_missing(plan: RepairPlan) -> None:
-    """Link records whose parent was left out, is missing, or is their own descendant."""
+    """Relink records whose parent was left out, is missing, or is their own descendant."""
     if not any(row.said and not row.side for row in plan.rows):
         _as_main(plan)
     plan.relink()
@@ -208,7 +208,7 @@ def _link_missing(plan: RepairPlan) -> None:
 
 
 def _as_main(plan: RepairPlan) -> None:
-    """Turn a file of a subagent's records into its own session."""
+    """Turn a file of a subagent's records into a session of its own."""
     for row in plan.rows:
         if row.chained and row.side:
             row.side = False
@@ -218,7 +218,7 @@ def _as_main(plan: RepairPlan) -> None:
 
 
 def _cut_loops(plan: RepairPlan) -> None:
-    """Break loops of parents: link each record in a loop whose parent follows it to the record before."""
+    """Break loops of parents: link each record in a loop whose parent follows it to the previous record."""
     for turn in range(_LOOP_ROUNDS + 1):
         links = Links(plan.rows)
         looping = _in_loops(plan, links)
@@ -259,7 +259,7 @@ def _in_loops(plan: RepairPlan, links: Links) -> set[Row]:
 
 
 def _mend_records(plan: RepairPlan) -> None:
-    """Repair contents that stop Claude Code, sent or not, and lines that it does not accept as JSON."""
+    """Repair contents that stop Claude Code, whether sent or not, and lines that it does not accept as JSON."""
     for row in plan.rows:
         if row.gone:
             continue
@@ -274,7 +274,7 @@ def _mend_records(plan: RepairPlan) -> None:
 
 
 def _fill_in(plan: RepairPlan, now: str) -> None:
-    """Give records without a time, and answers without a model, those of the record before or of the next such record.
+    """Fill in missing times of records and models of answers from the previous record that has one, or from the first.
 
     `now` is the time if no record has one.
     """
@@ -302,7 +302,10 @@ def _names_model(row: Row) -> bool:
 
 
 def _mend_tools(plan: RepairPlan) -> None:
-    """Put its one result after every call that is sent, and remove results and calls in the way. Raises RepairError."""
+    """Put exactly one result after every call that is sent, and remove everything else that prevents it.
+
+    Raises RepairError.
+    """
     moved: set[Row] = set()
     for _ in range(_TOOL_ROUNDS):
         resumed = resume(plan.rows)
@@ -316,7 +319,7 @@ def _mend_tools(plan: RepairPlan) -> None:
 
 
 def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> bool:
-    """Repair one kind of fault, because that may change which messages are sent. Return False if there is none."""
+    """Repair one kind of fault, as each repair may change the messages that are sent. Return False if there is none."""
     pairs = pair_calls(resumed.order)
     spare = [*pairs.orphans]
     chain = resumed.chain
@@ -349,7 +352,7 @@ def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> boo
 
 
 def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, moved: set[Row]) -> list[Row] | None:
-    """Move a result behind its call, once per record. Return the new chain, or None if that is impossible."""
+    """Move a result after its call, once per record. Return the new chain, or None if that is impossible."""
     row = result.row
     call = next((each for each in chain if any(id == result.id for _, id in each.calls)), None)
     if call is None or row in moved or row not in chain or row in plan.added:
@@ -375,7 +378,7 @@ def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, move
 
 
 def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:
-    """Give each call without a result one that reports the interruption. The calls of one answer share a record."""
+    """Give each unanswered call a result that reports the interruption. The calls of one answer share a record."""
     inside = {row: at for at, row in enumerate(chain)}
     last: dict[str, Row] = {row.response: row for row in chain if row.response}
     behind: dict[Row, list[str]] = {}

@@ -1,6 +1,6 @@
-"""`foldmark doctor --session --repair`: a new session beside a damaged one, which Claude Code resumes [SPEC 8].
+"""`foldmark doctor --session --repair`: write a new session next to a damaged one, for Claude Code to resume [SPEC 8].
 
-The new session lacks the unreadable lines, the records after them are linked again, and parts that a request needs are
+The new session lacks the unreadable lines, the records after them are relinked, and parts that a request needs are
 added. All changes are listed. Every other line keeps its bytes except for the session's id. The damaged file is only
 read.
 """
@@ -47,10 +47,10 @@ class Repaired(Struct, frozen=True):
 def repair(
     session: SessionPath, session_id: str, moment: datetime, new_id: Callable[[], str], out: Path | None = None
 ) -> Repaired | None:
-    """Write the repaired session `session_id` as a new file, beside the old one or as `out`.
+    """Write the repaired session `session_id` as a new file, next to the old one or as `out`.
 
-    `new_id` makes uuids. Return None if nothing is wrong. Raises RepairError if the session cannot be repaired,
-    SessionFileError, WriteError.
+    `new_id` makes uuids. Return None if nothing is wrong. Raises RepairError if the session cannot be repaired, and
+    SessionFileError or WriteError.
     """
     if why := format_named(session.kind).why_not_repaired:
         raise RepairError(why)
@@ -91,7 +91,7 @@ def _lines(plan: RepairPlan, session_id: str) -> Iterator[bytes]:
 
 
 def _made_result(plan: RepairPlan, row: Row, session_id: str) -> bytes:
-    """Return the record `row` with the results of calls that have none. The record of the calls is its pattern."""
+    """Return the record `row` with results for unanswered calls, modelled on the record of the calls."""
     behind = plan.added[row]
     pattern, change = plan.value(behind), plan.changes.get(behind)
     block = {"type": "tool_result", "content": INTERRUPTED, "is_error": True}
@@ -111,7 +111,7 @@ def _made_result(plan: RepairPlan, row: Row, session_id: str) -> bytes:
 
 
 def _as_read(line: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    """Return a changed line. A line with invalid UTF-8 is rewritten as Claude Code reads it."""
+    """Return the changed line. A line with invalid UTF-8 is first rewritten as Claude Code reads it."""
     try:
         return change(line)
     except ValueError:
@@ -119,7 +119,7 @@ def _as_read(line: bytes, change: Callable[[bytes], bytes]) -> bytes:
 
 
 def _rewritten(raw: bytes) -> bytes:
-    """Return a record as valid JSON, with everything that can be read of it."""
+    """Return a record as valid JSON, with everything in it that can be read."""
     return encode_line(decode(raw.removeprefix(codecs.BOM_UTF8)))
 
 

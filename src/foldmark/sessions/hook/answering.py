@@ -1,7 +1,7 @@
 """`foldmark hook`: handle an event of a Claude Code session, mainly to remind the model of a full context [SPEC 8, S4].
 
 It fails silently by design: on any error it prints nothing, exits 0 and logs. It runs after every tool call, so imports
-that only some events need are in the functions for these events.
+that only some events need are inside the functions for these events.
 """
 
 import json
@@ -61,7 +61,7 @@ def answered(given: Mapping[str, object], log: "Opening", environment: Mapping[s
         _note_window(session, process.text(given, "model"), environment)
         text = _start_text(process.text(given, "source"), transcript, environment)
     elif event in ("PreCompact", "Stop"):
-        _archive(transcript, environment)  # prints nothing at a Stop, because that would make the model go on
+        _archive(transcript, environment)  # prints nothing at a Stop, because that would make the model continue
     elif event == "SessionEnd":
         _end(session, transcript, log, environment)
     if not text:
@@ -133,7 +133,7 @@ def _archive(transcript: str, environment: Mapping[str, str]) -> bool:
 
 
 def _end(session: str, transcript: str, log: "Opening", environment: Mapping[str, str]) -> None:
-    """Record that a session has ended, then archive it. Claude Code waits 1.5 seconds for this and no longer."""
+    """Record that a session has ended, then archive it. Claude Code waits at most 1.5 seconds for this."""
     if not _is_session(transcript):  # nothing was said
         return
     from pathlib import Path
@@ -175,7 +175,7 @@ def _is_session(transcript: str) -> bool:
 
 
 def _first_record(transcript: str) -> dict[str, object]:
-    """Return the first line of a session; {} if it is not a record with metadata of Foldmark."""
+    """Return the first line of a session; {} if it is not a record with Foldmark's metadata."""
     if not _is_session(transcript):
         return {}
     with open(transcript, "rb") as file:

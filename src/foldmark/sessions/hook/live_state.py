@@ -1,7 +1,7 @@
-"""What the gateway of a running session tells other programs of this user: a small file for each session [SPEC 5.7].
+"""The state that a gateway shares with this user's other programs: a small file for each running session [SPEC 5.7].
 
-The status line shows the numbers, and a command in another terminal finds the gateway by it. The file holds no
-credentials. Only its user may read it, since the address in it is the right to ask the session's model.
+The status line shows the numbers in it, and a command in another terminal uses it to find the gateway. The file holds
+no credentials. Only its user may read it, since its address is enough to send requests to the session's model.
 """
 
 import json
@@ -16,8 +16,8 @@ _LONGEST = 1 << 16
 
 
 def read(environment: Mapping[str, str], session: str) -> dict[str, object]:
-    """Return what the gateway of a session tells: `agent`, `url`, `taken_out` (tokens), `operations`, `prevented` and
-    `process`; empty if no gateway runs for it."""
+    """Return the state of a session's gateway: `agent`, `url`, `taken_out` (tokens), `operations`, `prevented` and
+    `process`; empty if no gateway runs for the session."""
     try:
         with open(_path(environment, session), "rb") as file:
             found = json.loads(file.read(_LONGEST))
@@ -27,7 +27,7 @@ def read(environment: Mapping[str, str], session: str) -> dict[str, object]:
 
 
 def write(environment: Mapping[str, str], session: str, told: Mapping[str, object]) -> None:
-    """Write the file of a session; a reader finds the old one or the new one. Raises OSError."""
+    """Write the file of a session; a reader sees either the old file or the new one. Raises OSError."""
     path = _path(environment, session)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     new = f"{path}.{os.getpid()}"
@@ -50,13 +50,13 @@ def _path(environment: Mapping[str, str], session: str) -> str:
 
 
 def _runs(process: object) -> bool:
-    """Return True unless the process has ended: a gateway that was killed leaves its file."""
+    """Return True unless the process has ended: a killed gateway leaves its file."""
     if not isinstance(process, int) or process <= 0:
         return False
     if sys.platform == "win32":
         return True
     try:
         os.kill(process, 0)
-    except OSError:  # there is none, or its number is another user's by now
+    except OSError:  # there is none, or another user's process has its number by now
         return False
     return True

@@ -1,7 +1,7 @@
 """Standard input and output, the log, and the state of a session between processes, for hooks and status lines.
 
 The state is one small file per session: a line with the time of the last reminder and the window in tokens. The line
-has a fixed length, so a reader without the lock never finds half of it.
+has a fixed length, so a reader without the lock never sees half of it.
 """
 
 import json
@@ -17,7 +17,7 @@ MAX_INPUT = 16 << 20
 """Maximum bytes to parse as JSON. The input contains a tool's result, which may be an image."""
 
 MAX_READ = 1 << 30
-"""Maximum bytes to read. Beyond them the writing process gets an error."""
+"""Maximum bytes to read. Beyond that, the writing process gets an error."""
 
 PATIENCE = 10
 """Maximum seconds to wait for the first byte, since a pipe may have no writer."""
@@ -74,7 +74,7 @@ def write(text: str) -> None:
 
 
 class SessionState:
-    """The state of the session with the agent's id `session`."""
+    """The state of one session; `session` is the id that the coding agent gives it."""
 
     def __init__(self, environment: Mapping[str, str], session: str) -> None:
         self._folder = state_folder(environment)
@@ -97,7 +97,7 @@ class SessionState:
     def may_remind(self, interval: int) -> bool:
         """Return True, and count this as a reminder, if there was none in the last `interval` seconds.
 
-        Of several processes at the same moment, one gets True. Raises OSError if the state cannot be stored.
+        If several processes ask at the same moment, only one gets True. Raises OSError if the state cannot be stored.
         """
 
         def claimed(last: float, window: int) -> tuple[float, int] | None:
@@ -107,7 +107,7 @@ class SessionState:
         return self._change(claimed)
 
     def _change(self, change: Callable[[float, int], tuple[float, int] | None]) -> bool:
-        """Return True if the line was changed, False if `change` returns None or another process keeps the lock."""
+        """Return True if the line was changed, False if `change` returns None or another process holds the lock."""
         try:
             descriptor = _opened(self._path)
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class SessionState:
                 os.ftruncate(descriptor, _LENGTH)
             return bool(changed)
         finally:
-            os.close(descriptor)  # and with it the lock
+            os.close(descriptor)  # this also releases the lock
 
     def _clean(self) -> None:
         """Remove the files of old sessions."""
@@ -184,7 +184,7 @@ def _opened(path: str, more: int = 0) -> int:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file until it is closed. Return False if another process keeps the lock."""
+    """Lock the file until it is closed. Return False if another process holds the lock."""
     for _ in range(_TRIES):
         if locked(descriptor):
             return True
@@ -193,7 +193,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _parsed(line: bytes) -> tuple[float, int]:
-    """Return the time of the last reminder and the window; 0 if unknown, or if the line has another form."""
+    """Return the time of the last reminder and the window; 0 if unknown or if the line has another form."""
     words = line.split() if len(line) == _LENGTH else []
     try:
         return float(words[0]), int(words[1])

@@ -29,7 +29,7 @@ def run() -> None:
 def line(given: Mapping[str, object], environment: Mapping[str, str]) -> str:
     """Return the line for a status of Claude Code, such as `Opus 4.8 · Context: 124K/200K tokens (62%) ⚪`.
 
-    A session that runs under `foldmark live` has `· live: ~32K taken out, 2 operations` as well. Unknown parts are left
+    A session that runs under `foldmark live` also gets `· live: ~32K taken out, 2 operations`. Unknown parts are left
     out. The window is noted for hooks, which do not get it from Claude Code.
     """
     model, status, session = given.get("model"), given.get("context_window"), process.text(given, "session_id")
@@ -56,7 +56,7 @@ def line(given: Mapping[str, object], environment: Mapping[str, str]) -> str:
 
 
 def _live(told: Mapping[str, object]) -> str:
-    """Return what was taken out of a session that runs under `foldmark live`; empty for any other one."""
+    """Return the part of the line about a session that runs under `foldmark live`; empty for any other session."""
     if not told:
         return ""
     out, operations, prevented = (token_count(told, key) for key in ("taken_out", "operations", "prevented"))

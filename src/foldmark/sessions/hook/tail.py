@@ -1,8 +1,8 @@
 """Measure how full the context of a coding agent's session is, from the end of its transcript [SPEC 8, S4].
 
 The file is read backwards up to the newest answer of the main chain, so the cost does not depend on the length of the
-session. Tokens count as Claude Code counts them: the whole request, cached or not, and the answer, which is part of the
-next request.
+session. Tokens are counted as Claude Code counts them: the whole request, cached or not, and the answer, which is part
+of the next request.
 
 The records of both agents are read here, because a hook has no time to import the session formats.
 """
@@ -34,7 +34,7 @@ LARGE = (
 """Prefixes of the models to which Claude Code gives the large window by default."""
 
 MOST_READ = 24 << 20
-"""Maximum number of bytes to read. An image as a result may make a line of 14 MB, since it is stored twice."""
+"""Maximum number of bytes to read. A result that is an image may need a line of 14 MB, since it is stored twice."""
 
 MOST_LINE = 2 << 20
 """Maximum length of a line that is parsed, in bytes."""
@@ -60,10 +60,10 @@ class Share:
 def share(path: str | os.PathLike[str], window: int | None = None, session: str = "") -> Share | None:
     """Return how full the context of a session file of Claude Code or Codex is.
 
-    `window` is the model's in tokens. By default it is the one that Codex recorded, that Claude Code reported to the
-    status line or a hook, `FOLDMARK_CONTEXT_WINDOW`, or that of the model's name and the tokens used. `session` is
-    Claude Code's id of the session: after a resume by path it may differ from the file's name. Return None if there is
-    no answer, or none since a compaction or a trim, or if the file cannot be read.
+    `window` is the model's window in tokens. By default it is the one that Codex recorded or that Claude Code reported
+    to the status line or a hook, `FOLDMARK_CONTEXT_WINDOW`, or a guess from the model's name and the tokens used.
+    `session` is Claude Code's id of the session: after a resume by path it may differ from the file's name. Return None
+    if there is no answer, or none since a compaction or a trim, or if the file cannot be read.
     """
     found = _newest(path)
     if found is None:

@@ -1,1 +1,1 @@
-"""Make Foldmark part of Claude Code, and take it out again without a trace [SPEC 8; S4 components 2, 3, 5]."""
+"""Install Foldmark into Claude Code, and remove it again without a trace [SPEC 8; S4 components 2, 3, 5]."""

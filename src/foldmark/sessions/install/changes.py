@@ -37,7 +37,7 @@ class FileChange(Struct, frozen=True):
         return replace(self, after=after)
 
     def make(self) -> None:
-        """Change the file. Raises OSError, and FoldmarkError also if its content is not `before`."""
+        """Change the file. Raises OSError, or FoldmarkError, for example if its content is not `before`."""
         try:
             content = self.real.read_bytes()
         except FileNotFoundError:
@@ -59,7 +59,7 @@ class FileChange(Struct, frozen=True):
 
 
 class FolderChange(Struct, frozen=True):
-    """A folder that is made, or with `removed` is removed if it is empty."""
+    """A folder to make, or with `removed` to remove if it is empty."""
 
     file: Path
     removed: bool = False
@@ -69,7 +69,7 @@ class FolderChange(Struct, frozen=True):
         if not self.removed:
             self.file.mkdir(exist_ok=True)
             return
-        with suppress(OSError):  # it is not empty, because another program uses it
+        with suppress(OSError):  # it is not empty: another program uses it
             self.file.rmdir()
 
     @property
@@ -106,7 +106,7 @@ def look(file: Path, mode: int, inside: Path | None = None) -> FileChange:
 
 
 def carry_out(steps: Sequence[InstallStep]) -> None:
-    """Make all of the steps, in order. After an error or an interruption, undo them. Raises InstallError."""
+    """Carry out all steps, in order. After an error or an interruption, undo them. Raises InstallError."""
     lost: list[Path] = []
     try:
         with ExitStack() as undo:
@@ -126,7 +126,7 @@ def alone(folder: Path) -> Iterator[None]:
     while not exists(folder) and folder != folder.parent:
         folder = folder.parent
     with ExitStack() as stack:
-        with suppress(OSError):  # a folder that may not be read, or on Windows any
+        with suppress(OSError):  # an unreadable folder, or any folder on Windows
             descriptor = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, descriptor)
             if not locked(descriptor):

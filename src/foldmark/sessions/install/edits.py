@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from foldmark.sessions.install.json_text import NotMergeableError, add, blank, check, put, raw, remove
 
 PLAIN = "foldmark"
-"""The bare name of the program, to be found on the PATH: for files that go into version control."""
+"""The bare name of the program, which is found on the PATH: for files that go into version control."""
 
 SKILLS = ("trim", "rollover")
 COMMAND = "fm"
 """The command for a session that runs under `foldmark live`. It is not a skill: Claude Code puts a skill's folder
-before its text, and the gateway answers a prompt that is nothing but a command."""
+before its text, and the gateway answers only a prompt that is a command and nothing else."""
 
 
 EVENTS = {
@@ -42,8 +42,8 @@ _SERVER, _SERVERS = "foldmark", "mcpServers"
 class Edited(NamedTuple):
     """The new text of a file (None: no file), and notes for the person.
 
-    `kept` is True if another entry is in the place of Foldmark's and stays. `replaced` is the JSON of the status line
-    that Foldmark's status line replaced.
+    `kept` is True if another entry is in the place of Foldmark's and is kept. `replaced` is the JSON of the status line
+    that Foldmark's replaced.
     """
 
     text: str | None
@@ -85,7 +85,7 @@ class SettingsFile(_JsonFile):
         self._shadowed, self._replace = shadowed, replace
 
     def _insert(self, text: str, value: dict[str, Any]) -> Edited:
-        """Add the hooks behind existing ones. An older hook of Foldmark gets the current command."""
+        """Add the hooks after existing ones. An older hook of Foldmark gets the current command."""
         hooks = _container(value, "hooks", dict, "an object", "hooks")
         for event, seconds in EVENTS.items():
             groups = _container(hooks, event, list, "an array", f"hooks.{event}")
@@ -126,7 +126,7 @@ class SettingsFile(_JsonFile):
         )
 
     def _extract(self, text: str, value: dict[str, Any], replaced: str | None) -> str:
-        """Remove the hooks, and every group, event and `hooks` that this empties. Restore the replaced status line."""
+        """Remove the hooks, and each group, event and `hooks` that becomes empty. Restore the replaced status line."""
         hooks = value.get("hooks")
         for event, groups in hooks.items() if isinstance(hooks, dict) else ():
             for path in reversed(_own_hooks(event, groups)):
@@ -142,13 +142,13 @@ class SettingsFile(_JsonFile):
 
 
 class McpFile(_JsonFile):
-    """Foldmark's MCP server in a project's `.mcp.json`, or in the user's file with `mcpServers` and much else."""
+    """Foldmark's MCP server in a project's `.mcp.json`, or in the user's file, which has `mcpServers` and much else."""
 
     def __init__(self, program: str) -> None:
         self._program = program
 
     def _insert(self, text: str, value: dict[str, Any]) -> Edited:
-        """Add the server `foldmark`. A server of another program with this name stays."""
+        """Add the server `foldmark`. Another program's server with this name stays."""
         servers = _container(value, _SERVERS, dict, "an object", _SERVERS)
         server = {"type": "stdio", "command": self._program, "args": ["mcp"]}
         if _SERVER not in servers:
@@ -160,7 +160,7 @@ class McpFile(_JsonFile):
         return Edited(_put_command(text, [_SERVERS, _SERVER, "command"], self._program))
 
     def _extract(self, text: str, value: dict[str, Any], replaced: str | None) -> str:
-        """Remove the server, and `mcpServers` if this empties it."""
+        """Remove the server, and `mcpServers` if it becomes empty."""
         servers = value.get(_SERVERS)
         if isinstance(servers, dict) and _is_own_server(servers.get(_SERVER)):
             text = remove(text, [_SERVERS, _SERVER])
@@ -179,7 +179,7 @@ class PromptFile:
         self._text = template("context").strip().replace("{foldmark}", command)
 
     def put_in(self, text: str | None, ours: bool) -> Edited:
-        """Append the paragraph, or replace it where it is. Raises NotMergeableError if a mark is missing."""
+        """Append the paragraph, or replace it in place. Raises NotMergeableError if a mark is missing."""
         newline = "\r\n" if text and "\r\n" in text else "\n"
         block = f"{BEGIN}\n{self._text}\n{END}".replace("\n", newline)
         if not text:
@@ -195,7 +195,7 @@ class PromptFile:
 
 
 class SkillFile:
-    """A skill: a `SKILL.md` that belongs to Foldmark as a whole.
+    """A skill: a `SKILL.md` that belongs entirely to Foldmark.
 
     `command` runs Foldmark in a shell. `other` is the file of a person's own command of this name, which the skill
     would hide.
@@ -207,7 +207,7 @@ class SkillFile:
         self._name, self._other = name, other
 
     def put_in(self, text: str | None, ours: bool) -> Edited:
-        """Write the skill. Another skill of this name, or a changed one of Foldmark, stays."""
+        """Write the skill. Another skill with this name, or a changed version of Foldmark's, stays."""
         if text is None and self._other:
             return Edited(None, (f"it would hide your own /{self._name} in {self._other}",), kept=True)
         if text is None or ours or self._is_own(text):
@@ -221,7 +221,7 @@ class SkillFile:
         return Edited(text, ("is not Foldmark's version and is kept",), kept=True)
 
     def _is_own(self, text: str) -> bool:
-        """Return True if this is Foldmark's text with any path of a program."""
+        """Return True if this is Foldmark's text, whatever program path it contains."""
         return re.fullmatch(re.escape(self._template).replace(r"\{foldmark\}", "[^\n]+"), text) is not None
 
 
@@ -245,7 +245,7 @@ def runs(command: object, what: str) -> bool:
     """Return True if a shell command runs Foldmark's `what` ("hook", "statusline"), wherever Foldmark is installed."""
     if not isinstance(command, str):
         return False
-    for posix in (True, False):  # the second reads a path with backslashes as it is
+    for posix in (True, False):  # the second mode keeps the backslashes of a path
         try:
             words = shlex.split(command, posix=posix)
         except ValueError:  # an unclosed quote
@@ -308,7 +308,7 @@ def _is_json(text: str) -> bool:
 
 
 def _has_block(text: str) -> bool:
-    """Return True if there is a paragraph of Foldmark's. Raises NotMergeableError if the marks are not one pair."""
+    """Return True if the text has Foldmark's paragraph. Raises NotMergeableError if the marks are not one pair."""
     marks = re.findall(f"{BEGIN}|{END}", text)
     if marks not in ([], [BEGIN, END]):
         raise NotMergeableError(f"its marks {BEGIN} and {END} are not one pair; put that right, or use --no-prompt")

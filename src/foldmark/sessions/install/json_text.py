@@ -1,7 +1,7 @@
 """Change one value of a JSON text that somebody else wrote, and keep every other character.
 
 The path of a value consists of keys and indexes from the root. A new value takes the layout of its surroundings:
-indentation, line ends, one line or several. All functions but `check` and `blank` require a text that `check` accepts.
+indentation, line ends, one line or several. All functions except `check` and `blank` need a text that `check` accepts.
 """
 
 import json
@@ -22,7 +22,7 @@ class NotMergeableError(FoldmarkError):
 
 
 class JsonMember(NamedTuple):
-    """A member of an object or an item of an array: the offsets of its begin, of its value, and of its end."""
+    """A member of an object or an item of an array: the offsets of its beginning, its value and its end."""
 
     key: str | int
     begin: int
@@ -129,7 +129,7 @@ def _style(text: str) -> _Style:
 
 
 def _written(value: Any, key: str | None, style: _Style, indent: str | None) -> str:
-    """Return a new member or item. `indent` begins its further lines; None puts all on one line."""
+    """Return a new member or item. `indent` begins its further lines; None puts everything on one line."""
     if indent is None:
         written = json.dumps(value, ensure_ascii=False, separators=("," if style.colon == ":" else ", ", style.colon))
         colon = style.colon
@@ -166,7 +166,7 @@ def _slots(text: str, at: int) -> list[JsonMember]:
 
 
 def _begin(text: str) -> int:
-    """Return the offset of the root, behind a byte order mark."""
+    """Return the offset of the root, after any byte order mark."""
     return _skip(text, 1 if text.startswith("\ufeff") else 0)
 
 
@@ -195,5 +195,5 @@ def _refuse(name: str) -> Any:
     raise NotMergeableError(f"it is not JSON ({name} is no value)")
 
 
-# Numbers stay texts, so that none is too long and none changes.
+# Numbers stay texts, so that no number is too long and none changes.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse, object_pairs_hook=_members)

@@ -1,7 +1,7 @@
 """Locate Claude Code's files, for one user or for a project, and the `foldmark` script [SPEC 8].
 
-Claude Code reads a project's `settings.json` only in the folder in which it is started, skills and CLAUDE.md also in
-the folders above. `CLAUDE_CONFIG_DIR` replaces `~/.claude`; `.claude.json` is then in that folder.
+Claude Code reads a project's `settings.json` only in the folder where it is started, but skills and CLAUDE.md also in
+the folders above it. `CLAUDE_CONFIG_DIR` replaces `~/.claude`; `.claude.json` is then in that folder.
 """
 
 import os
@@ -50,7 +50,7 @@ class Places(Struct, frozen=True):
         return self.folder / "skills" / name / "SKILL.md"
 
     def command(self, name: str) -> Path:
-        """Return the path of a person's own command, as they were kept before there were skills."""
+        """Return the path of a person's own command, in the folder that was used before there were skills."""
         return self.folder / "commands" / f"{name}.md"
 
 
@@ -96,7 +96,7 @@ def exists(path: Path) -> bool:
 
 
 def installed_program() -> str:
-    """Return the absolute path of the running script, otherwise of the one beside this Python, otherwise on the PATH.
+    """Return the absolute path of the running script, or of the one next to this Python, or of the one on the PATH.
 
     Links are not resolved, because they outlive their targets. Raises NoProgramError.
     """

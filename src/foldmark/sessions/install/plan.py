@@ -1,8 +1,8 @@
-"""Install into Claude Code and uninstall: all steps are planned first, then all of them are made, or none [SPEC 8].
+"""Install into Claude Code and uninstall: all steps are planned first, then all or none are carried out [SPEC 8].
 
 An installation records its changes in a small file in Claude Code's folder, so it can be undone byte for byte. The
-record is written first, so that a killed installation can be undone, too. No text in the record is used as a path or as
-a command, because the file may come with somebody else's project.
+record is written first, so that even a killed installation can be undone. No text in the record is used as a path or a
+command, because the file may come with somebody else's project.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ _MAX_BACKUPS = 100
 
 class InstallOptions(Struct, frozen=True):
     """Options of an installation. `program` is the path of the `foldmark` script; a project gets its bare name, since
-    each of its people may have it elsewhere. `mcp` and `prompt` select the MCP server and the paragraph in
+    the path may differ between its people. `mcp` and `prompt` select the MCP server and the paragraph in
     CLAUDE.md."""
 
     program: str = PLAIN
@@ -103,9 +103,9 @@ class _Part(Struct, frozen=True):
 class _InstalledFile(Struct, frozen=True):
     """The entry of a file in the record.
 
-    `original` is the SHA-256 of the file before Foldmark, `_NO_FILE`, or None if Foldmark's version was changed since;
-    `written` are those of Foldmark's versions, `backups` those of its backups; `replaced` is the JSON of a status line
-    that was replaced.
+    `original` is the SHA-256 of the file before Foldmark, `_NO_FILE`, or None if Foldmark's version was changed since.
+    `written` and `backups` are the hashes of Foldmark's versions and of the backups. `replaced` is the JSON of a status
+    line that was replaced.
     """
 
     original: str | None
@@ -115,7 +115,7 @@ class _InstalledFile(Struct, frozen=True):
 
 
 class _Record(Struct, frozen=True):
-    """Part's name -> its entry, and the folders that were made, relative to the folder of the record."""
+    """The entry of each part by its name, and the folders that were made, relative to the folder of the record."""
 
     files: dict[str, _InstalledFile] = {}
     folders: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class _Record(Struct, frozen=True):
 
 
 def install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
-    """Install, and write nothing if all of it is there already. Raises InstallError."""
+    """Install; write nothing if everything is installed already. Raises InstallError."""
     with alone(places.root or places.folder):
         plan = plan_install(places, options, environment)
         carry_out(plan.steps)
@@ -131,7 +131,7 @@ def install(places: Places, options: InstallOptions, environment: Mapping[str, s
 
 
 def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
-    """Undo an installation, also a killed one. Raises InstallError."""
+    """Undo an installation, even one that was killed. Raises InstallError."""
     with alone(places.root or places.folder):
         plan = _plan_removal(places, environment)
         for folder in {part.path.parent for part in _parts(places, InstallOptions(), environment)}:
@@ -186,7 +186,7 @@ def plan_install(places: Places, options: InstallOptions, environment: Mapping[s
 
 
 def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan:
-    """Plan a removal: files first, then backups, folders and the record, so that it can be repeated after a stop."""
+    """Plan a removal: files first, then backups, folders and the record, so that it can be repeated if interrupted."""
     found, record = _read_record(places)
     done: list[FileOutcome] = []
     changes: list[FileChange] = []
@@ -239,14 +239,14 @@ def _parts(places: Places, options: InstallOptions, environment: Mapping[str, st
 
 
 def _prompt(places: Places) -> Path:
-    """Return the CLAUDE.md that has the paragraph already, otherwise one that exists, otherwise the usual one."""
+    """Return the CLAUDE.md that has the paragraph already, otherwise an existing one, otherwise the usual one."""
     prompts = [path for path in places.prompts if exists(path)]
     own = [path for path in prompts if BEGIN.encode() in (look(path, 0).before or b"")]
     return (*own, *prompts, *places.prompts)[0]
 
 
 def _shadowed_status_line(places: Places, environment: Mapping[str, str]) -> str | None:
-    """Return the user's settings file if a project's status line would hide the person's own there."""
+    """Return the user's settings file if a project's status line would hide the person's own status line in it."""
     if places.root is None:
         return None
     settings = user_places(places.root, environment).settings
@@ -283,8 +283,8 @@ def _without(
 def _entry(
     change: FileChange, known: _InstalledFile | None, is_own: bool, is_fresh: bool, replaced: str | None
 ) -> _InstalledFile:
-    """Return the new entry of a file: `is_own` if it was as Foldmark left it, `is_fresh` if nothing of Foldmark's was
-    in it."""
+    """Return the new entry of a file. `is_own`: it was as Foldmark left it; `is_fresh`: it had nothing of
+    Foldmark's."""
     before, after = _hash(change.before), _hash(change.after)
     known = known or _InstalledFile(None, ())
     if is_fresh:
@@ -295,7 +295,7 @@ def _entry(
 
 
 def _new_backup(change: FileChange) -> FileChange | None:
-    """Return the backup to make beside a file, under a free name; None if there is an equal one."""
+    """Return the backup to make next to a file, under a free name; None if there is an equal one."""
     for path in _backup_paths(change.file):
         if path.is_symlink() or path.is_dir():
             continue
@@ -334,7 +334,7 @@ def _outcome(change: FileChange, action: str, notes: tuple[str, ...] = (), ours:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name the file in errors of its content."""
+    """Add the file's name to errors about its content."""
     try:
         yield
     except NotMergeableError as error:

@@ -1,1 +1,1 @@
-"""Go on in a fresh session that begins with a handoff [SPEC 8, S4]."""
+"""Continue in a fresh session that begins with a handoff [SPEC 8, S4]."""

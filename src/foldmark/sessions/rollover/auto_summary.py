@@ -1,7 +1,7 @@
 """`foldmark rollover --auto-summary`: a model writes the handoff summary [S4].
 
-The model gets as many of the newest messages as fit, as plain text in one question. So any model can summarize the
-session of any coding agent. Nothing is written.
+The model gets as many of the newest messages as fit, as plain text in one question. So any model can summarize any
+coding agent's session. Nothing is written.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,10 +18,10 @@ from foldmark.sessions.session_file import SessionFile
 from foldmark.tokens.counting import uncalibrated
 
 MOST = 600_000
-"""Maximum number of bytes of a session to show, about a context of 200,000 tokens."""
+"""Maximum number of bytes of a session to show, about 200,000 tokens of context."""
 
 SHARE = 0.7
-"""Share of the model's window to fill. Bytes are a rough measure."""
+"""Share of the model's window to fill, less than 1 because bytes are a rough measure."""
 
 TRIES = 3
 
@@ -44,10 +44,10 @@ QUESTION = (
 
 
 def summarize(log: Log, session: SessionPath, model: str | None, begins: Callable[[str], None]) -> str:
-    """Return the summary that `model` writes of a session, by default the model in the settings of the log.
+    """Return a summary of a session written by `model`, by default the model in the log's settings.
 
     The log keeps the question. `begins` is called with the model's name. Blocks. Raises CommandError without a language
-    model, SessionFileError, FoldmarkError if the model is interrupted or its answer is empty.
+    model, SessionFileError, and FoldmarkError if the model is interrupted or its answer is empty.
     """
     agent = log.agent("rollover")
     if model is not None:
@@ -74,7 +74,7 @@ def summarize(log: Log, session: SessionPath, model: str | None, begins: Callabl
 
 
 def newest(session: SessionPath, room: int) -> str:
-    """Return the newest messages of a session as plain text of at most `room` bytes, oldest first; may be empty."""
+    """Return a session's newest messages as plain text of at most `room` bytes, oldest first; may be empty."""
     shown: list[str] = []
     for message in _backwards(session):
         text = _shown(message)
@@ -93,7 +93,7 @@ def _shown(message: SearchedMessage) -> str:
 
 
 def _backwards(session: SessionPath) -> Iterator[SearchedMessage]:
-    """Yield the messages of the main chain at the end of a session, the last one first. Raises SessionFileError."""
+    """Yield the main chain's messages from the end of a session, last one first. Raises SessionFileError."""
     with SessionFile(session.path) as file:
         for record in file.backwards(_MOST_READ):
             if isinstance(record, dict) and not (record.get("isSidechain") is True or record.get("isMeta") is True):

@@ -1,7 +1,7 @@
 """Prepare the handoff summary of a rollover, and the prompt with which the new session begins [S4].
 
-The summary is a model's text. It goes into the prompt unchanged, except for parts that could pass for the structure of
-the prompt or control a terminal. Every change is reported.
+The summary is a model's text. It goes into the prompt unchanged, except for parts that could be mistaken for the
+prompt's structure or could control a terminal. Every change is reported.
 """
 
 import re
@@ -15,13 +15,13 @@ from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.archive.marker import OURS
 
 HEADINGS = ("Current Task", "Key Decisions", "Modified Files", "Immediate Next Steps", "Critical Context")
-"""The headings of [S4]'s template, level 3."""
+"""The level 3 headings of [S4]'s template."""
 
 WORDS = 500
 """A longer summary gets a warning [S4]."""
 
 LONGEST = 1 << 20
-"""Maximum number of characters of a summary."""
+"""Maximum number of characters in a summary."""
 
 PROMPT_HEADINGS = frozenset({"session continuation", "handoff summary", "retrieving details", "lineage"})
 """The prompt's own headings, in lower case."""
@@ -64,9 +64,9 @@ class SearchHint(NamedTuple):
 class Continuation(Struct, frozen=True):
     """The contents of the prompt. Values that are None are left out.
 
-    `number` counts the sessions that continue each other, up to the new one. `percent` is the share of the window in
-    use when the parent ended. Without `search`, the prompt names only the parent's file. If the parent is `private`, a
-    person keeps it out of archives, and the prompt marks the new session, too.
+    `number` counts the sessions that continue each other, including the new one. `percent` is the share of the window
+    in use when the parent ended. Without `search`, the prompt names only the parent's file. If the parent is `private`,
+    a person keeps it out of archives, and the prompt marks the new session as private, too.
     """
 
     number: int
@@ -80,7 +80,7 @@ class Continuation(Struct, frozen=True):
 
 
 def handoff(text: str) -> Handoff:
-    """Return a summary for the prompt. Raises SummaryError if it has no word or is longer than `LONGEST`."""
+    """Return a summary for the prompt. Raises SummaryError if it has no words or is longer than `LONGEST`."""
     if len(text) > LONGEST:
         raise SummaryError(f"the summary has {len(text):,} characters; a handoff summary has some {WORDS} words")
     text = _LINE_END.sub("\n", text.removeprefix("\ufeff"))
@@ -136,8 +136,8 @@ def _retrieving(search: SearchHint | None) -> list[str]:
 class _Confined(NamedTuple):
     """The lines of a summary, changed outside code blocks.
 
-    No heading is above level 3 or has the name of a heading of the prompt. No line looks like the end of the prompt.
-    Every code block ends.
+    No heading is above level 3, or above level 4 if it has the name of one of the prompt's headings. No line looks like
+    the end of the prompt. Every code block ends.
     """
 
     lines: list[str]
@@ -180,7 +180,7 @@ def _confined(text: str) -> _Confined:
 
 
 def _without_marks(title: str) -> str:
-    """Return a heading's text without the marks at its end."""
+    """Return a heading's text without trailing `#` marks."""
     bare = title.rstrip("#")
     return bare.rstrip() if not bare or bare.endswith((" ", "\t")) else title
 

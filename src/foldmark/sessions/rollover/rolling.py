@@ -1,8 +1,8 @@
 """`foldmark rollover`: end a session, and begin a new one with its handoff [S4, SPEC 8].
 
 The new session's file is written first, completely or not at all. Then one transaction records that the old session has
-ended and the new one has begun. The old session's file is only read. A failure that does not affect the new session (of
-the archive, of the lineage) is a warning.
+ended and the new one has begun. The old session's file is only read. A failure that does not affect the new session (in
+the archive or the lineage) is a warning.
 """
 
 import os
@@ -46,8 +46,8 @@ class RolloverError(FoldmarkError):
 class RolloverReport(Struct, frozen=True):
     """The result of a rollover.
 
-    The session `parent` ended at `context` percent (None: unknown). `session` is number `number` of the sessions that
-    continue each other. It begins with `prompt` when `command` starts it.
+    `parent` is the session that ended, at `context` percent (None: unknown). `session` is number `number` of the
+    sessions that continue each other. It begins with `prompt`, and `command` starts it.
     """
 
     parent: SessionPath
@@ -62,7 +62,7 @@ class RolloverReport(Struct, frozen=True):
 def check(session: SessionPath) -> SessionPath:
     """Return the session with the kind that its content shows.
 
-    Raises RolloverError or SessionFileError if it cannot be rolled over, before anybody writes a summary.
+    Raises RolloverError or SessionFileError if it cannot be rolled over. Call it before a summary is written.
     """
     if refused := refusal(session):
         raise RolloverError(refused)
@@ -72,7 +72,7 @@ def check(session: SessionPath) -> SessionPath:
 
 
 def has_content(session: SessionPath) -> bool:
-    """Return True if a session has a message besides the prompt of an earlier rollover.
+    """Return True if a session has a message other than the prompt of an earlier rollover.
 
     The file is read up to that message. Raises SessionFileError.
     """
@@ -81,7 +81,7 @@ def has_content(session: SessionPath) -> bool:
         for record in (each.value for each in file.records()):
             if not isinstance(record, dict) or record.get("isMeta") is True:
                 continue
-            # Claude Code's record with the mark holds the prompt, Codex's comes before it.
+            # In Claude Code, the record with the mark holds the prompt; in Codex, it comes before the prompt.
             prompts += isinstance(record.get("continue_metadata"), dict)
             for message in messages_in(record, session.kind):
                 if message.role == "user" and is_injected(message.text):
@@ -105,7 +105,7 @@ def roll_over(
     """End a session that was checked, and begin the session `new_id` that continues it.
 
     `issue` and `worker` default to those of the environment, then to those of the session. Raises SessionFileError or
-    WriteError, and has written nothing then.
+    WriteError, in which case nothing was written.
     """
     agent = format_named(session.kind)
     where = agent.surroundings(session)
@@ -131,7 +131,7 @@ def roll_over(
         private=private,
     )
     text, now = prompt(continuation), utc(log.clock())
-    mark: dict[str, object] = {  # as [S4] has it
+    mark: dict[str, object] = {  # as in [S4]
         "parent_session_file": continuation.parent_file,
         "continued_at": timestamp(now, "seconds"),
         "worker_id": continuation.worker,
@@ -151,9 +151,9 @@ def roll_over(
 
 
 def _archive(log: Log, session: SessionPath, environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
-    """Archive and index the session and those that it continues, which have the texts that a trim has cut.
+    """Archive and index the session and its predecessors, which have the texts that a trim has cut.
 
-    Return the reason why the session was not archived (None: it was), and warnings about the others.
+    Return the reason why the session was not archived (None: it was), and warnings about its predecessors.
     """
     patterns, warnings = log.given.sync_exclude, list[str]()
     try:
@@ -168,7 +168,7 @@ def _archive(log: Log, session: SessionPath, environment: Mapping[str, str]) -> 
 
 
 def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
-    """Yield the existing files of the sessions that this one continues, as far as the log knows them."""
+    """Yield the existing files of the sessions that this one continues, if the log knows them."""
     at, met = lineage.coding_session(log, session), {session.id}
     while at.parent and at.parent not in met and len(met) <= _MAX_ANCESTORS:
         met.add(at.parent)
@@ -187,14 +187,13 @@ def _is_marked(path: Path) -> bool:
     return False
 
 
-# The installed tool by which a model can search old sessions. Claude Code's MCP servers are in the user's
-# `.claude.json` (for all folders, and for one), in the `.mcp.json` of a folder and those above it, and in plugins, for
-# which settings files say that they are in use. Codex's are in its `config.toml`. Nothing here raises: an unreadable
-# file counts as missing.
+# The installed tool with which a model can search old sessions. Claude Code's MCP servers are in the user's
+# `.claude.json` (for all folders, and for one), in the `.mcp.json` of a folder and those above it, and in plugins that
+# settings files enable. Codex's are in its `config.toml`. Nothing here raises: an unreadable file counts as missing.
 
 FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
 ARCHIVED = "archived by Foldmark"
-"""The place of the sessions that Foldmark searches, for a `SearchHint`."""
+"""The `SearchHint.where` of sessions that Foldmark searches."""
 
 _PLUGIN = f"plugin_{EPISODIC}_{EPISODIC}"
 _LONGEST = 32 << 20

@@ -4,10 +4,10 @@ Only these bytes of a line change: the session id; the results of the selected t
 display copy; arguments that the plan names; reminders of Foldmark's hook; and the signs of a full context: the numbers
 in `usage` of assistant records, and the record of an error that reported it.
 
-A usual line is decoded once, for the few members that matter, and these are looked up in its bytes. An unusual one is
-changed member by member, which takes 1.8 times the time: if the place of a member is not certain, and for changes that
-few lines have. It may have white space between tokens, escaped or repeated keys, values of wrong types, or invalid
-UTF-8. Of two members with one key the last counts, as for every reader.
+A line in the usual form is decoded once for the few members that matter, which are then located in its bytes. Any other
+line is changed member by member, which takes 1.8 times as long: if the place of a member is uncertain, and for rare
+changes. Such a line may have white space between tokens, escaped or repeated keys, values of wrong types, or invalid
+UTF-8. If a key is repeated, the last member counts, as for every reader.
 """
 
 import json
@@ -90,7 +90,7 @@ class ClaudeLines(LineTrimmer):
 
     @staticmethod
     def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
-        """Return the calls that are sent on resuming the session. An abandoned branch makes nothing stale.
+        """Return the calls that are sent when the session is resumed. An abandoned branch makes nothing stale.
 
         Raises SessionFileError.
         """
@@ -119,9 +119,9 @@ class ClaudeLines(LineTrimmer):
                 return raw
 
     def _usual(self, raw: bytes, place: Origin) -> bytes:
-        """Change a line as Claude Code writes it.
+        """Change a line in the form that Claude Code writes.
 
-        Raises _UnsureError or MsgspecError for any other line, before a result is counted.
+        Raises _UnsureError or MsgspecError for any other line, before any result is counted.
         """
         record = _decode(raw)
         if record.failed or (record.type == "attachment" and b'"hook_additional_context"' in raw):
@@ -163,7 +163,7 @@ class ClaudeLines(LineTrimmer):
         return line
 
     def _session_span(self, raw: bytes, value: bytes) -> Span | None:
-        """Return the place of the session id. It is in the outermost object if no brace lies between it and one end."""
+        """Return the span of the session id. With no brace between it and one end, it is in the outermost object."""
         if value != self._seen:
             if not value.startswith(b'"'):
                 return None
@@ -229,7 +229,7 @@ class ClaudeLines(LineTrimmer):
     def _result(
         self, call_id: str, place: Origin, cuts: list[Cut | None], known: dict[bytes, bytes], old: bytes
     ) -> bytes:
-        """Return the content of a result, perhaps cut. Its cut goes to `cuts`, and its new content to `known`."""
+        """Return the content of a result, cut if necessary. Add the cut to `cuts` and the new content to `known`."""
         cut = self.cut(call_id, old, place, content)
         cuts.append(cut)
         if cut is None or cut.new is None:
@@ -238,7 +238,7 @@ class ClaudeLines(LineTrimmer):
         return cut.new.raw
 
     def _display(self, whole: bytes, cuts: list[Cut | None], place: Origin, known: dict[bytes, bytes]) -> bytes:
-        """Return the display copy of results that were cut, perhaps cut as well."""
+        """Return the display copy of results that were cut, also cut if that makes it shorter."""
         if self.options.keep_display_copy or not all(cuts):
             return whole
         shown = display(whole, self.options.threshold, place, known)
@@ -249,7 +249,7 @@ class ClaudeLines(LineTrimmer):
             self.count(each, aside=aside)
 
     def _arguments(self, given: bytes, tool: str, step: str, place: Origin, aside: bool) -> bytes:
-        """Return the stale arguments of a call, cut."""
+        """Cut the stale arguments of a call and return them."""
         place = replace(place, what="argument")
         try:
             if step == TODOS:
@@ -282,7 +282,7 @@ class ClaudeLines(LineTrimmer):
 
 
 def _value(raw: bytes) -> Any:
-    """Return the value of a line that is JSON, also with invalid UTF-8 or numbers of any length."""
+    """Return the value of a line of JSON, even if it has invalid UTF-8 or numbers of any length."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -290,18 +290,18 @@ def _value(raw: bytes) -> Any:
 
 
 def _replaced(new: bytes, old: bytes) -> bytes:
-    """Return `new` in place of a text; any other value stays."""
+    """Return `new` if the old value is a text, otherwise the old value."""
     return new if old.startswith(b'"') else old
 
 
 def _each(data: bytes, values: list[Any], change: Callable[[bytes, Any], bytes]) -> bytes:
-    """Return a list with every item changed."""
+    """Return a JSON list with `change` applied to every item."""
     items = zip(values, spans.items(data), strict=True)
     return spans.edited(data, [(begin, end, change(data[begin:end], value)) for value, (begin, end) in items])
 
 
 def _zeroed(usage: bytes) -> bytes:
-    """Return usage with 0 in place of every number."""
+    """Return `usage` with every number set to 0."""
     return _TOKEN.sub(_zero, usage) if usage.startswith(b"{") else usage
 
 
@@ -321,7 +321,7 @@ def _place(raw: bytes, key: bytes, value: bytes) -> Span:
 
 
 def _check(line: bytes, cuts: list[Cut | None], display: bytes) -> None:
-    """Raise _UnsureError unless the line has every cut in its place."""
+    """Raise _UnsureError unless every cut is in its place in the line."""
     record = _decode(line)
     blocks = record.message.content if record.message else None
     if not isinstance(blocks, list) or bytes(record.display) != display:
@@ -332,7 +332,7 @@ def _check(line: bytes, cuts: list[Cut | None], display: bytes) -> None:
 
 
 def _arguments_cut(raw: bytes, kept: int, place: Origin) -> Replacement | None:
-    """Return arguments with the first `kept` characters of each long text; None if they stay. Raises ValueError."""
+    """Return arguments with each long text cut to `kept` characters; None if nothing is cut. Raises ValueError."""
     found = list(_argument_cuts(raw, kept, place))
     if not found:
         return None
@@ -352,7 +352,7 @@ def _argument_cuts(raw: bytes, kept: int, place: Origin) -> Iterator[tuple[int, 
 
 
 def _todos_cut(raw: bytes, place: Origin) -> Replacement | None:
-    """Return arguments in which one entry, which names the original, replaces a todo list; None if they stay.
+    """Return arguments in which one entry that names the original replaces the todo list; None if nothing is cut.
 
     Raises ValueError.
     """

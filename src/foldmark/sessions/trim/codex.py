@@ -1,12 +1,12 @@
 """Trim the lines of a Codex rollout [SPEC 8].
 
 The model reads the outputs in `response_item` records and in the `replacement_history` of a compaction. Their copies in
-`event_msg` records are for the display only. Codex takes the newest `token_count` for the size of the context, and
-would compact a full context as soon as it resumes. So `last_token_usage` becomes 0 in all of them, because a copy may
-be forked or rolled back to any of them. Of the ids only those in the first record count.
+`event_msg` records are only displayed. Codex reads the size of the context from the newest `token_count`, and would
+compact a full context as soon as it resumes. So `last_token_usage` is set to 0 in all of them, because a copy may be
+forked or rolled back to any of them. Only the ids in the first record count.
 
-Codex changes files by patches and commands, which do not show what file an output is about. So no output is stale, and
-arguments stay.
+Codex changes files with patches and commands, which do not show which file an output is about. So no output counts as
+stale, and arguments stay.
 """
 
 import re
@@ -28,7 +28,7 @@ from foldmark.sessions.trim.results import output
 from foldmark.sessions.trim.stale import CallRecord, digest
 
 _COMMAND, _PATCH = "exec_command", "apply_patch"
-"""The tools that run a command and change files, where a record does not name its tool."""
+"""The tools that run a command and change files, for records that do not name their tool."""
 
 _STREAMS = ("aggregated_output", "formatted_output", "stdout", "stderr")
 _COPIES: dict[tuple[bool, str], tuple[str | None, tuple[str, ...], tuple[str, ...]]] = {
@@ -121,7 +121,7 @@ class CodexLines(LineTrimmer):
 
     def _item(self, data: bytes, item: dict[str, Any], place: Origin) -> bytes:
         """Return an item with its output cut, or record a call."""
-        if item.get("type") in tuple(CALLS):  # a tuple, since the type may be of any type
+        if item.get("type") in tuple(CALLS):  # a tuple, since the value may not be hashable
             if call := _call(item):
                 self.call(*call)
         elif item.get("type") in OUTPUTS and isinstance(call_id := item.get("call_id"), str):
@@ -135,7 +135,7 @@ class CodexLines(LineTrimmer):
         return cut.new.raw if cut and cut.new else raw
 
     def _compacted(self, data: bytes, history: Any, place: Origin) -> bytes:
-        """Return a compaction with the history cut that the model reads in place of everything before."""
+        """Cut the history in a compaction, which the model reads instead of everything before it."""
         if not isinstance(history, list):
             return data
         self.in_context = 0
@@ -151,7 +151,7 @@ class CodexLines(LineTrimmer):
         return within(data, ("replacement_history",), change)
 
     def _copies(self, data: bytes, payload: dict[str, Any], place: Origin) -> bytes:
-        """Return an event with the copies of an output cut."""
+        """Return an event in which the copies of an output are cut."""
         is_item = payload.get("type") == "item_completed"
         holder: Any = payload.get("item") if is_item else payload
         call_id, kind = member(holder, "id" if is_item else "call_id"), member(holder, "type")
@@ -193,6 +193,6 @@ def _shortened(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
 
 
 def _zeroed(usage: bytes) -> bytes:
-    """Return `last_token_usage` with 0 in place of every number."""
+    """Return `last_token_usage` with every number set to 0."""
     numbers = ((begin, end) for _, begin, end in spans.members(usage) if _NUMBER.fullmatch(usage[begin:end]))
     return spans.edited(usage, [(*at, b"0") for at in numbers])

@@ -14,7 +14,7 @@ from foldmark.core import codec
 from foldmark.core.assembly.wire import before
 
 _NOTE_LIMIT = 1 << 13
-"""Maximum characters of a note in place of an image: more than the longest path."""
+"""Maximum characters of a note that replaces an image: more than the longest path."""
 
 _MARK = "\n... [TRIMMED by Foldmark: "
 _POINTER = re.compile(
@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder(str).decode
 class Replacement(Struct, frozen=True):
     """The JSON that replaces a result, and the characters of text and bytes of JSON that the model no longer reads.
 
-    The model does not read an image as base64, so an image counts as `IMAGE` bytes at most.
+    The model does not read an image as base64, so an image counts as at most `IMAGE` bytes.
     """
 
     raw: bytes

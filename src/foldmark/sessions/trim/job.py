@@ -20,7 +20,7 @@ from foldmark.sessions.trim.cut import Origin, Replacement
 from foldmark.sessions.trim.stale import LONG, OTHERS, CallRecord, TrimPlan, plan
 
 _MAX_CALLS = 100_000
-"""Maximum number of calls in memory. A session of many hundred MB may have more: then the older half is dropped."""
+"""Maximum number of calls in memory. A session of many hundred MB may have more; the older half is then dropped."""
 
 UNKNOWN = "(unknown)"
 """The tool name of a result whose call is not in the file."""
@@ -35,9 +35,9 @@ class TrimError(FoldmarkError):
 
 
 class TrimOptions(Struct, frozen=True):
-    """Cut results of `tools` (names or patterns, ignoring case) that have more than `threshold` characters.
+    """Options of a trim: cut the results of `tools` (names or patterns, ignoring case) above `threshold` characters.
 
-    `keep_display_copy` leaves the copy that only the display reads. `deep` also cuts the results of all other tools,
+    `keep_display_copy` keeps the copy that is only displayed. `deep` also cuts the results of all other tools,
     and the texts that `stale` finds. The newest `spare` results stay whole.
     """
 
@@ -63,7 +63,7 @@ class ToolTally(Struct):
 class Cut(Struct, frozen=True):
     """The cut of a result: its tool, and its new content (None: it stays).
 
-    `step` is the reason, None for its length. Its length alone would have cut `by_length` bytes.
+    `step` is the reason, or None if the reason is its length. For its length alone, `by_length` bytes would be cut.
     """
 
     tool: str
@@ -73,13 +73,13 @@ class Cut(Struct, frozen=True):
 
 
 class LineTrimmer:
-    """Trims the lines of a session in one pass, and counts what it cuts. Each format derives its own.
+    """Trims the lines of a session in one pass and counts the cuts. Each format has a subclass.
 
     `source` is the original, which pointers name (`trimming` sets it for each `Piece`), and `new_id` the session id of
-    the new lines. `plan` has the cuts that are made for other reasons than length.
+    the new lines. `plan` has the cuts that are made for reasons other than length.
 
     `names` maps the calls of this pass to their tools. `late` becomes True when a call follows its own result and that
-    result should have been cut. Then `trimming` makes a second pass, for which these names are `earlier` ones.
+    result should have been cut. Then `trimming` makes a second pass, which gets these names as `earlier`.
 
     `tools` has the counts by tool, and `steps` the bytes by step (see `stale.STEPS`). `in_context` counts the bytes cut
     from the current context: after the last compaction, outside of sidechains.
@@ -89,7 +89,7 @@ class LineTrimmer:
     """Bytes of the model's JSON for one token [SPEC 7]."""
 
     equivalents: ClassVar[Mapping[str, str]] = {}
-    """A second name for some tools, by which they are selected, too."""
+    """Second names for some tools, which also select them."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class LineTrimmer:
         self._earlier = earlier
         self._missed: dict[str, None] = {}
 
-    # Of the format
+    # Defined by each format
 
     @staticmethod
     def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
@@ -136,7 +136,7 @@ class LineTrimmer:
 
     @classmethod
     def plan_of(cls, pieces: Sequence[Piece], options: TrimOptions) -> TrimPlan:
-        """Return the cuts made for other reasons than length. Raises SessionFileError."""
+        """Return the cuts made for reasons other than length. Raises SessionFileError."""
         if not (options.deep or options.spare):
             return TrimPlan()
         return plan(cls.calls(pieces), options.spare, deep=options.deep)
@@ -152,7 +152,7 @@ class LineTrimmer:
         return self.names.get(call_id) or self._earlier.get(call_id)
 
     def cut(self, call_id: str, raw: bytes, place: Origin, shorten: Shorten) -> Cut | None:
-        """Return the cut of the result `raw` of a call; None if the results of its tool stay."""
+        """Return the cut of the result `raw` of a call; None if the results of its tool are not cut."""
         is_long = len(raw) - 2 > self.options.threshold or b'image"' in raw
         tool = None if call_id in self.plan.whole else self._target(call_id, is_long)
         if tool is None:
@@ -163,7 +163,7 @@ class LineTrimmer:
         return Cut(tool, new, step, usual.bytes if usual else 0)
 
     def _target(self, call_id: str, is_long: bool) -> str | None:
-        """Return the tool of a result if its results are cut, otherwise None. `is_long` says that this one would be."""
+        """Return the tool of a result if its results are cut, otherwise None. `is_long`: this one is long enough."""
         name = self.tool_of(call_id)
         if name is not None:
             return name if self.is_cut(name) else None
@@ -173,7 +173,7 @@ class LineTrimmer:
         return UNKNOWN if self._everything else None
 
     def count(self, cut: Cut, *, aside: bool = False, arguments: bool = False) -> None:
-        """Count a result, or with `arguments` those of a call. `aside`: it is in a sidechain."""
+        """Count a result, or with `arguments` the arguments of a call. `aside`: it is in a sidechain."""
         tool = self.tools.setdefault(cut.tool, ToolTally())
         if arguments:
             tool.arguments += 1
@@ -193,8 +193,8 @@ class LineTrimmer:
 
 
 def matching(patterns: Iterable[str], equivalents: Mapping[str, str]) -> Callable[[str], bool]:
-    """Return a function that tests whether a tool has one of these names or matches a pattern such as `mcp__*`, without
-    case. `equivalents` maps a tool to a second name, by which it is selected, too."""
+    """Return a function that tests whether a tool has one of these names or matches a pattern such as `mcp__*`,
+    ignoring case. `equivalents` maps a tool to a second name, which also selects it."""
     folded = tuple(pattern.casefold() for pattern in patterns)
 
     @cache

@@ -30,7 +30,7 @@ _MAX_DEPTH = 50
 _BASE64 = re.compile(rb'"[A-Za-z0-9+/\\]+={0,2}"')
 _IMAGE_KEYS = ("base64", "data")
 _KEPT = re.compile(r"structuredPatch|.*[pP]ath")
-"""Matches members of a display copy that stay: Claude Code counts the lines of a patch, and paths lead to files."""
+"""Matches uncut members of a display copy: Claude Code counts the lines of a patch, and paths lead to files."""
 
 ImageNote = Callable[[bytes, bytes, dict[str, Span], Origin], tuple[bytes, int] | None]
 """Takes an item, its type, its members and its origin. Returns the note that replaces an image and the bytes that it
@@ -40,7 +40,7 @@ saves, or None if the item is not an image."""
 def content(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     """Return the content of a result with at most `threshold` characters of text, or None if it stays as it is.
 
-    The texts of a list count together, and one pointer follows the rest. Notes replace images. Other blocks stay.
+    The texts of a list count together, and one pointer follows the kept text. Notes replace images. Other blocks stay.
     """
     if raw[:1] == b'"':
         return cut.string(raw, threshold, place)
@@ -81,7 +81,7 @@ def display(raw: bytes, threshold: int, place: Origin, known: Mapping[bytes, byt
     """
     if len(raw) - 2 <= threshold:
         return raw
-    for old, new in known.items():  # usually this text is all that is long, and a colon makes its quote a real one
+    for old, new in known.items():  # usually only this text is long; a colon before it shows that its quote is real
         at = raw.find(old)
         if at > 0 and raw[at - 1 : at] == b":" and len(raw) - len(old) <= threshold:
             return spans.edited(raw, [(at, at + len(old), new)])
@@ -115,7 +115,7 @@ def _list(raw: bytes, threshold: int, place: Origin, kinds: Collection[bytes], i
         if kind in kinds and "text" in block:
             at, to = block["text"]
             if item[at : at + 1] == b'"':
-                text = cut.text_of(memoryview(item)[at:to])  # which may be many MB
+                text = cut.text_of(memoryview(item)[at:to])  # without a copy: it may be many MB
                 if not cut.is_image_note(text):
                     texts.append(_TextBlock(number, begin + at, begin + to, text))
         elif (note := image(item, kind, block, place)) and len(note[0]) < len(item):
@@ -131,7 +131,7 @@ def _list(raw: bytes, threshold: int, place: Origin, kinds: Collection[bytes], i
 def _shortened(
     texts: list[_TextBlock], items: list[Span], threshold: int, place: Origin
 ) -> tuple[list[tuple[int, int, bytes]], int]:
-    """Return the edits that leave at most `threshold` characters of all texts, and the number of characters removed."""
+    """Return the edits that leave at most `threshold` characters in total, and the number of characters removed."""
     whole = sum(len(each.text) for each in texts)
     joined = "".join(each.text for each in texts) if whole > threshold else ""
     if whole <= threshold or cut.is_cut(joined):
@@ -255,7 +255,7 @@ class _Display(NamedTuple):
         return spans.edited(raw, edits)
 
     def _strings(self, raw: bytes, items: list[Span]) -> bytes:
-        """Keep the first strings of a list, such as file names, that are within the threshold together."""
+        """Keep the first strings of a list, such as file names, up to the threshold in total."""
         if cut.is_cut_list(cut.text_of(raw[slice(*items[-1])]), len(items)):
             return raw
         kept = length = 0

@@ -19,10 +19,10 @@ LONG, OTHERS, READS, ARGUMENTS, IDENTICAL, TODOS, FAILED = STEPS = (
     "superseded todo lists",
     "failed attempts, repeated",
 )
-"""The reasons for a cut. The default profile has only the first. A cut that it makes counts under no other reason."""
+"""The reasons for a cut. The default profile has only the first, and its cuts count under no other reason."""
 
 SPARED = 5
-"""Newest results that the profile `deep` leaves whole by default."""
+"""Number of newest results that the profile `deep` leaves whole by default."""
 
 _READERS, _TASKS, _LISTS = ("read",), ("task", "agent"), ("todowrite",)
 _WRITERS = ("write", "edit", "multiedit", "notebookedit")
@@ -34,8 +34,8 @@ class CallRecord(Struct, frozen=True):
     """A call and its result.
 
     `path` is the file that it reads or writes, `part` the part of it (None: the whole). `attempt` is equal for calls
-    that attempt the same. `digest` identifies the result's content, None without a result. A result is `spoken` if it
-    contains a person's words, and `void` if it only refers to an earlier one.
+    that attempt the same thing. `digest` identifies the result's content, None without a result. A result is `spoken`
+    if it contains a person's words, and `void` if it only refers to an earlier one.
     """
 
     id: str
@@ -50,10 +50,10 @@ class CallRecord(Struct, frozen=True):
 
 
 class TrimPlan(Struct, frozen=True):
-    """The cuts made for other reasons than length, by call id.
+    """The cuts made for reasons other than length, by call id.
 
-    The results and arguments of `whole` stay. All text of `results` is cut, and so are `arguments`. Their values are
-    steps.
+    Calls in `whole` keep their results and arguments. `results` lose all their text, and `arguments` are cut. The
+    values of both are steps.
     """
 
     whole: frozenset[str] = frozenset()
@@ -75,10 +75,10 @@ def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
     whole = spared | {call.id for call in calls if call.spoken or call.name.casefold() in _PERSONS}
     results: dict[str, str] = {}
     arguments: dict[str, str] = {}
-    # Of the calls behind a place in the session:
+    # Of the calls after the current one:
     digests: set[bytes] = set()
     succeeded: set[tuple[str, str]] = set()
-    renewed: set[tuple[str, str | None]] = set()  # files and parts of them that are read or written again
+    renewed: set[tuple[str, str | None]] = set()  # files, or parts of them, that are read or written again
     has_list = False
     for call in reversed(calls):
         if call.digest is None:  # open: the model waits for it

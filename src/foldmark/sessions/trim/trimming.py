@@ -1,7 +1,7 @@
-"""Trim a session: write a new file beside the old one, which is only read, archive the old one and report [SPEC 8, S4].
+"""Trim a session: write a new file next to the old one, archive the unchanged old one and report [SPEC 8, S4].
 
 The file is read line by line, with bounded memory. Later appends are ignored, so two passes see the same lines. The new
-file has as many lines as the old one, so a line has the same number in both.
+file has as many lines as the old one, so each line has the same number in both.
 """
 
 import codecs
@@ -39,7 +39,7 @@ LONGEST = MAX_LINE
 BUFFER = 1 << 20
 
 _SHORT = 64
-"""A line that holds `null` has fewer bytes."""
+"""A line that holds only `null` has fewer bytes than this."""
 
 _WIDTH = 15
 """Characters reserved in `trim_metadata` for a number that is not known yet."""
@@ -51,7 +51,7 @@ _ROOM = b"0".ljust(_WIDTH)
 _SPARED = "newest results, left whole"
 
 Begin = Callable[..., LineTrimmer]
-"""Returns a new pass over the lines, given the tools of the calls that an earlier pass found."""
+"""Begins a new pass over the lines, given the tools of the calls that an earlier pass found."""
 
 
 class _NothingCutError(Exception):
@@ -61,8 +61,8 @@ class _NothingCutError(Exception):
 class TrimResult(Struct, frozen=True):
     """The result of trimming a session.
 
-    `session` is the new session, or the original if nothing was cut. `tally` maps each tool to its results, `steps`
-    each reason for a cut to the tokens saved. `in_context` counts the tokens saved in the current context, and
+    `session` is the new session, or the original if nothing was cut. `tally` maps each tool to its counts, `steps` each
+    reason for a cut to the tokens saved. `in_context` counts the tokens saved in the current context, and
     `tokens_saved` those in the whole file. `reminders` is the number of reminders removed. `sizes` are the bytes of the
     file before and after. `tools` are all tools that were called. `long` counts the lines above `LONGEST`, which stay
     unchanged, and `nulls` the lines that hold only `null`.
@@ -120,7 +120,7 @@ def further(session: SessionPath, options: TrimOptions, done: TrimResult, moment
     """Return the tokens that each step of the profile `deep` would save beyond the trim `done`.
 
     The newest results, which that profile leaves whole, count as negative. The result is empty if no step would save
-    anything. Raises as `preview`.
+    anything. Raises the same errors as `preview`.
     """
     deep = preview(session, replace(options, deep=True, spare=options.spare or SPARED), moment).steps
     more = {step: deep.get(step, 0) - done.steps.get(step, 0) for step in (*deep, *done.steps)}
@@ -129,7 +129,7 @@ def further(session: SessionPath, options: TrimOptions, done: TrimResult, moment
 
 
 def trimmer(session: SessionPath, pieces: Sequence[Piece], options: TrimOptions, new_id: str) -> Begin:
-    """Return the trimmer of a session's lines, not begun yet. Raises SessionFileError."""
+    """Return a function that begins a pass over a session's lines. Raises SessionFileError."""
     kind = kind_of(session)
     return partial(kind, options, session.path, new_id, kind.plan_of(pieces, options))
 
@@ -137,7 +137,7 @@ def trimmer(session: SessionPath, pieces: Sequence[Piece], options: TrimOptions,
 def write(
     pieces: Sequence[Piece], out: IO[bytes] | None, begin: Begin, session: SessionPath, moment: datetime
 ) -> TrimResult:
-    """Write the trimmed `session` to the empty file `out`; only count if that is None."""
+    """Write the trimmed `session` to the empty file `out`; if `out` is None, only count."""
     with ExitStack() as stack:
         opened = [Opened(each, stack) for each in pieces]
         done = _TrimPass(opened, out, lines := begin(), moment)
@@ -172,7 +172,7 @@ def write(
 
 
 class Opened:
-    """An open piece of a session, in UTF-8 whatever the encoding of its file. Later appends are not part of it."""
+    """An open piece of a session, read as UTF-8 whatever the encoding of its file. Later appends are ignored."""
 
     def __init__(self, piece: Piece, stack: ExitStack) -> None:
         self.piece = piece
@@ -181,7 +181,7 @@ class Opened:
         self.end = size if piece.end is None else min(piece.end, size)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield every line. Of a line that is too long yield only the beginning, and leave the file behind that."""
+        """Yield every line. Of a line that is too long, yield only the beginning; the file is then right after it."""
         self.file.seek(self.piece.start)
         read, left = self.file.readline, self.end - self.piece.start
         while left > 0 and (raw := read(LONGEST + 1)):
@@ -230,7 +230,7 @@ class _TrimPass:
         self.count += number + 1 - opened.piece.number
 
     def _first(self, number: int, raw: bytes) -> bytes:
-        """Change a line like any other. If it is an object, also set its metadata."""
+        """Change a line as usual. If it is an object, also add the metadata of the trim."""
         line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
         mark = raw[: len(raw) - len(line)]
         line = self._lines.line(number, line)
@@ -244,7 +244,7 @@ class _TrimPass:
         return mark + line
 
     def _copy_giant(self, opened: Opened, piece: bytes) -> None:
-        """Copy a line that is too long for memory, from its beginning on."""
+        """Copy a line that is too long for memory; `piece` is its beginning."""
         while piece:
             self._write(piece)
             self.size += len(piece)
@@ -321,7 +321,7 @@ def trim_session(
     """Trim a session into the new session `new_id`, archive it, and record both in the log that `opened` opens.
 
     With `dry_run`, nothing is written. Sessions in the folders `exclude` are not archived. After the new file is
-    written, a failure is only a warning, because the session itself stays where it is. Raises as `trim`.
+    written, a failure is only a warning, because the session itself stays where it is. Raises the errors of `trim`.
     """
     moment, before = datetime.now(UTC), share(session.path)
     done = preview(session, options, moment) if dry_run else trim(session, options, new_id, moment)

@@ -1,6 +1,6 @@
 """The address of a PostgreSQL database, the explanation of its errors for a person, and its upgrade.
 
-Foldmark's tables lie in the schema `foldmark`, beside other schemas.
+Foldmark's tables are in the schema `foldmark`, next to other schemas.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from foldmark.stores.queries import migrations
 from foldmark.stores.reader import Row
 
 LOCK_SECONDS = 10
-"""Seconds that a transaction waits for another one of its conversation."""
+"""Seconds that a transaction waits for another one of the same conversation."""
 
 _OPTIONS = {
     "application_name": "foldmark",
@@ -58,7 +58,7 @@ class Address:
     def explain(self, error: psycopg.Error, *, writing: bool = True) -> StoreError:
         """Return a one-line error for a person.
 
-        It says that nothing was recorded only while `writing`: a command may read after it has committed.
+        Only if `writing` does it say that nothing was recorded: a command may read after it has committed.
         """
         cause = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
         to_connect = cause.startswith("connection failed: ")
@@ -132,7 +132,7 @@ _LOCK = 0x466F6C64
 
 
 def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bool) -> None:
-    """Create or upgrade the tables; a current database is not written to. Raises StoreError, psycopg.Error."""
+    """Create or upgrade the tables, without writing to a current database. Raises StoreError, psycopg.Error."""
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreError(
@@ -160,7 +160,7 @@ def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bo
 
 
 def _version(connection: psycopg.Connection[Row], address: Address, newest: int) -> int:
-    """Return the number of migrations that the database has had; 0 for one without Foldmark's tables."""
+    """Return the number of migrations applied to the database; 0 if it has no Foldmark tables."""
     ((is_ours,),) = connection.execute("SELECT to_regclass('foldmark.migrations') IS NOT NULL").fetchall()
     if not is_ours:
         return 0
@@ -174,8 +174,8 @@ def _version(connection: psycopg.Connection[Row], address: Address, newest: int)
 
 
 def _settle_in(connection: psycopg.Connection[Row]) -> None:
-    """Continue the order of changes after a move to another server. Its transaction numbers differ, so stamps are
-    counted from the newest one on."""
+    """Continue the order of changes after a move to another server. Its transaction numbers differ, so stamps continue
+    from the newest one."""
     query = "SELECT system_identifier::text, (SELECT max(server) FROM home) FROM pg_control_system()"
     ((server, known),) = connection.execute(query).fetchall()
     if server == known:

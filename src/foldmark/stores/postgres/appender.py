@@ -1,7 +1,7 @@
 """The appends of one transaction in PostgreSQL: pending events are written before the next read.
 
-The words of messages are those that Foldmark's own tokenizer finds, not those of a text search configuration, so that
-the same messages are found as in SQLite.
+Messages are split into words by Foldmark's own tokenizer, not by a text search configuration, so that the same messages
+are found as in SQLite.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,24 +31,24 @@ def tool_of(kind: str, data: Mapping[str, Any] | None) -> str | None:
 
 def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, bool]:
     """Return the columns that repeat a part of an event's data, because PostgreSQL cannot read all of its JSON: the
-    tool of a call; True if a command or filter records a planning conversation; True if a summary holds a state."""
+    tool of a call; True if a command or filter records a planning conversation; True if a summary contains a state."""
     data = data or {}
     planning = kind in ("command", "filter") and data.get("planning") is not None
     return tool_of(kind, data), planning, kind == "summary" and data.get("state") is not None
 
 
 class Tree:
-    """A conversation and its forks in one transaction, which holds the lock of its root agent's row: its counters, and
-    the pending events (see `EventWriter`)."""
+    """A conversation and its forks in one transaction, which locks its root agent's row: its counters, and the pending
+    events (see `EventWriter`)."""
 
     def __init__(self, root: int, session: PostgresSession) -> None:
         self.root, self._session = root, session
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo = 0, -1, 0, 0, 0
         self.position: Row | None = None
-        """The stored state of the root agent; None before its row is locked."""
+        """The stored state of the root agent; None until its row is locked."""
         self.is_ahead = False  # of the stored row
         self.recorded = 0
-        """The number of events to write so far."""
+        """The number of events recorded so far, written or pending."""
         self._buried: dict[int, int] = {}
         self._rows: list[Row] = []
         self._unindexed: list[tuple[int, Draft]] = []
@@ -57,7 +57,7 @@ class Tree:
         self._ended: set[int] = set()
 
     def locked(self, row: Row) -> None:
-        """Take the values of the root agent's row, which is locked now."""
+        """Take the values of the root agent's row, which is now locked."""
         self.position = row[:11]
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
 
@@ -157,13 +157,13 @@ class Tree:
 # The words of messages
 
 LONG = 900_000
-"""Bytes of words from which on a message's index entry is split into pieces."""
+"""Minimum bytes of words for which a message's index entry is split into pieces."""
 
 _PIECE = 500_000
 """Bytes of the words of one piece."""
 
 _WORD, _KEPT = 250, 200
-"""Maximum length of a word, and the number of characters kept of a longer one, which is encoded data; a hash replaces
+"""Maximum length of a word, and the number of characters kept of a longer one, which is encoded data. A hash replaces
 the rest."""
 
 BREAK = ""
@@ -171,8 +171,8 @@ BREAK = ""
 
 
 class IndexedWords(NamedTuple):
-    """The index entry of a message: the number of its words, these in order, and the distinct ones in pieces if they
-    are many."""
+    """The index entry of a message: the number of its words, the words in order, and if there are many, the distinct
+    words in pieces."""
 
     length: int
     words: str
@@ -193,26 +193,26 @@ def message_words(kind: str, content: str, tool: str | None) -> IndexedWords | N
 
 
 def searchable(arguments: str, tool: str | None, space: str) -> str:
-    """Return the searchable text of a call: the tool's name and its arguments. Escapes in their JSON become spaces, or
-    the `n` of a newline would become part of the next word."""
+    """Return the searchable text of a call: the tool's name and its arguments. Escapes in their JSON become spaces;
+    otherwise the `n` of a newline would become part of the next word."""
     for escape in ("\\\\", "\\n", "\\t", "\\r"):
         arguments = arguments.replace(escape, space)
     return f"{tool or ''} {arguments}"
 
 
 def sought(phrase: Phrase) -> tuple[str, ...]:
-    """Return a phrase as words of the index; none if it has no word."""
+    """Return a phrase as words of the index; empty if it has no words."""
     return tuple(map(_kept, stems(" ".join(phrase.words))))
 
 
 def needle(words: Sequence[str], prefix: bool) -> str:
-    """Return the text that the stored words of a message contain if it holds this phrase."""
+    """Return the text that the stored words of a message contain if the message contains this phrase."""
     text = "".join(f"<{word}>" for word in words)
     return text[:-1] if prefix else text
 
 
 def lexemes(words: Sequence[str], prefix: bool) -> str:
-    """Return the PostgreSQL query for messages that hold all words of a phrase, in any order."""
+    """Return the PostgreSQL query for messages that contain all words of a phrase, in any order."""
     *before, last = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "'" for word in words)
     return f"({' & '.join([*before, f'{last}:*' if prefix else last])})"
 

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, with many statements in one round trip."""
+"""Connections to PostgreSQL that send many statements in one round trip."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +22,14 @@ from foldmark.stores.reader import Row
 getLogger("psycopg").addHandler(NullHandler())
 
 MOST = 20
-"""Maximum number of connections that a store opens for blocks; further threads wait for one of these."""
+"""Maximum number of connections that a store opens for blocks; further threads wait for a free one."""
 
 WAIT_SECONDS = 30.0
-"""Maximum seconds that a thread waits for one of them."""
+"""Maximum time in seconds that a thread waits for a connection."""
 
 
-# PostgreSQL's texts hold every character but NUL. NUL becomes two characters: the escape (U+0010, Data Link Escape,
-# which hardly any text has) and `0`. An escape in the text becomes two escapes. So the mapping is one to one.
+# PostgreSQL's texts can contain every character except NUL. NUL becomes two characters: the escape (U+0010, Data Link
+# Escape, which hardly any text has) and `0`. An escape in the text becomes two escapes. So the mapping is one to one.
 
 _ESCAPE = "\x10"
 _ESCAPED = re.compile(f"{_ESCAPE}(.|$)", re.DOTALL)
@@ -43,7 +43,7 @@ def escaped(text: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """Return the text of a stored form; an escape that was cut in the middle is dropped."""
+    """Return the text of a stored form; drop an escape that was cut in half."""
     if _ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda match: "\0" if match[1] == "0" else match[1], text)
@@ -62,8 +62,8 @@ class _TextLoader(Loader):
 
 
 class Ints(list[int | None]):
-    """Numbers for one statement. The type of an array must not depend on its content: each type would be another
-    statement to prepare."""
+    """Numbers for one statement. The type of an array must not depend on its content: each type would need its own
+    prepared statement."""
 
 
 class Texts(list[str | None]):
@@ -102,7 +102,7 @@ for _name in ("text", "varchar"):
 
 
 class Statement(NamedTuple):
-    """A named query as PostgreSQL takes it, the names of its parameters, and whether it writes."""
+    """A named query in PostgreSQL's form, the names of its parameters, and whether it writes."""
 
     sql: str
     names: tuple[str, ...]
@@ -114,7 +114,7 @@ class Statement(NamedTuple):
 
 
 def statement(sql: str) -> Statement:
-    """Return SQL with `:name` for parameters, as PostgreSQL takes it."""
+    """Convert SQL with `:name` for parameters to PostgreSQL's form."""
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -159,7 +159,7 @@ class Pool:
         return connection
 
     def take(self) -> psycopg.Connection[Row]:
-        """Take a connection for one block. Raises psycopg.Error, StoreError if there are too many blocks."""
+        """Take a connection for one block. Raises psycopg.Error, or StoreError if there are too many blocks."""
         with self._free:
             if not self._free.wait_for(lambda: self._used < MOST or self.closed, WAIT_SECONDS):
                 raise StoreError(
@@ -176,7 +176,7 @@ class Pool:
             raise
 
     def anew(self) -> psycopg.Connection[Row]:
-        """Return a connection in place of a lost one. Idle ones may be lost as well: they are closed."""
+        """Return a new connection to replace a lost one. Close the idle ones, which may be lost as well."""
         with self._free:
             idle, self._idle = self._idle, []
         for each in idle:
@@ -184,7 +184,7 @@ class Pool:
         return self.connect()
 
     def give_back(self, connection: psycopg.Connection[Row]) -> None:
-        """Give a connection back at the end of a block; close it if the block left it in another state."""
+        """Return a connection to the pool at the end of a block; close it if the block did not leave it idle."""
         sound = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
         if sound and not self.closed:
             with self._free:
@@ -219,7 +219,7 @@ class Pool:
             raise StoreError(f"{self.address.shown} was closed by this program; open it again")
 
     def close(self) -> None:
-        """Close all connections; those in use are closed at the end of their blocks."""
+        """Close all connections, those in use at the end of their blocks."""
         with self._free:
             self.closed = True
             idle, self._idle = self._idle, []
@@ -232,8 +232,8 @@ class Pool:
 class PostgresSession:
     """The statements of one block. A statement without a result is sent with the next one that has a result.
 
-    The connection is taken when the first statement runs. If this connection turns out to be lost, another one is
-    taken, because nothing was done yet.
+    A connection is taken when the first statement runs. If it turns out to be lost, another one replaces it, because
+    nothing has been done yet.
     """
 
     def __init__(self, pool: Pool, begin: str, *, writes: bool) -> None:
@@ -300,8 +300,8 @@ class PostgresSession:
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def end(self, *how: str) -> None:
-        """End the whole transaction with the statements given, and give the connection back. Raises psycopg.Error, also
-        after giving the connection back."""
+        """End the whole transaction with the given statements, and return the connection to the pool, even when this
+        raises psycopg.Error."""
         try:
             if self.begun or len(self._queue) > 1:
                 self._queue += [(sql, (), None) for sql in how]
@@ -310,7 +310,7 @@ class PostgresSession:
             self.drop()
 
     def drop(self) -> None:
-        """Roll back an open transaction, and give the connection back."""
+        """Roll back an open transaction, and return the connection to the pool."""
         connection, self._connection, self._queue = self._connection, None, []
         if connection is not None:
             with suppress(psycopg.Error):

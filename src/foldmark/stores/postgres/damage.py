@@ -1,6 +1,6 @@
-"""The checks that only a PostgreSQL database needs: each event by itself, the index of words, names, memos.
+"""The checks that only a PostgreSQL database needs: each single event, the index of words, names, memos.
 
-PostgreSQL checks its pages by itself (`data_checksums`, `pg_amcheck`). Every event is read once.
+PostgreSQL checks its own pages (`data_checksums`, `pg_amcheck`). Every event is read once.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
 """A model's SQL in PostgreSQL (see `foldmark.core.ports`).
 
-It runs on one connection of a login of its own (`sandbox_login`), opened at the first query, one query after another.
-`sandbox_statements` checks each statement first and rewrites what the server does not limit.
+Queries run one after another on one connection, which is opened at the first query and has its own login
+(`sandbox_login`). `sandbox_statements` first checks each statement, and rewrites the parts that the server does not
+limit.
 """
 
 import select
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from foldmark.stores.postgres.sandbox_login import Login
 
 _LOOK = 0.05
-"""Seconds between two checks whether a statement is to be stopped."""
+"""Seconds between two checks whether a statement must be stopped."""
 
 _GRACE = 1.0
-"""Seconds after its time limit until a statement is cancelled from here, too."""
+"""Seconds after a statement's time limit until it is also cancelled from here."""
 
 _SETTINGS = {
     "search_path": "pg_catalog",
@@ -81,8 +82,8 @@ class SandboxConnection:
         self._db.close()
 
     def query(self, scope: str, sql: str, limits: Limits) -> Rows:
-        """Run a statement of `statements.rewritten`; `scope` is the content of the views, as JSON. Raises CommandError
-        for an invalid statement, StoreError if the database fails."""
+        """Run a statement from `statements.rewritten`; `scope` is the content of the views, as JSON. Raises
+        CommandError for an invalid statement, StoreError if the database fails."""
         until = monotonic() + limits.seconds
         milliseconds = str(max(1, int(limits.seconds * 1000)))
         setting = {"foldmark.scope": scope, "foldmark.seal": self._login.seal(scope), "statement_timeout": milliseconds}
@@ -181,7 +182,7 @@ def _cell(result: "pq.abc.PGresult", row: int, column: int) -> Any:
         case each if each in _FLOATS:
             return float(text)
         case each if each == _DECIMAL:
-            # As in SQLite, a sum of integers is an integer.
+            # A sum of integers is an integer, as in SQLite.
             return int(text) if text.lstrip("-").isdigit() and len(text) < 20 else float(text)
         case each if each == _TRUTH:
             return int(text == "t")
@@ -195,7 +196,7 @@ def _line(error: BaseException) -> str:
 
 
 Keys = Mapping[str, tuple[int, int]]
-"""An agent's uuid -> its key and that of its root."""
+"""An agent's uuid -> its key and the key of its root."""
 
 
 class PostgresSandbox:
@@ -232,7 +233,7 @@ class PostgresSandbox:
                 try:
                     return self._reading.query(_scope(scope, keys), statement, limits)
                 except StoreError:
-                    # The server may have ended the connection in the meantime, for example by a restart.
+                    # The server may have ended the connection since, for example by a restart.
                     if not self._reading.closed:
                         raise
                     self._forget_reading()

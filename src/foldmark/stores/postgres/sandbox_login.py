@@ -1,9 +1,8 @@
 """The login for a model's SQL: a separate role that may read the views of one schema and nothing else.
 
-It has to be a login: a role that a session takes on by SET ROLE is left again by RESET ROLE. The views show the rows of
-one scope. A query brings its scope along as a setting, which its statement could change; so it also brings a seal,
-which can only be made with the secret of this database, and without which the views are empty. The login can read
-neither the secret nor the tables.
+It has to be a login: RESET ROLE would undo SET ROLE. The views show the rows of one scope. A query passes its scope as
+a setting, which its statement could change; so it also passes a seal, which can only be made with the secret of this
+database. Without a valid seal the views are empty. The login can read neither the secret nor the tables.
 """
 
 import hashlib
@@ -26,10 +25,10 @@ _VERSION = 1
 """Version of the schema that `build` creates; an older one is replaced."""
 
 _MOST_TEXT = 1_000_000
-"""Maximum bytes of a text that a statement makes."""
+"""Maximum bytes of a text that a statement produces."""
 
 _MOST_FILES = "256MB"
-"""Maximum size of temporary files, where the store's user may set it."""
+"""Maximum size of temporary files, if the store's user is allowed to set it."""
 
 
 class Login(NamedTuple):
@@ -59,7 +58,7 @@ def login(conninfo: str) -> Login:
 
 
 class _Setup:
-    """The schema and the role of the login. This module chooses the name of both: letters, digits and `_`."""
+    """The schema and the role of the login. This module chooses their common name: letters, digits and `_`."""
 
     def __init__(self, db: psycopg.Connection[Any]) -> None:
         self._db = db
@@ -78,7 +77,7 @@ class _Setup:
         return self._db.execute(query, bound).fetchone()
 
     def _secrets(self, column: str) -> Any:
-        """Return columns of the row that only the store's user may read."""
+        """Return columns of the row that only the store's user can read."""
         return self._one(f'SELECT {column} FROM "{self._name}".login')
 
     def login(self) -> Login:
@@ -101,8 +100,8 @@ class _Setup:
         return Login(self._name, *found)
 
     def _state(self) -> tuple[int | None, bool, bool, bool, bool]:
-        """Return the version of the schema, None without one, and four flags: the role exists, may do more than read,
-        may read the tables, may use the schema."""
+        """Return the version of the schema (None if there is none) and four flags: the role exists, may do more than
+        read, may read the tables, may use the schema."""
         has_schema, *role = self._one(_SQL["state"], name=self._name)
         (version,) = (self._secrets("version") if has_schema else None) or (None,)
         return version, *role
@@ -140,10 +139,10 @@ class _Setup:
             ) from None
 
     def _make(self, how: str) -> str | None:
-        """Create the role, or set the password of an existing one; return the steps for an administrator if this user
-        may not."""
+        """Create the role, or set the password of an existing one. If this user may not, return the steps for an
+        administrator."""
         (password,) = self._secrets("password")
-        # The server may log the statement, so it does not hold the plain password.
+        # The server may log the statement, so it does not contain the plain password.
         verifier = self._db.pgconn.encrypt_password(password.encode(), self._name.encode(), b"scram-sha-256").decode()
         rights = "LOGIN NOINHERIT NOCREATEDB NOCREATEROLE PASSWORD"
         try:

@@ -1,13 +1,12 @@
-"""Check a model's statement, and rewrite it.
+"""Check and rewrite a model's statement.
 
-The login decides what can be read: the views of one scope, nothing else, in a transaction that cannot write. Two things
-are left that PostgreSQL does not limit. It has no bound for the memory of a statement, and a text may grow to a
-gigabyte: under the login alone, nine subqueries of `x || x` took 3.9 GB, and 6 s of a `statement_timeout` of 2. And any
-login may look into the catalog and call hundreds of functions, some of which hold locks or wait. So the statement is
-parsed, every node of its tree has to be on a list, and the statement that is sent is generated from the tree: its names
-quoted, its views with their schema, without comments. It never matters how PostgreSQL would have read the original
-text. Functions that can enlarge their input (`||`, `replace`, `string_agg`) are replaced by functions of the sandbox's
-schema with a size limit.
+The login can read only the views of one scope, in a transaction that cannot write. PostgreSQL leaves two things
+unlimited. First, it does not bound the memory of a statement, and a text may grow to a gigabyte: with the login alone,
+nine subqueries of `x || x` took 3.9 GB, and 6 s despite a `statement_timeout` of 2. Second, any login may read the
+catalog and call hundreds of functions, some of which hold locks or wait. So the statement is parsed, every node of its
+tree has to be on a list, and the statement that is sent is generated from the tree: with quoted names, with the schema
+of its views, and without comments. How PostgreSQL would have read the original text never matters. Functions that can
+enlarge their input (`||`, `replace`, `string_agg`) are replaced by functions in the sandbox's schema with a size limit.
 """
 
 import logging
@@ -25,10 +24,10 @@ from foldmark.core.ports import VIEWS
 from foldmark.stores.sandbox import ONLY, checked
 
 MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 60, 12, 100, 50
-"""Limits of a statement: depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""
+"""Limits of a statement: depth of its tree, tables read, columns of one SELECT, bytes of a name."""
 
 SHORT = 200
-"""Maximum characters of a text that is searched for in another one: the time is the product of both lengths."""
+"""Maximum characters of a text to search for in another one: the time grows with the product of both lengths."""
 
 _NODES = (
     "Select Union Intersect Except Subquery With CTE TableAlias From Table Join Where Group Having Order Ordered Limit "
@@ -40,7 +39,7 @@ _NODES = (
 """The allowed nodes of a tree that are not functions."""
 
 _PARTS = ("recursive", "only", "db", "catalog")
-"""Parts that no node may have. The login and the transaction refuse everything else that matters."""
+"""Parts that no node may have. The login and the transaction reject everything else that matters."""
 
 _FUNCTIONS = (
     "Abs Avg Ceil Coalesce Concat Concat_Ws Count Cume_Dist Current_Date Dense_Rank Extract First_Value Floor Greatest "
@@ -60,7 +59,7 @@ _NAMES = {name.replace("_", ""): name.lower() for name in _FUNCTIONS.split()} | 
 """The allowed functions with their own nodes: node -> PostgreSQL's name."""
 
 _PLAIN = frozenset({"json_array_length", "json_typeof", "jsonb_array_length", "jsonb_typeof", "octet_length"})
-"""The other allowed functions, which have no node of their own."""
+"""The other allowed functions, which have no node type."""
 
 _ALLOWED = frozenset({*_NODES.split(), *_NAMES, "Anonymous"})
 
@@ -68,10 +67,10 @@ _TYPE_NAMES = (
     "BIGINT BOOLEAN DATE DECIMAL DOUBLE FLOAT INT INTERVAL JSON JSONB SMALLINT TEXT TIME TIMESTAMP TIMESTAMPTZ VARCHAR"
 )
 _TYPES = frozenset(_TYPE_NAMES.split())
-"""The types that a value may be cast to; none that looks a name up (`regclass`) or pads (`char`)."""
+"""The types that a value may be cast to; none that looks up a name (`regclass`) or pads (`char`)."""
 
 _TEXTS = (exp.Identifier, exp.Literal, exp.Anonymous, exp.JSONPathKey)
-"""Nodes that hold any text; their contents are checked one by one."""
+"""Nodes that can contain any text; each content is checked."""
 
 _SEARCHED: dict[type[Any], str] = {
     exp.Replace: "expression",
@@ -80,19 +79,19 @@ _SEARCHED: dict[type[Any], str] = {
     exp.StartsWith: "expression",
     exp.Trim: "expression",
 }
-"""Functions that search for a text, and the name of the argument that holds it."""
+"""Functions that search for a text, and the name of the argument that contains it."""
 
 # PostgreSQL reads `m.name` as a call of the function `name` on a row, so only known columns are allowed.
 _COLUMNS = frozenset({*(column for columns in VIEWS.values() for column in columns), *_NAMES.values(), *_PLAIN, "case"})
 _NUMBER = re.compile(r"\d{1,1000}(?:\.\d{0,1000})?(?:[eE][+-]?\d{1,4})?|\.\d{1,1000}")
 _WORD = re.compile(r"[A-Za-z_]{1,40}(?: [A-Za-z_]{1,40})?")
 
-# sqlglot logs statements that it cannot parse, and a terminal may show these logs. They are refused anyway.
+# sqlglot logs statements that it cannot parse, and a terminal may show these logs. Such statements are refused anyway.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 def rewritten(sql: str, schema: str) -> str:
-    """Return the statement that is sent in place of a model's. `schema` holds the sandbox's views and functions. Raises
+    """Return the statement to send instead of a model's. `schema` contains the sandbox's views and functions. Raises
     CommandError for forbidden parts."""
     sql = checked(sql, "leave it out")
     try:
@@ -137,7 +136,7 @@ def _refused(problem: str) -> CommandError:
 
 
 def _check(tree: exp.Expression) -> None:
-    """Raise CommandError unless all of a tree is on the lists."""
+    """Raise CommandError unless all parts of a tree are on the lists."""
     tables = 0
     names = set(_COLUMNS)
     columns: list[str] = []
@@ -182,7 +181,7 @@ def _check(tree: exp.Expression) -> None:
 
 
 def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, int]]:
-    """Yield every node with its depth; raises for a part that is neither a node nor a plain word."""
+    """Yield every node with its depth. Raises CommandError for a part that is neither a node nor a plain word."""
     yield node, depth
     for value in node.args.values():
         for each in value if isinstance(value, list) else [value]:
@@ -196,7 +195,7 @@ def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, in
 
 
 def _name(identifier: Any) -> str:
-    """Return a name after PostgreSQL's folding."""
+    """Return a name after PostgreSQL's case folding."""
     name = str(identifier.this)
     if not name or len(name.encode()) > MOST_NAME:
         raise CommandError(f"invalid name '{_shown(name)}': a name has 1 to {MOST_NAME} bytes")
@@ -204,7 +203,7 @@ def _name(identifier: Any) -> str:
 
 
 def _json_key(path: exp.JSONPath) -> exp.Expression:
-    """Return the one key or index after `->`."""
+    """Return the single key or index after `->`."""
     _, *keys = path.expressions
     match keys:
         case [exp.JSONPathKey(this=str(key))]:
@@ -250,19 +249,19 @@ def _changed(tree: exp.Expression, schema: str) -> exp.Expression:
         if not name.args.get("quoted"):
             name.set("this", name.name.lower())
             name.set("quoted", True)
-    # Inner nodes come first: a replaced node takes its present parts along.
+    # Inner nodes come first: a replacement copies the current parts of its node.
     for node in reversed([each for each in tree.walk() if isinstance(each, exp.Expression)]):
         node.replace(_bounded(node, schema))
     return tree
 
 
 def _own(name: str) -> exp.Identifier:
-    """Return a name for a subquery after WITH that no table has."""
+    """Return a name that no table has, for a subquery after WITH."""
     return exp.Identifier(this=f"with: {name}", quoted=True)
 
 
 def _place(table: exp.Table, defined: set[str], schema: str) -> None:
-    """Qualify a table with the only schema that can be meant."""
+    """Qualify a table with the only possible schema."""
     name = _name(table.this)
     if table.args.get("alias") is None:
         table.set("alias", exp.TableAlias(this=exp.Identifier(this=name, quoted=True)))
@@ -276,8 +275,8 @@ def _place(table: exp.Table, defined: set[str], schema: str) -> None:
 
 
 def _keep_apart(subquery: exp.Subquery) -> None:
-    """Have a subquery of FROM evaluated by itself, as those after WITH are. PostgreSQL would substitute its expressions
-    for each of its names, again and again, and run out of memory before it checks the time."""
+    """Have a subquery of FROM evaluated separately, like those after WITH. Otherwise PostgreSQL would substitute its
+    expressions for each of its names, again and again, and run out of memory before it checks the time."""
     if isinstance(subquery.parent, exp.From | exp.Join):
         inner = subquery.this
         if isinstance(inner, exp.Query) and not isinstance(inner, exp.Subquery) and not inner.args.get("offset"):
@@ -288,7 +287,7 @@ def _keep_apart(subquery: exp.Subquery) -> None:
 
 
 def _name_part(part: exp.Substring) -> None:
-    """Name the column of a part of a text by its original expression: `query_db` explains with it how to read more."""
+    """Name the column of a partial text after its original expression. `query_db` uses it to explain how to read on."""
     start, length = part.args.get("start"), part.args.get("length")
     if isinstance(start, exp.Literal) and isinstance(length, exp.Literal) and isinstance(part.parent, exp.Select):
         text = f"substr({part.this.sql(dialect='postgres')}, {start.name}, {length.name})"
@@ -297,7 +296,7 @@ def _name_part(part: exp.Substring) -> None:
 
 
 def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
-    """Return a node that can neither grow without limit nor run long without a check of the time."""
+    """Return a node that can neither grow without limit nor run for long without a time check."""
 
     def call(name: str, *values: exp.Expression) -> exp.Expression:
         return exp.Anonymous(this=f'"{schema}".{name}', expressions=[each.copy() for each in values])
@@ -310,7 +309,7 @@ def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
         case exp.JSONPath():
             return _json_key(node)
         case exp.Substring():
-            # PostgreSQL would take a text in place of a number for a regular expression.
+            # PostgreSQL would treat a text instead of a number as a regular expression.
             bounds = (node.args[each] for each in ("start", "length") if node.args.get(each) is not None)
             whole = [exp.Cast(this=each.copy(), to=exp.DataType.build("int")) for each in bounds]
             return exp.Anonymous(this="substr", expressions=[node.this.copy(), *whole])

@@ -1,7 +1,8 @@
-"""The messages of a log in PostgreSQL, searchable (see `foldmark.core.search.Index`).
+"""Search the messages of a log in PostgreSQL (see `foldmark.core.search.Index`).
 
-A PostgreSQL index finds the messages that hold some words; their words, stored in order, decide which of them hold a
-phrase, and how often. They are ranked like FTS5 (BM25), so that the same candidates are selected as in SQLite.
+A PostgreSQL index finds the messages that contain certain words; their words, stored in order, determine which of them
+contain a phrase, and how often. They are ranked as in FTS5 (BM25), so that the same candidates are selected as in
+SQLite.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,14 +20,14 @@ Run = Callable[[Statement, Mapping[str, Any]], list[Row]]
 """Runs a statement with its bindings."""
 
 CacheBlock = Callable[[int, int], None]
-"""Receives a message and the root of its tree, which saves a later look-up."""
+"""Receives a message and the root of its tree, to save a later lookup."""
 
 _K1, _B, _LEAST = 1.2, 0.75, 1e-6
 """FTS5's constants of BM25, and the minimum weight of a phrase."""
 
 
 _BITS = 12
-"""Bits of an id that count inside a block."""
+"""Number of bits of an id that count within a block."""
 
 _EDGES = f"""(
     SELECT (SELECT coalesce(min(block), 0) << {_BITS} FROM blocks) AS first, coalesce(max(head), 0) AS last FROM agents
@@ -65,7 +66,7 @@ class PostgresIndex(StoredIndex):
     def __init__(
         self, run: Run, cache_block: CacheBlock, scope: SearchScope, keys: Sequence[tuple[int, int]] | None
     ) -> None:
-        """`keys` are those of the scope's agents, each with that of its root."""
+        """`keys` are the keys of the scope's agents, each with the key of its root."""
         super().__init__(scope)
         self._run, self._cache_block = run, cache_block
         self._bound: dict[str, Any] = dict(self._filters)
@@ -75,7 +76,7 @@ class PostgresIndex(StoredIndex):
         self._positions: dict[Phrase, _MessagePosition | None] = {}
         self._counts: dict[Phrase, int] = {}
         self._size = 0, 1.0
-        """The number of messages, and their average number of words, once something was counted."""
+        """The number of messages and their average number of words, updated by each count."""
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         phrases = list({phrase: None for term in terms for phrase in term.phrases})
@@ -93,7 +94,7 @@ class PostgresIndex(StoredIndex):
         return messages, [known[term] if len(term.phrases) > 1 else self._counts[term.phrases[0]] for term in terms]
 
     def _counting(self, term: Term, bound: dict[str, Any]) -> str:
-        """Return SQL for the number of messages that hold a term, and the last of these, up to a limit."""
+        """Return SQL for the number of messages that contain a term, and the last of these, up to a limit."""
         found = self._finding(TermQuery("any", [term]), bound)
         if found is None:
             return "ARRAY[0, NULL]::bigint[]"
@@ -141,20 +142,20 @@ class PostgresIndex(StoredIndex):
         rows = self._run(STATEMENTS["around"], {"ids": Ints(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR})
         for place, id, text, *message in rows:
             *_, kind, _, tool = message
-            # An escape becomes two spaces: the length of the text must still show whether it was cut.
+            # An escape becomes two spaces, so that the length of the text still shows whether it was cut.
             yield place, id, searchable(text, tool, "  ") if kind == "tool_call" else text, *message
 
     # Phrases in a statement
 
     def _position(self, phrase: Phrase) -> _MessagePosition | None:
-        """Return a phrase in a statement; None if it has no word."""
+        """Return a phrase's place in a statement; None if it has no words."""
         if phrase not in self._positions:
             words = sought(phrase)
             self._positions[phrase] = _MessagePosition(len(self._positions), phrase, words) if words else None
         return self._positions[phrase]
 
     def _finding(self, wanted: TermQuery, bound: dict[str, Any]) -> str | None:
-        """Return SQL for the rows of `words` that match, None if no row can. Its bindings are added to `bound`."""
+        """Return SQL for the matching rows of `words`; None if no row can match. Its bindings are added to `bound`."""
         terms = [[each for each in map(self._position, term.phrases) if each is not None] for term in wanted.terms]
         if not any(terms) or (wanted.how == "all" and not all(terms)):
             return None
@@ -183,12 +184,12 @@ class PostgresIndex(StoredIndex):
         )"""
 
     def _standing(self, wanted: TermQuery) -> str:
-        """Return SQL for the occurrences of each phrase in the words of a row `w`; evaluated before the score, which
-        uses it twice."""
+        """Return SQL for the number of occurrences of each phrase in the words of a row `w`. It is evaluated before the
+        score, which uses it twice."""
         return ", ".join(f"{each.count} AS {each.name}" for each in self._weights(wanted))
 
     def _score(self, wanted: TermQuery, bound: dict[str, Any]) -> str:
-        """Return SQL for FTS5's BM25 of a row `w` with the occurrences of each phrase; higher is better."""
+        """Return SQL for FTS5's BM25 score of a row `w` with the occurrences of each phrase; higher is better."""
         sums = []
         for each, (times, held) in self._weights(wanted).items():
             bound[f"held_{each.name}"] = float(held)
@@ -201,8 +202,8 @@ class PostgresIndex(StoredIndex):
         return " + ".join(sums)
 
     def _weights(self, wanted: TermQuery) -> dict[_MessagePosition, tuple[int, int]]:
-        """Return, for each phrase that has a word, how often it occurs in the query, and the number of messages known
-        to hold it."""
+        """Return, for each phrase that has a word, its number of occurrences in the query and the number of messages
+        known to contain it."""
         found: dict[_MessagePosition, tuple[int, int]] = {}
         for phrase in (phrase for term in wanted.terms for phrase in term.phrases):
             if (position := self._position(phrase)) is not None:
@@ -215,7 +216,7 @@ _SAMPLE = f"""(
     SELECT count(*) AS rows, coalesce(avg(length), 1)::float8 AS average
     FROM (SELECT length FROM words LIMIT {COUNTED}) AS w
 )"""
-"""The number of messages that have words, and the average number of words, from a sample."""
+"""The number of messages with words and their average number of words, from a sample."""
 
 _CONDITIONS = {
     "agents": "e.root = ANY(:roots) AND e.agent = ANY(:agents)",

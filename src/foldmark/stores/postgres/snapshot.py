@@ -1,14 +1,14 @@
 """One moment of the log in PostgreSQL (see `foldmark.stores.snapshot`), and the statements that it runs.
 
-Changes: transactions draw their numbers when they first write and commit in any order. An event is stamped with the
-number of its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids
-of a tree. A reader takes events with stamps below the number of the oldest open transaction: no lower stamp can be
-committed any more. A cursor is the place of the last event read: its stamp, whether it is an event, mail or a change of
-an agent, its id. A cursor that begins now also names what had been committed already after a transaction that was still
-open: up to which id in which trees.
+Changes: transactions draw their numbers when they first write, and commit in any order. An event is stamped with the
+number of its transaction, or with the stamp of the newest event of its tree if that is higher, so that stamps follow
+the ids of a tree. A reader accepts events with stamps below the number of the oldest open transaction: no lower stamp
+can be committed any more. A cursor is the place of the last event read: its stamp, its type (event, mail or a change of
+an agent) and its id. A cursor that begins now also names the events that were already committed after a transaction
+that was still open, as trees with their last ids.
 
-Memos are numbered in the order of commits, because a transaction that saves one holds the counter until its end. A tree
-records, at its first event after a new memo, the newest memo at that time (`memo_marks`).
+Memos are numbered in the order of commits, because a transaction that saves one locks the counter until its end. At its
+first event after a new memo, a tree records the newest memo at that time (`memo_marks`).
 """
 
 import re
@@ -34,7 +34,7 @@ from foldmark.stores.snapshot import PAGE, LogSnapshot
 from foldmark.text.keywords import folded, spellings
 
 BLOCK = 4096
-"""Number of ids that a tree takes at once. `queries.sql` has it as a number of bits (12)."""
+"""Number of ids that a tree takes at once. `queries.sql` uses it as a number of bits (12)."""
 
 _NO_ROOT = -1
 """The root of ids that belong to no tree."""
@@ -120,7 +120,7 @@ class PostgresReader(reader.SqlReader):
 
     def _cache_agent(self, agent_id: str, row: Sequence[Any]) -> None:
         key, root = row
-        # Finding the key also finds the root.
+        # The look-up of the key also returns the root.
         self._roots[key] = root
         self._keys[agent_id], self._ids[key] = key, agent_id
 
@@ -134,7 +134,7 @@ class PostgresReader(reader.SqlReader):
         return super()._message(row)
 
     def _cache_event(self, event_id: int, key: int) -> None:
-        """Cache the tree of an event, unless its block determines it."""
+        """Cache the tree of an event, unless its block determines the tree."""
         if self._blocks.get(event_id // BLOCK, _SHARED) == _SHARED and key in self._roots:
             if len(self._known.events) >= _CACHED:
                 self._known.events.clear()
@@ -158,7 +158,7 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
 
     def _rows(self, name: str, /, **bindings: Any) -> Fetched:
         rows = self._run(name, **bindings)
-        # These two statements return two kinds of rows, side by side in columns.
+        # These two statements return two kinds of rows, in adjacent columns.
         if name == "head":
             nothing = (None, None, None)
             rows = [row[:17] if row[0] is not None else (None, None, *row[17:], *nothing) for row in rows]
@@ -167,7 +167,7 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
         return rows, ()
 
     def keys(self, agent_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Return the keys of agents, each with that of its root. Raises DamagedError."""
+        """Return the keys of agents, each with the key of its root. Raises DamagedError."""
         found = {agent: self._key(agent) for agent in agent_ids}
         return {agent: (key, self._roots[key]) for agent, key in found.items()}
 
@@ -245,7 +245,7 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
 
 
 def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:
-    """Return the cursor of a place. Up to stamp `until` it also names the ids of some trees that were seen already."""
+    """Return the cursor of a place. Up to stamp `until` it also names the ids of some trees that were already seen."""
     seen = [(until, 0, 0), *trees] if place[0] <= until else []
     return ":".join(".".join(map(str, each)) for each in (place, *seen))
 
@@ -256,7 +256,7 @@ def memo_words(text: str) -> list[str]:
 
 
 def _ranges(word: str) -> list[tuple[str, str, str]]:
-    """Return the ranges of words of which a memo must hold one, and the adjacent words that it must hold ("": any)."""
+    """Return ranges of words: a memo must contain a word in one of them, and the adjacent words given ("": any)."""
     found = memo_words(word)
     if len(found) > 1:
         return [(found[0], found[0], f" {' '.join(found)} ")]

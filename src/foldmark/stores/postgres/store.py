@@ -1,6 +1,6 @@
 """The log in a PostgreSQL database [SPEC 2, 9].
 
-Durability: a transaction is committed when the server has flushed its log to the disk (`synchronous_commit`, on by
+Durability: a transaction is committed once the server has flushed its log to disk (`synchronous_commit`, on by
 default). If the connection is lost during a commit, the server is asked for the outcome.
 """
 
@@ -29,7 +29,7 @@ _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 FATE_SECONDS = 10.0
-"""Seconds during which a server is asked for the outcome of a transaction that is still in progress."""
+"""Seconds for which a server is asked for the outcome of a transaction that is still in progress."""
 
 
 class _Open(local):
@@ -40,7 +40,7 @@ class _Open(local):
 
 LOOK_SECONDS = 1.0
 """Seconds between two checks of a watch without a notification: a killed program may have committed without notifying,
-and events held back by an open transaction can be read when that has ended, however it ends."""
+and events held back by an open transaction become readable when it ends in any way."""
 
 NOTIFY_SECONDS = 0.05
 """Minimum seconds between two notifications of a store: PostgreSQL serializes commits that notify."""
@@ -54,14 +54,14 @@ class PostgresCommits:
     def __init__(self, pool: Pool) -> None:
         self.number, self.changed = 0, Condition()
         self.name = os.urandom(8).hex()
-        """Distinguishes this store's notifications from others'."""
+        """Distinguishes this store's notifications from those of others."""
         self.wakers: set[socket.socket] = set()
         self._pool, self._lock = pool, Lock()
         self._notified_at = 0.0
         self._timer: Timer | None = None
 
     def notifications(self) -> tuple[str, ...]:
-        """Return the statements after a commit that notify others; none if a later notification includes it."""
+        """Return the statements that notify others of a commit; none if a later notification covers it."""
         with self._lock:
             if self._timer is not None:
                 return ()
@@ -152,7 +152,7 @@ class PostgresWatch:
         return self._was_notified() or committed
 
     def _was_notified(self) -> bool:
-        """Return True if another store has notified of a commit."""
+        """Return True if another store has announced a commit."""
         if self._db is None:
             return False
         try:
@@ -237,7 +237,7 @@ class PostgresStore:
     @contextmanager
     def write(self) -> Iterator[PostgresTransaction]:
         inside = self._open.snapshot
-        if type(inside) is PostgresTransaction:  # ten times as fast as `isinstance`, which would ask its protocols
+        if type(inside) is PostgresTransaction:  # ten times as fast as `isinstance`, which would check its protocols
             with inside.whole():
                 yield inside
             return
@@ -305,7 +305,7 @@ class PostgresStore:
 
     def forget_erased(self) -> bool:
         """Return False if an older moment is still being read. PostgreSQL's VACUUM and its recycling of the write-ahead
-        log remove everything that no transaction can read any more."""
+        log remove everything that transactions can no longer read."""
         ((nobody,),) = self.pool.run_alone("nobody_reads")
         return bool(nobody)
 

@@ -1,8 +1,9 @@
 """One transaction of the log in PostgreSQL (see `foldmark.core.ports.Transaction`).
 
-Before it reads or writes anything of a conversation and its forks, it locks the row of the root agent: so transactions
-of one tree take place one after another, those of different trees side by side. Pending events are written before a
-read; agents' rows and the index of words at the end: once, when `settle` is called, instead of with every event.
+Before it reads or writes anything in a conversation and its forks, it locks the row of the root agent, so that
+transactions of one tree run one after another, and those of different trees in parallel. Pending events are written
+before a read; agents' rows and the index of words are written once, when `settle` is called, instead of with every
+event.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         self._undoing: list[Callable[[], None]] = []
         self._statements = 0
         self.id: str | None = None
-        """The number of the transaction, after it has locked anything."""
+        """The number of the transaction; None until it has locked something."""
 
     # Statements
 
@@ -52,18 +53,18 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         self._check()
         for each in bindings.values():
             if type(each) is str and not each.isascii():
-                each.encode()  # an invalid value fails here, not with the next statement
+                each.encode()  # an invalid value fails here instead of with the next statement
         self._statements += 1
         self._session.later(STATEMENTS[name], bindings)
 
     def identify(self) -> None:
-        """Read the number of the transaction, unless it is known already."""
+        """Read the number of the transaction, unless it is already known."""
         if self.id is None:
             ((*_, self.id),) = self._run("transaction")
 
     @property
     def has_written(self) -> bool:
-        """True if there is anything to commit."""
+        """True if there is something to commit."""
         return self._written > 0
 
     @property
@@ -214,8 +215,8 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         super()._name(agent_id, name)
 
     def _take_name(self, name: str, root: int) -> bool:
-        """Take a name for a conversation. Return False if it has this name already. Raises StoreError if another one
-        has it."""
+        """Take a name for a conversation. Return False if it already has this name. Raises StoreError if another
+        conversation has it."""
         if self._run("take_name", name=name, root=root):
             return True
         self._statements -= 1  # nothing was written
@@ -224,7 +225,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         return False
 
     def _record_sent(self, row: Bindings) -> int:
-        # The tree's ids: a request has a unique one in the whole database, which it keeps in a copy.
+        # Drawn from the tree's ids: the id of a request is unique in the whole database, and stays the same in a copy.
         sent_id = self._draw(row["root"])
         self._write("record_sent", **row, id=sent_id)
         return sent_id
@@ -258,7 +259,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         self._write("index_memo", memo=memo_id, line=f" {' '.join(words)} ")
         self._write("index_memo_words", memo=memo_id, words=Texts(dict.fromkeys(words)))
 
-    # Erasing: earlier versions of rows remain in the files until VACUUM has run
+    # Erasing: earlier versions of rows remain in the files until VACUUM runs
 
     def _rows_of(self, datas: Sequence[tuple[int, str | None]]) -> Bindings:
         return {"ids": Ints(id for id, _ in datas), "datas": Texts(data for _, data in datas)}
@@ -278,13 +279,13 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         self._erase_texts(gone)
 
     def _erase_texts(self, hashes: set[str]) -> None:
-        """Remove the texts among these that no request needs any more."""
+        """Remove those of these texts that no request needs any more."""
         if hashes:
             self._write("lock_texts")
             self._write("erase_texts", hashes=Texts(sorted(hashes)))
 
-    # Copied records: events keep their ids, so that several trees may have ids of one block. A tree that took events,
-    # or has a block in which others took some, continues in a new one above all of them.
+    # Copied records: events keep their ids, so several trees may have ids in one block. A tree that received events, or
+    # has a block in which others received some, continues in a new block above all of them.
 
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
         if not events:

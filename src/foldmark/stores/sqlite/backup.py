@@ -1,4 +1,4 @@
-"""Back up an SQLite database: one moment of it in a new file, while others go on writing [SPEC 2]."""
+"""Back up one moment of an SQLite database to a new file while others continue to write [SPEC 2]."""
 
 import os
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from foldmark.stores.sqlite.file import MEMORY, connect_read_only, connect_to_re
 from foldmark.stores.sqlite.store import SqliteStore
 
 _PAGES = 1000
-"""Pages of a step: 4 MB. Progress is reported, and an interruption handled, in between."""
+"""Pages per step: 4 MB. Progress is reported and interruptions are handled between steps."""
 
 
 def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False) -> int:
-    """Write the database at `path` to `file` and return its bytes.
+    """Write the database at `path` to `file` and return the size of `file` in bytes.
 
-    The backup shows one moment and takes no lock that blocks a writer. It is written beside `file` and renamed when it
-    is complete, so that `file` is never half a database. Only this user may read it. An existing file is kept unless
-    `replace`. `progress` receives pages. A database of an earlier schema is not upgraded, and neither is its backup.
-    Raises StoreError, with nothing changed.
+    The backup shows one moment and takes no lock that blocks a writer. It is written next to `file` and renamed when
+    it is complete, so that `file` is never half a database. Only this user may read it. An existing file is kept unless
+    `replace`. `progress` receives the pages done and in all. Neither a database with an earlier schema nor its backup
+    is upgraded. Raises StoreError, with nothing changed.
     """
     _check(path, file, replace=replace)
     try:
@@ -35,7 +35,7 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
     try:
         os.close(descriptor)
         _write(path, file, part, progress)
-        _check(path, file, replace=replace)  # again: the copy took a while
+        _check(path, file, replace=replace)  # again, because the copy took a while
         part.replace(file)
         flush_folder(file.parent)
     finally:
@@ -46,8 +46,8 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
 
 @contextmanager
 def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
-    """Open a backup as a store for reading, and yield it with its schema. A backup of an earlier schema is copied into
-    a temporary folder and upgraded there. Raises StoreError; `file` is never written to."""
+    """Open a backup as a store for reading, and yield it with its schema. A backup with an earlier schema is copied to
+    a temporary folder and upgraded there; `file` is never written to. Raises StoreError."""
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
     with explained(str(file)), closing(connect_read_only(str(file))) as db:
@@ -66,7 +66,7 @@ def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
 def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
     with explained(path), closing(connect_to_read(path)) as source:
         schema_of(source, path)
-        # An open moment: otherwise every write would make the backup start again.
+        # Without an open moment, every write would make the backup start again.
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         try:
@@ -85,7 +85,7 @@ def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
 
 
 def _check(path: str, file: Path, *, replace: bool) -> None:
-    """Raise StoreError if the target may not be written, or there is nothing to back up."""
+    """Raise StoreError if the target must not be written or there is nothing to back up."""
     if path == MEMORY:
         raise StoreError("a database in memory has no backup; `foldmark copy` needs a file as well")
     if not Path(path).exists():
@@ -100,7 +100,7 @@ def _check(path: str, file: Path, *, replace: bool) -> None:
         raise StoreError(f"{file} already exists and was not changed. Name another file, or replace it with --force.")
     for ending in ("-wal", "-journal"):
         if Path(f"{file}{ending}").exists():
-            # SQLite would take its content for a part of the new file.
+            # SQLite would treat its content as part of the new file.
             raise StoreError(
                 f"{file}{ending} exists: a program has a database {file} open, or was killed while it had. "
                 "Name another file."

@@ -38,7 +38,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
 
     def _damaged_pages(self) -> Iterator[str]:
         # FTS5 caches parts of an index in memory. After another connection's commit it drops them when it reads rows,
-        # but not when it only checks: it would then report the newer parts as damage.
+        # but not when it only checks, and would then report the newer parts as damage.
         for index in ("search", "memo_words"):
             with suppress(StoreError):
                 self._all(f"SELECT rowid FROM {index} LIMIT 1")
@@ -56,7 +56,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
                     yield f"event {last}: {problem}; its turn can be read, and erased with `/message remove`"
 
     def _damaged_tables(self) -> Iterator[str]:
-        """Check texts beside the log, which have no checksum, for valid UTF-8."""
+        """Check for valid UTF-8 in texts beside the log, which have no checksum."""
         for (table,) in self._run("wrong_tables"):
             try:
                 with explained(self._path):
@@ -76,7 +76,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
             yield f"search: the index holds other words than the messages; {_REBUILD.format('search')}"
 
     def _fails(self, name: str) -> bool:
-        """Return True if SQLite reports its index as wrong; it can check the index of a writable file only."""
+        """Return True if SQLite reports its index as wrong. It can only check the index of a writable file."""
         try:
             if not self._db.readonly("main"):
                 self._run(name)

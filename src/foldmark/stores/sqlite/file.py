@@ -1,4 +1,4 @@
-"""Open an SQLite file: check that it is one, that it is Foldmark's, and its version; and explain SQLite's errors."""
+"""Open an SQLite file, check its format, owner and version, and explain SQLite's errors."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from foldmark.core.errors import DamagedError, StoreError
 from foldmark.stores.queries import migrations
 
 PRIVATE = 0o600
-"""The mode of a database: conversations hold private text."""
+"""The mode of a database: conversations contain private text."""
 
 APPLICATION_ID = 0x466F6C64
 """Marks the file as Foldmark's in SQLite's header: "Fold"."""
@@ -31,10 +31,10 @@ def place_of(path: str) -> str:
 
 
 def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -> apsw.Connection:
-    """Open the database at `path`, upgraded; raises StoreError.
+    """Open the database at `path`, upgrading it if needed. Raises StoreError.
 
-    With `read_only`, and if the file is not writable, it is opened for reading. An existing, current database is not
-    written to. `place` is `place_of(path)`.
+    With `read_only`, or if the file is not writable, it is opened for reading. A current database is not written to.
+    `place` is `place_of(path)`.
     """
     if not path or "\0" in path:
         raise StoreError("a database needs a file name; `:memory:` keeps one in memory")
@@ -47,7 +47,7 @@ def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -
             raise
     except apsw.Error as error:
         raise explain(error, path) from error
-    except UnicodeDecodeError as error:  # functions of migrations cannot take such a text
+    except UnicodeDecodeError as error:  # functions of migrations cannot accept such a text
         raise StoreError(
             f"{path} was written by an older Foldmark and holds a text that is not UTF-8 ({error.object[:20]!r}…): it "
             "cannot be upgraded, and was not changed. Repair that text with any SQLite shell, then repeat."
@@ -58,7 +58,7 @@ def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -
 
 
 def explain(error: apsw.Error, path: str) -> StoreError:
-    """Return an SQLite error for a person, in one line."""
+    """Return a one-line error for a person."""
     match error:
         case apsw.NotADBError():
             message = (
@@ -93,10 +93,10 @@ def explained(path: str) -> Iterator[None]:
 
 
 def rescue(path: str) -> str:
-    """Return the instructions to save everything that can still be read of a damaged file."""
+    """Return instructions for saving everything that is still readable in a damaged file."""
     from shlex import quote
 
-    # `.dump` continues after unreadable parts; `.recover` of SQLite 3.40 fails on a schema like this one.
+    # `.dump` continues after unreadable parts; `.recover` in SQLite 3.40 fails on a schema like this one.
     marks = f"PRAGMA user_version = {len(migrations('sqlite'))}; PRAGMA application_id = {APPLICATION_ID};"
     return (
         "Keep a copy of it. To save everything that can be read, run "
@@ -106,7 +106,7 @@ def rescue(path: str) -> str:
 
 
 def weight_of(*row: Any) -> int:
-    """Return `foldmark.core.assembly.wire.weight` of a row of `events`, as SQL calls it, with texts as str or bytes;
+    """Return `foldmark.core.assembly.wire.weight` of a row of `events`, for calls from SQL. Texts are str or bytes;
     damaged data counts as none."""
     from foldmark.core.assembly.wire import weight  # takes 5 ms
 
@@ -121,15 +121,15 @@ def weight_of(*row: Any) -> int:
 
 
 def parts_in(*row: Any) -> str:
-    """Return `foldmark.text.tokens.parts_of` of a text, as SQL calls it."""
+    """Return `foldmark.text.tokens.parts_of` of a text, for calls from SQL."""
     from foldmark.text.tokens import parts_of  # only needed for appends and migrations
 
     return parts_of(str(row[0]))
 
 
 def open_beside(db: apsw.Connection, path: str, place: str) -> apsw.Connection:
-    """Open another connection to the same database, for reading only. Raises apsw.Error, also if `db` is closed."""
-    file = db.db_filename("main")  # a relative `path` as resolved when it was opened
+    """Open another, read-only connection to the same database. Raises apsw.Error, also if `db` is closed."""
+    file = db.db_filename("main")  # resolved when it was opened, if `path` is relative
     if path == MEMORY:
         return apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     if db.readonly("main"):
@@ -149,7 +149,7 @@ def _connect(path: str, create: bool, place: str, *, read_only: bool) -> apsw.Co
             raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
         if not file.parent.is_dir():
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
-        path.encode()  # SQLite takes names in UTF-8 only
+        path.encode()  # SQLite accepts names in UTF-8 only
         _create(file)
     if read_only or is_only_read(path):
         return connect_read_only(path)
@@ -157,20 +157,20 @@ def _connect(path: str, create: bool, place: str, *, read_only: bool) -> apsw.Co
 
 
 def _create(file: Path) -> None:
-    """Create an empty file, which is a new database, only for this user, whatever the umask. SQLite gives the files
-    beside it the same mode."""
+    """Create an empty file, which is a new database, accessible only to this user regardless of the umask. SQLite gives
+    the accompanying files the same mode."""
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
         file.chmod(PRIVATE)
-    except FileExistsError:  # another process creates it at this moment
+    except FileExistsError:  # another process is creating it at this moment
         pass
     except OSError as error:
         raise apsw.CantOpenError(str(error)) from None
 
 
 def narrow(path: str) -> bool:
-    """Remove the permissions of others on an existing database and the files beside it. Return True if there were any;
-    if this user may not change them, they stay."""
+    """Remove the permissions of others on an existing database and its accompanying files. Return True if there were
+    any; permissions that this user may not change stay."""
     narrowed = False
     for file in (Path(path), *(Path(f"{os.path.realpath(path)}{ending}") for ending in ("-wal", "-shm"))):
         with suppress(OSError):
@@ -182,16 +182,16 @@ def narrow(path: str) -> bool:
 
 
 def is_only_read(path: str) -> bool:
-    """Return True if the database must be opened read-only: the file, or its folder, is not writable. Raises
+    """Return True if the database must be opened read-only, because the file or its folder is not writable. Raises
     OSError."""
     file = Path(os.path.realpath(path))
-    # Root may write any file; a file protected on purpose stays protected.
+    # Root may write any file, but a deliberately protected file stays protected.
     protected = not file.stat().st_mode & 0o222
     return protected or not (os.access(file.parent, os.W_OK) or Path(f"{file}-wal").exists())
 
 
 def connect_to_read(path: str) -> apsw.Connection:
-    """Open a database for reading, while others may write to it. Raises apsw.Error."""
+    """Open a database for reading while others may write to it. Raises apsw.Error."""
     if is_only_read(path):
         return connect_read_only(path)
     db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
@@ -200,12 +200,12 @@ def connect_to_read(path: str) -> apsw.Connection:
 
 
 def connect_read_only(path: str) -> apsw.Connection:
-    """Open a database to which nobody writes (see `is_only_read`). Raises apsw.Error."""
+    """Open a database that nobody writes to (see `is_only_read`). Raises apsw.Error."""
     return apsw.Connection(address_to_read(path), flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 def address_to_read(path: str) -> str:
-    """Return the URI that opens a database to which nobody writes."""
+    """Return the URI that opens a database that nobody writes to."""
     from urllib.parse import quote
 
     return f"file:{quote(path)}{'' if Path(f'{path}-wal').exists() else '?immutable=1'}"
@@ -213,13 +213,13 @@ def address_to_read(path: str) -> str:
 
 def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.set_busy_timeout(BUSY_MILLISECONDS)
-    # Plans do not depend on bound values. Otherwise SQLite prepares a query that could use partial indices again each
-    # time it runs, which takes several times as long as running it.
+    # Plans do not depend on bound values. Otherwise SQLite would prepare a query that could use partial indices again
+    # for each run, which takes several times as long as the run itself.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
-    # Erased content is overwritten, and so is content that moves between pages before it is erased.
+    # Overwrite erased content, and content that moves between pages before it is erased.
     db.execute("PRAGMA secure_delete = ON")
     steps = migrations("sqlite")
     version = _version(db, path, len(steps))
@@ -230,24 +230,24 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     if version < len(steps):
         switch_to_wal(db)
         if version == 1:
-            # It was written without secure_delete: content that moved between pages would outlast its erasure.
+            # It was written without secure_delete: content that moved between pages would survive its erasure.
             db.execute("VACUUM")
         _migrate(db, path, steps)
-    # Registered only now: the meaning of a migration never changes, so no migration may call today's functions.
+    # Registered only now: the meaning of a migration never changes, so no migration may call the current functions.
     db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
     db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     db.execute("PRAGMA synchronous = FULL")
-    # On macOS a disk keeps data in its cache unless F_FULLFSYNC is used; other systems have none.
+    # On macOS a disk keeps data in its cache unless F_FULLFSYNC is used; other systems do not have it.
     db.execute("PRAGMA fullfsync = ON")
     db.execute("PRAGMA checkpoint_fullfsync = ON")
     db.execute("PRAGMA journal_size_limit = 67108864")
-    # The changes of a large transaction are written once instead of each time that the cache is full.
+    # The changes of a large transaction are written once instead of every time that the cache is full.
     db.execute("PRAGMA cache_size = -16384")
 
 
 def switch_to_wal(db: apsw.Connection) -> None:
-    """Switch to WAL. SQLite does not wait for others that switch the same new file at the same moment; so this waits,
-    as long as for a lock."""
+    """Switch to WAL. SQLite does not wait for others that switch the same new file at the same moment, so this function
+    waits, as long as for a lock."""
     until = monotonic() + BUSY_MILLISECONDS / 1000
     while True:
         try:
@@ -261,7 +261,7 @@ def switch_to_wal(db: apsw.Connection) -> None:
 
 
 def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> None:
-    from foldmark.stores.sqlite.frozen import FUNCTIONS  # a current database needs none of them
+    from foldmark.stores.sqlite.frozen import FUNCTIONS  # not needed for a current database
 
     for function, arguments in FUNCTIONS:
         db.create_scalar_function(function.__name__, function, arguments, deterministic=True)
@@ -282,8 +282,8 @@ def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> No
 
 
 def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
-    """Return the number of migrations that a database has had, and of all there are. Raises StoreError if it is not
-    Foldmark's, was written by a newer one, or is empty."""
+    """Return the number of migrations applied to a database, and the number of all migrations. Raises StoreError if the
+    database is empty, is not Foldmark's or was written by a newer version."""
     newest = len(migrations("sqlite"))
     version = _version(db, path, newest)
     if not version:
@@ -292,9 +292,9 @@ def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
 
 
 def _version(db: apsw.Connection, path: str, newest: int) -> int:
-    """Return the number of migrations that the database has had; 0 for an empty file."""
-    # The mark is read last: another process may be creating the database, and a reader that sees its tables must see
-    # the mark, too.
+    """Return the number of migrations applied to the database; 0 for an empty file."""
+    # The mark is read last: another process may be creating the database, and a reader that sees its tables must also
+    # see the mark.
     tables, version, application = (
         int(db.pragma(name)) for name in ("schema_version", "user_version", "application_id")
     )

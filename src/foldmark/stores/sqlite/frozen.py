@@ -1,8 +1,8 @@
-"""The functions that migrations call, as they were when the migration was made; each bears its migration's number.
+"""The functions that migrations call, unchanged since their migration was written; each has its migration's number.
 
-They are never edited and import nothing of Foldmark: an applied migration never changes its meaning. Migrations name
-this module as it was called then, sqlite_frozen. What messages weigh today is `foldmark.core.assembly.wire`, which
-words are indexed beside a text today is `foldmark.text.tokens`.
+They are never edited and import nothing from Foldmark: the meaning of an applied migration never changes. Migrations
+refer to this module by its former name, sqlite_frozen. The current weight of messages is defined in
+`foldmark.core.assembly.wire`, the current words to index in addition to a text in `foldmark.text.tokens`.
 """
 
 import re
@@ -18,7 +18,7 @@ import msgspec
 
 
 def weight_0005(*row: Any) -> int:
-    """Return what a row of `events` (kind, content, data, interrupted, id) weighs; texts may be bytes."""
+    """Return the weight of a row of `events` (kind, content, data, interrupted, id); texts may be bytes."""
     decoded: list[Any] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in row]
     kind, content, stored, interrupted, event_id = decoded
     content = content if isinstance(content, str) else ""
@@ -49,7 +49,7 @@ def _escaped(text: str) -> int:
 
 
 def _name_length(name: str) -> int:
-    """The length of a tool's name on the wire: what does not fit there is cut to 55 and gets a hash of 8."""
+    """Return the length of a tool's name on the wire: a name that is too long is cut to 55 and gets a hash of 8."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name):
         return len(name)
     return min(len(name) + bool(re.match(r"[0-9-]|\Z", name)), 55) + 9
@@ -71,7 +71,7 @@ def _shallow(value: Any, levels: int) -> bool:
 
 
 def _block(block: Any) -> int:
-    """The bytes of an image or a document; 0 for what is not sent, and for a document whose pages were not counted."""
+    """Return the bytes of an image or a document; 0 if it is not sent, or is a document with uncounted pages."""
     source = block.get("source") if isinstance(block, dict) else None
     if not isinstance(source, dict):
         return 0
@@ -109,7 +109,7 @@ _HANGUL_AFTER = {"L": "L V LV LVT", "LV": "V T", "V": "V T", "LVT": "T", "T": "T
 
 
 def _shortened(text: str, event_id: int) -> str:
-    """A tool result of an inactive turn: at most 300 characters, never cut inside a grapheme or an escape."""
+    """Shorten a tool result of an inactive turn to at most 300 characters, never inside a grapheme or an escape."""
     if len(text) <= 300:
         return text
     index = 300
@@ -182,7 +182,7 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u
 
 
 def parts_0009(text: Any) -> str:
-    """Return the parts of names in code, and the pairs of characters of scripts without spaces; often ""."""
+    """Return the parts of names in code, and the pairs of characters in scripts without spaces; often ""."""
     return " ".join(_parts(str(text)))[:50_000]
 
 
@@ -214,7 +214,7 @@ def _is_unspaced(word: str) -> bool:
 
 
 def _characters(run: str) -> list[str]:
-    """The characters of a run, each with the marks that stand on it."""
+    """Return the characters of a run, each with its combining marks."""
     found: list[str] = []
     for character in run:
         if found and unicodedata.category(character) in ("Mn", "Mc"):

@@ -1,7 +1,7 @@
 """Cache of agents' heads and append positions for one SQLite connection.
 
 Reading either from the database takes several times as long as asking SQLite whether another connection has committed
-since. After a commit of this connection that only appended, its transaction knows the new values.
+since then. After a commit of this connection that only appended, its transaction knows the new values.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class KnownAgents:
         return head
 
     def keep(self, agent_id: str, head: Head | None) -> None:
-        """Keep a committed head of an agent; with None, forget the one that was kept."""
+        """Keep a committed head of an agent; with None, forget the kept one."""
         self.check()
         if head is None:
             self.heads.pop(agent_id, None)

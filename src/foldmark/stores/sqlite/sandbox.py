@@ -1,8 +1,8 @@
 """The connection for a model's SQL: it can only read the views of one scope [SPEC 4.1].
 
-SQLite enforces this; nothing depends on the text of a statement. The connection is opened for reading, its authorizer
-allows only listed actions, and limits, a progress handler and a bound for SQLite's memory end statements that take too
-much.
+SQLite enforces this; nothing depends on the text of a statement. The connection is opened for reading, and its
+authorizer allows only listed actions. Limits, a progress handler and a bound for SQLite's memory end statements that
+need too much.
 """
 
 import os
@@ -23,20 +23,20 @@ from foldmark.stores.sandbox import MOST_BYTES, ONLY, SLOW, TOO_MUCH, checked
 from foldmark.stores.sqlite.sandbox_schema import FUNCTIONS, SHORT, Ranges, replace_slow, views
 
 USUAL, LONGEST = 250_000, 64_000_000
-"""Maximum bytes of a text, blob or row; the second where the log itself holds longer texts, with fewer functions."""
+"""Maximum bytes of a text, blob or row. The second applies, with fewer functions, if the log has longer texts."""
 
 _IN_A_ROW = 3
-"""Maximum number of times that a sorted or compared row may hold the longest text of the log."""
+"""Maximum number of times that a sorted or compared row may contain the longest text of the log."""
 
 _MOST_MEMORY, _LAST_MEMORY = 200 * 2**20, 400 * 2**20
-"""Bytes by which SQLite's memory may grow; the second for growth between two checks of the first."""
+"""Bytes by which SQLite's memory may grow. The second limits growth between two checks of the first."""
 
 _PATTERN, _SHORT_PATTERN, _COMPARED = 200, 20, 1_500_000_000
 """Maximum bytes of a pattern of LIKE, its minimum for very long texts, and the limit of the product of the lengths of
 text and pattern. SQLite cannot be interrupted inside a LIKE, which takes 2 ns for each byte of that product."""
 
 _STEPS = 1000
-"""Instructions between two checks of time and memory, while texts have up to `_STEP_BYTES`."""
+"""Instructions between two checks of time and memory, for texts of up to `_STEP_BYTES`."""
 
 _STEP_BYTES = 8_000_000
 
@@ -63,8 +63,8 @@ class Sandbox:
     """A connection that answers statements over the views of one scope."""
 
     def __init__(self, db: apsw.Connection, scope: QueryScope, keys: dict[str, int], *, mending: bool = False) -> None:
-        """`keys` has the key of every agent of the lineage; `db` is closed with this. With `mending`, stored texts with
-        invalid UTF-8 can be read, which takes longer."""
+        """`keys` has the key of every agent of the lineage; `db` is closed with this object. With `mending`, stored
+        texts with invalid UTF-8 can be read, which takes longer."""
 
         def keyed(segments: Segments) -> Ranges:
             return sorted((keys[agent], first, last) for agent, first, last in segments)
@@ -93,10 +93,10 @@ class Sandbox:
         db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         db.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        # Names that a subquery without read columns must not have: SQLite would not distinguish it from a table.
+        # A subquery without read columns must not have these names: SQLite would not distinguish it from a table.
         names = "SELECT name FROM main.sqlite_schema UNION SELECT name FROM pragma_module_list"
         self._taken = frozenset(name.lower() for (name,) in db.execute(names))
-        # Sorted data stays in the memory that is bounded, and out of files.
+        # Sorted data stays in bounded memory and out of files.
         db.execute("PRAGMA temp_store = MEMORY")
         if self._mending is not None:
             db.create_scalar_function(self._mending, _text, 1, deterministic=True)
@@ -110,8 +110,8 @@ class Sandbox:
         db.exec_trace = self._begin
 
     def query(self, sql: str, limits: Limits) -> Rows:
-        """Run a statement as `SqlSandbox.query`; raises apsw.Error only for faults of the database, and
-        UnicodeDecodeError for invalid UTF-8, unless this mends it."""
+        """Run a statement like `SqlSandbox.query`. Raises apsw.Error only for faults of the database, and
+        UnicodeDecodeError for invalid UTF-8 unless it is mended."""
         sql = checked(sql, "write char(0) in its place")
         if self._secret in sql.lower():
             raise CommandError(ONLY)
@@ -123,7 +123,7 @@ class Sandbox:
                 return self._fetch_long(sql, limits)
 
     def _fetch_long(self, sql: str, limits: Limits) -> Rows:
-        """Run a statement that met a text or row above the usual length: the log may hold such texts."""
+        """Run a statement that encountered a text or row above the usual length: the log may contain such texts."""
         until = self._until
         self._start(limits._replace(seconds=until - monotonic()), _UNLIMITED)
         longest = max(self._fetch(each, limits).rows[0][0] or 0 for each in _LONGEST_TEXTS)
@@ -234,8 +234,7 @@ class Sandbox:
         return apsw.SQLITE_DENY
 
     def _is_subquery(self, name: str, schema: str | None) -> bool:
-        """Return True if a relation without read columns, as in `count(*)`, is a view or a part of the statement
-        itself."""
+        """Return True if a relation without read columns, as in `count(*)`, is a view or a part of the statement."""
         if name in self._built.open:
             return schema is None or schema.lower() == "temp"
         return schema is None and name not in self._taken and not name.startswith(("pragma_", "sqlite_"))
@@ -290,7 +289,7 @@ _LONGEST_TEXTS = (
     "SELECT max(octet_length(content)) FROM memos",
 )
 _UNLIMITED = 1_000_000_000
-"""SQLite's maximum length of texts, for Foldmark's own statements, which read lengths only."""
+"""SQLite's maximum length of texts, for Foldmark's own statements, which only read lengths."""
 
 
 def _text(*raws: Any) -> Any:

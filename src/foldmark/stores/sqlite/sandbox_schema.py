@@ -1,11 +1,11 @@
 """The names that a model's SQL may use in SQLite: the views of one agent's log (see `foldmark.core.ports.VIEWS`) and
 functions.
 
-A public view reads an inner one, and only the inner ones read the tables. SQLite gives its authorizer the name of the
-view in which a table is read, and a statement can name a subquery as it likes (`WITH messages AS (SELECT * FROM
+Each public view reads an inner one, and only the inner ones read the tables. SQLite passes its authorizer the name of
+the view in which a table is read, and a statement can give a subquery any name (`WITH messages AS (SELECT * FROM
 main.events)`); so the inner views have secret names.
 
-The allowed functions are harmless. Those that SQLite cannot interrupt take time in proportion to their arguments.
+The allowed functions are harmless. For those that SQLite cannot interrupt, the time is proportional to their arguments.
 """
 
 import re
@@ -23,12 +23,12 @@ Ranges = Sequence[tuple[int, int, int]]
 """(agent's key, first id, last id), sorted."""
 
 _FEW = 8
-"""Maximum number of ranges that are in the view itself; more are looked up in a table."""
+"""Maximum number of ranges written in the view itself; more are looked up in a table."""
 
 
 class Built(NamedTuple):
-    """The statements that create the views, and the permissions to read them: `inside` an inner view its tables may be
-    read; `open` is read from anywhere."""
+    """The statements that create the views, and the read permissions: the tables that may be read `inside` each inner
+    view, and the names that are `open` to reads from anywhere."""
 
     statements: list[str]
     inside: dict[str, frozenset[str]]
@@ -38,12 +38,12 @@ class Built(NamedTuple):
 def views(
     secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: Ranges, *, mending: str | None = None
 ) -> Built:
-    """Return the views for the agent with key `own`; `ids` is key -> uuid of all agents of the lineage, `secret` an
+    """Return the views for the agent with key `own`; `ids` is key -> uuid for all agents of the lineage, `secret` an
     unguessable word. `mending` is the SQL function that turns bytes that may be invalid UTF-8 into text; None if texts
     are read directly."""
     log, done, notes, handed, shown = (f"{secret}_{name}" for name in ("log", "done", "notes", "handed", "shown"))
-    # The log is read along the ids, where the newest events are found at once; events of one agent, and operations,
-    # along an index by (agent, id).
+    # The log is read in order of ids, which finds the newest events at once. Events of one agent, and operations, are
+    # read through an index by (agent, id).
     along_ids = f"e.id BETWEEN {min(each[1] for each in lineage)} AND {max(each[2] for each in lineage)}"
     along_agents = f"e.agent IN ({', '.join(map(str, sorted(ids)))}) AND {along_ids}"
     uuid = f"(SELECT s.uuid FROM temp.{handed} s WHERE s.agent = e.agent LIMIT 1)"
@@ -51,7 +51,7 @@ def views(
         along_ids, uuid = along_agents, _literal(ids[own])
 
     def read(select: str) -> str:
-        """Return a part of a view, `<column>` standing for a stored text."""
+        """Return a part of a view; `<column>` represents a stored text."""
         return re.sub(r"<(\w\.\w+)>", r"\1" if mending is None else rf"{mending}(CAST(\1 AS BLOB))", select)
 
     def events(select: str, along: str) -> str:
@@ -91,9 +91,9 @@ def _table(name: str, ranges: Ranges, ids: dict[int, str]) -> Iterator[str]:
 
 
 def _inside(ranges: Ranges, table: str) -> str:
-    """Return a condition for events in the ranges, which `table` holds."""
+    """Return a condition for events in the ranges, which `table` contains."""
     if len(ranges) <= _FEW:
-        # The sign keeps SQLite from reading each range by itself, and sorting the result.
+        # The sign keeps SQLite from reading each range separately and sorting the result.
         return " OR ".join(f"(+e.agent = {agent} AND e.id BETWEEN {a} AND {b})" for agent, a, b in ranges) or "0"
     nearest = "s.agent = e.agent AND s.first <= e.id ORDER BY s.first DESC LIMIT 1"
     return f"coalesce((SELECT s.last FROM temp.{table} s WHERE {nearest}) >= e.id, 0)"
@@ -106,7 +106,7 @@ def _literal(value: str) -> str:
 # Functions
 
 Check = Callable[[], None]
-"""Raises InterruptError when the time is over."""
+"""Raises InterruptError when the time is up."""
 
 _MAKING = "char concat concat_ws format hex printf quote randomblob strftime timediff zeroblob group_concat string_agg"
 _JSON = (
@@ -124,7 +124,7 @@ _GROUPS = "avg count max min sum total"
 _WINDOWS = "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number"
 
 SHORT = frozenset(f"{_MAKING} {_JSON}".split())
-"""Functions that are allowed on texts of usual length only: they are slow for each byte, or enlarge their input."""
+"""Functions allowed only on texts of usual length, because they are slow for each byte or enlarge their input."""
 
 FUNCTIONS = SHORT | frozenset(f"{_TEXT} {_CHOOSING} {_NUMBERS} {_TIMES} {_GROUPS} {_WINDOWS}".split())
 
@@ -134,7 +134,7 @@ _MOST_CHARACTERS = 1000
 
 def replace_slow(db: apsw.Connection, check: Check) -> None:
     """Replace SQLite's own functions whose time grows with the product of their arguments' lengths: one call of `instr`
-    on two texts of a megabyte takes minutes, and nothing can interrupt it."""
+    on two texts of a megabyte takes minutes and cannot be interrupted."""
 
     def add(name: str, number: int, function: Callable[..., Any]) -> None:
         def checked(*values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The messages of a log in SQLite, searchable (see `foldmark.core.search.Index`)."""
+"""Search the messages of a log in SQLite (see `foldmark.core.search.Index`)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

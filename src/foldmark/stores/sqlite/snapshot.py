@@ -1,6 +1,6 @@
 """One moment of the log in SQLite (see `foldmark.stores.snapshot`), and the statements that it runs.
 
-SQLite takes any bytes for text, and a flipped bit on the disk can produce bytes that are not UTF-8. They are read as
+SQLite accepts any bytes as text, and a flipped bit on the disk can produce bytes that are not UTF-8. They are read as
 U+FFFD, so that one wrong byte stops nothing.
 """
 
@@ -28,7 +28,7 @@ from foldmark.stores.sqlite.known import KnownAgents
 
 
 class SqliteConnection:
-    """An open database: every reader or writer holds `lock`. `keys`, `ids` and `known` are caches of
+    """An open database. Every reader or writer holds `lock`. `keys`, `ids` and `known` are caches of
     agents. `clock` returns `Snapshot.now`; None for SQLite's own clock."""
 
     def __init__(self, path: str, create: bool, read_only: bool, clock: Clock | None) -> None:
@@ -40,16 +40,16 @@ class SqliteConnection:
         self.ids: dict[int, str] = {}
         self.known = KnownAgents(self.db)
         self.run = self.db.cursor().execute
-        """Runs a statement without rows, on a kept cursor: a new one takes longer than beginning and ending a block."""
-        # Every operation and every tool result reads its agent's fold, which seldom changes.
+        """Runs a statement without rows, on a kept cursor: a new one takes longer than the begin and end of a block."""
+        # Every operation and every tool result reads its agent's fold, which rarely changes.
         self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 
     def beside(self) -> apsw.Connection:
-        """Open another connection to the same database, for reading only. Raises apsw.Error."""
+        """Open another, read-only connection to the same database. Raises apsw.Error."""
         return open_beside(self.db, self.path, self._place)
 
     def end(self) -> None:
-        """End the open transaction. After some errors, such as a full disk, SQLite has done so by itself."""
+        """End the open transaction. After some errors, such as a full disk, SQLite has already done so."""
         if self.db.in_transaction:
             self.run("ROLLBACK")
 
@@ -86,14 +86,14 @@ class SqliteReader(reader.SqlReader):
         return self._fetched(self._sql[name], bindings)
 
     def _mended(self, sql: str, bindings: Any) -> Fetched:
-        """Return the rows of a query that holds invalid UTF-8. Raises apsw.Error."""
+        """Return the rows of a query whose result contains invalid UTF-8. Raises apsw.Error."""
         rows, damaged = list[Row](), set[int]()
         try:
             columns = len(self._db.execute(f"SELECT * FROM ({sql})", bindings).get_description())
-        except apsw.ExecutionCompleteError:  # the rows were erased in the meantime
+        except apsw.ExecutionCompleteError:  # the rows have been erased since
             return rows, damaged
         names = [f"c{number}" for number in range(columns)]
-        # Two columns of each: texts as their bytes, and everything else as it is.
+        # Two columns for each: the bytes of texts, and all other values unchanged.
         each = ", ".join(
             f"CASE typeof({n}) WHEN 'text' THEN CAST({n} AS BLOB) END, iif(typeof({n}) = 'text', NULL, {n})"
             for n in names
@@ -132,7 +132,7 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
     _kinds = listed(NEWEST_KINDS)
     _cursor = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
     _begun = False
-    """True once SQLite has begun to read, and the moment no longer changes."""
+    """True once SQLite has begun to read and the moment no longer changes."""
 
     def head(self, agent_id: str) -> Head:
         head = self._kept_head(agent_id)
@@ -142,7 +142,7 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
         return head
 
     def _kept_head(self, agent_id: str) -> Head | None:
-        """Return the head of an agent in this moment if the connection keeps it."""
+        """Return the head of an agent in this moment if the connection has kept it."""
         known = self._connection.known
         if agent_id not in known.heads:
             return None
@@ -164,14 +164,14 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
         return str(self._run("now")[0][0]) if clock is None else clock()
 
     def _check(self) -> None:
-        if self._over or not self._db.in_transaction:  # asked before each statement, so without another call
+        if self._over or not self._db.in_transaction:  # checked before each statement, so without another call
             super()._check()
 
     def _is_broken(self) -> bool:
-        return not self._db.in_transaction  # SQLite has rolled back, and would now record each statement by itself
+        return not self._db.in_transaction  # SQLite has rolled back, and would now commit each statement separately
 
-    # Changes: one writer at a time draws the ids, so their order is that of the commits. A cursor is the newest event,
-    # mail, agent and row of `agent_changes` that were seen.
+    # Changes: one writer at a time draws the ids, so they are in the order of commits. A cursor is the newest event,
+    # mail, agent and row of `agent_changes` seen so far.
 
     def _changes_from_now(self) -> Changes:
         (newest,) = self._run("changes_end")
@@ -196,7 +196,7 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:
         return self._run("memos_with", words=listed(map(_expression, words)), most=most)
 
-    # Copying: no index holds an agent's events alone, so they are read in one pass over the whole log.
+    # Copying: no index contains the events of one agent only, so they are read in one pass over the whole log.
 
     def _copied_events(self, after: Mapping[int, int]) -> Iterator[Fetched]:
         last = min(after.values(), default=0)
@@ -207,7 +207,7 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
 
 
 def _expression(word: str) -> str:
-    """Return an FTS5 expression for a word and related ones, in which the word is never FTS5 syntax."""
+    """Return an FTS5 expression for a word and related words; the word is never read as FTS5 syntax."""
     from foldmark.text.keywords import folded, spellings
 
     def quoted(spelling: str) -> str:

@@ -1,8 +1,8 @@
 """The log in an SQLite file [SPEC 2, 9]; `:memory:` is SQLite's own.
 
 Durability: the journal is a WAL and `synchronous` is FULL. A transaction is committed only after the WAL has been
-flushed to the disk. A caller that got an id back keeps the event when this process, another one or the machine
-stops. docs/format.md says what that costs and what a weaker level would lose.
+flushed to disk. Once a caller has received an id, the event survives a stop of this process, another one or the
+machine. docs/format.md has the cost of this, and the losses that a weaker level would permit.
 """
 
 import os
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from foldmark.stores.sqlite.sandbox import Sandbox
 
 SOONEST, LOOK_SECONDS = 0.005, 0.1
-"""Seconds between two checks of a watch for commits of other processes: shorter at first, longer after a long wait. A
-check takes microseconds."""
+"""Seconds between two checks of a watch for commits of other processes: at first, and after a long wait. A check takes
+microseconds."""
 
 
 class SqliteCommits:
-    """The commits of one store: their number, and the threads that wait for the next."""
+    """The commits of one store: their number, and the number of threads that wait for the next one."""
 
     def __init__(self) -> None:
         self.number, self.changed = 0, Condition()
@@ -55,7 +55,7 @@ class SqliteWatch:
         self._seen = 0
         self._seen = self._state()
         if db is not None:
-            db.set_busy_timeout(0)  # a committing thread waits for `changed`, which is held in the meantime
+            db.set_busy_timeout(0)  # a committing thread would wait for `changed`, which is held meanwhile
 
     def wait(self, seconds: float) -> bool:
         began = monotonic()
@@ -84,7 +84,7 @@ class SqliteWatch:
             self._commits.changed.notify_all()
 
     def _state(self) -> int:
-        """Return a number that every commit changes: SQLite's own counts the commits of all other connections."""
+        """Return a number that every commit changes. SQLite's own counts the commits of all other connections."""
         if self._db is None:
             return self._commits.number
         try:
@@ -95,7 +95,7 @@ class SqliteWatch:
 
 class SqliteSandbox(SqliteReader):
     """See `foldmark.core.ports.SqlSandbox`. It runs on a separate connection that serves one scope and is reopened for
-    another. So its permissions never change while it is open."""
+    another, so that its permissions never change while it is open."""
 
     dialect = "SQLite"
 
@@ -151,7 +151,7 @@ class _Reading(AbstractContextManager[SqliteSnapshot]):
         store._lock.acquire()
         self._mine: SqliteSnapshot | None = None
         if store._open is not None:
-            return store._open  # a part of the block around it
+            return store._open  # part of the block around it
         store._begin("BEGIN")
         self._mine = store._open = SqliteSnapshot(store._connection)
         return self._mine
@@ -171,7 +171,7 @@ class _Reading(AbstractContextManager[SqliteSnapshot]):
 
 
 class _Writing(AbstractContextManager[SqliteTransaction]):
-    """A block of `SqliteStore.write` that is its own transaction. Every append opens one."""
+    """A block of `SqliteStore.write` that is a separate transaction. Every append opens one."""
 
     __slots__ = ("_store", "_transaction")
 
@@ -222,7 +222,7 @@ class SqliteStore(SqliteReader):
         """
         super().__init__(SqliteConnection(path, create, read_only, clock))
         self.path, self.address = path, path if path == MEMORY else str(Path(path).absolute())
-        # A read-only file was probably protected on purpose, to be shared.
+        # A read-only file was probably protected deliberately, to be shared.
         mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")
         self.narrowed = mine and narrow(path)
         self._open: SqliteSnapshot | None = None
@@ -247,8 +247,8 @@ class SqliteStore(SqliteReader):
         return _Reading(self)
 
     def write(self) -> AbstractContextManager[SqliteTransaction]:
-        # Each append opens a block. So it is not a generator, and compares types: `isinstance` would take ten times as
-        # long, because the class derives from protocols.
+        # Every append opens a block. So this is not a generator, and it compares types: `isinstance` would take ten
+        # times as long, because the class derives from protocols.
         inside = self._open
         if type(inside) is SqliteTransaction and inside.thread == get_ident():
             return inside.whole()
@@ -273,7 +273,7 @@ class SqliteStore(SqliteReader):
                     return False
                 ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreError as error:
-            # The erasure is committed; only its traces could not be overwritten.
+            # The erasure is committed, but its traces could not be overwritten.
             if isinstance(error.__cause__, apsw.FullError | apsw.IOError):
                 return False
             raise

@@ -1,6 +1,6 @@
 """One transaction of the log in SQLite (see `foldmark.core.ports.Transaction`).
 
-Agents' rows and the index of words are written late: once, when `settle` is called, instead of with every event.
+Agents' rows and the index of words are written once, when `settle` is called, instead of with every event.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,19 +25,19 @@ from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot
 from foldmark.stores.transaction import Appender, LogTransaction
 
 _INDEXED_AT_ONCE = 1000
-"""Number of messages whose words fill about half of the part of the index that SQLite keeps in memory."""
+"""Number of messages whose words fill about half of the in-memory part of SQLite's index."""
 
 
 class SqliteEvents:
     """Writes the events of one transaction; its methods raise apsw.Error (see `EventWriter`).
 
     The index of words is updated before it is read and at the end of the transaction. SQLite writes a piece of it for
-    each statement and merges them later, so that one statement for many messages takes a third of the time.
+    each statement and merges the pieces later, so one statement for many messages takes a third of the time.
     """
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._sql, self._run = connection.sql, connection.run
-        # The messages that are not in the index yet, and whether any of them has parts.
+        # The messages not yet in the index, and whether any of them has parts.
         self._ids: list[int] = []
         self._parts = False
 
@@ -49,7 +49,7 @@ class SqliteEvents:
                 self._note(row[0], draft)
 
     def _note(self, id: int, draft: Draft) -> None:
-        """Add a message to those that are not in the index yet."""
+        """Add a message to those not yet in the index."""
         self._ids.append(id)
         if not self._parts:
             from foldmark.text.tokens import has_parts  # only needed for indexing
@@ -112,7 +112,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
     _index_tables = ("unindex_parts", "erase_vectors", "erase_signatures", "unweigh")
 
     _late = 0
-    """Number of rows that `settle` wrote for records of before."""
+    """Number of rows that `settle` wrote for earlier records."""
 
     only_appends = True
     """True as long as only events and folds were written."""
@@ -129,7 +129,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
         self._read_heads: dict[str, Head] = {}
         """The heads read since that write; `changed` brings them up to date."""
         self.thread = get_ident()
-        """The thread that began it: its blocks of `write` are parts of this one, all others wait."""
+        """The thread that began it. Its blocks of `write` are parts of this transaction; all other threads wait."""
         self._next = 1
         self._undoing: list[Callable[[], None]] = []
 
@@ -139,7 +139,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
         before = self._db.total_changes()
         rows, _ = self._fetched(self._sql[name], bindings)
         if self._db.total_changes() != before:
-            # Something else than an event was written.
+            # Something other than an event was written.
             self.only_appends, self._folds, self._read_heads = False, {}, {}
         return rows
 
@@ -155,7 +155,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
 
     def _fail(self, error: BaseException | None, before: int) -> None:
         if isinstance(error, apsw.Error):
-            # Whatever failed, the disk may be full: later writes could be recorded without earlier ones.
+            # The disk may be full, and later writes could be recorded without earlier ones.
             self._connection.roll_back()
             raise explain(error, self._path) from error
         if self._written != before:
@@ -170,7 +170,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
             self._late += self._written - before
 
     def finish(self) -> None:
-        """Settle at the end of the transaction. Raises apsw.Error, and StoreError if it has failed before."""
+        """Settle at the end of the transaction. Raises apsw.Error, and StoreError if it has already failed."""
         self._check()
         self._writer.index()
         for appender in self._appenders.values():
@@ -178,7 +178,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
 
     @property
     def has_written(self) -> bool:
-        """True if it changed anything."""
+        """True if the transaction changed anything."""
         return self._db.total_changes() != self._changes_before
 
     def update_known(self) -> None:
@@ -245,7 +245,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
 
     @contextmanager
     def _unindexed(self, ids: Sequence[int]) -> Iterator[None]:
-        # The index can only forget a message that still has the text that it was indexed with.
+        # The index can only forget a message whose text has not changed since it was indexed.
         rows = self._run("checksums_of", ids=listed(ids))
         is_known = not any(fault(*row[1:]) for row in rows)
         if is_known:

@@ -19,12 +19,13 @@ _numbers = numbers_from(1)
 
 
 def number() -> int:
-    """Return an id that no event has: a negative one."""
+    """Return an id that no event has (it is negative)."""
     return -next(_numbers)
 
 
 class Answer:
-    """The entries that a turn has shown so far. Once it has ended, the log reading `replaced_by` replaces them."""
+    """The entries that a turn has shown so far. After its end, they are replaced by log reading number
+    `replaced_by`."""
 
     def __init__(self) -> None:
         self.replaced_by: int | None = None
@@ -50,7 +51,7 @@ class Answer:
         self._say("▍ streaming …")
 
     def add_call(self, call: ToolCall) -> None:
-        """Add a tool call to the calls directly before it, if any."""
+        """Add a tool call, grouped with the calls directly before it."""
         self._end_text()
         arguments = json_line(well_formed(call.args))
         added = Call(number(), call.name, about(arguments), "", count_tokens(arguments, None), None)
@@ -62,7 +63,7 @@ class Answer:
         self._say(f"▍ {call.name} is running …")
 
     def add_returned(self, call: ToolCall, text: str) -> None:
-        """Add a result to the oldest call of this name that has none."""
+        """Add a result to the oldest call of this name without a result."""
         text = well_formed(text)
         for at, entry in enumerate(self._done):
             for each in entry.calls if isinstance(entry, ToolCallGroup) else ():
@@ -128,6 +129,6 @@ def parted(text: str, end: int) -> tuple[str, str]:
 
 
 def _fence(line: str, fence: str) -> str:
-    """Return the opening fence of the code block that contains a line, given that of the line before."""
+    """Return the opening fence of the code block that contains a line, given the one for the previous line."""
     begin = line[:40].strip()
     return ("" if fence else begin) if begin.startswith(FENCE) else fence

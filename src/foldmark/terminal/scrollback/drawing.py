@@ -1,7 +1,7 @@
-"""Draw entries of a transcript as terminal lines: wrapped, indented after the turn numbers, with Markdown rendered.
+"""Draw entries of a transcript as terminal lines: wrapped, indented past the turn numbers, with Markdown rendered.
 
-All text comes from a model, a file or a person, and is made harmless before it is drawn. A long text is cut before it
-is wrapped.
+All text comes from a model, a file or a person, and is made harmless before it is drawn. Long text is cut before it is
+wrapped.
 """
 
 import re
@@ -24,13 +24,13 @@ from foldmark.core.wording import count, one_line
 from foldmark.rendering import harmless
 
 PREVIEW = 3
-"""Lines of a tool result to show before it is opened."""
+"""Number of lines of a tool result to show before it is opened."""
 
 FOLDED = 12
-"""Lines of a person's text or a command's output to show before it is opened."""
+"""Number of lines of a person's text or a command's output to show before it is opened."""
 
 MANY_CALLS = 3
-"""This many calls in a row, or more, are drawn as one line until it is opened."""
+"""Minimum number of consecutive calls that are drawn as one line until it is opened."""
 
 ANSWER, WHOLE = 20_000, 200_000
 """Maximum characters to render: of an answer, and of anything that was opened."""
@@ -49,7 +49,7 @@ LooseKind = Literal["line", "error", "typed"]
 
 class Loose(Struct, frozen=True):
     """Text that is not in the log: a notice, a command's output, its receipt (of operation `event`), or a line that a
-    person typed. `since` is the newest event at the time the text was added."""
+    person typed. `since` is the newest event at the time when the text was added."""
 
     id: int
     text: str
@@ -157,11 +157,11 @@ class Drawing:
         return lines
 
     def _markdown(self, text: str) -> list[list[Segment]]:
-        from foldmark.terminal.scrollback.markdown import markdown  # 60 ms with what it needs
+        from foldmark.terminal.scrollback.markdown import markdown  # takes 60 ms, with its imports
 
         try:
             lines = self._rendered(markdown(harmless(text), self._code), self.room)
-        except Exception:  # text that breaks the Markdown renderer is still shown
+        except Exception:  # show even text that breaks the Markdown renderer
             lines = self._rendered(Text(harmless(text)), self.room)
         while lines and not "".join(segment.text for segment in lines[-1]).strip():
             lines.pop()
@@ -170,7 +170,7 @@ class Drawing:
         return lines
 
     def _folded(self, text: str, level: int, style: str, width: int | None = None) -> list[list[Segment]]:
-        """Wrap a text unchanged. Until it is opened, wrap only its beginning."""
+        """Wrap a text without rendering it. Until it is opened, wrap only its beginning."""
         if level % 2:
             return self._cut(text, WHOLE, WHOLE, style, width, "")
         return self._cut(text, FOLDED, FOLDED * 200, style, width, " · Enter opens")
@@ -178,7 +178,7 @@ class Drawing:
     def _cut(
         self, text: str, most: int, characters: int, style: str, width: int | None, hint: str
     ) -> list[list[Segment]]:
-        """Wrap the first lines of a text and add a line that says how much is left."""
+        """Wrap the first lines of a text, and add a line that states how much remains."""
         kept = "\n".join(text[: characters + 1].split("\n")[:most])[:characters]
         lines = self._lines(kept, style, width)
         rest = text[len(kept) :].strip("\n")

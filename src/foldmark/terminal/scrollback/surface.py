@@ -20,7 +20,7 @@ STYLES = ("muted", "accent", "error", "strong", "left", "plain")
 
 
 class Surface(ScrollView, can_focus=True):
-    """Items one below the other. It stays at its end unless the person has scrolled away."""
+    """Items one below the other. The view stays at the end unless the person has scrolled away."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"surface--{name}" for name in STYLES}
     DEFAULT_CSS = """
@@ -56,7 +56,7 @@ class Surface(ScrollView, can_focus=True):
         """Open the item at the cursor."""
 
     def show(self, items: list[Item], width: int) -> None:
-        """Show these items. The lines on the screen stay where they are."""
+        """Show these items without moving the lines on the screen."""
         top = self._top()
         self._items, self._tops, height = items, [], 0
         for item in items:
@@ -70,7 +70,7 @@ class Surface(ScrollView, can_focus=True):
         self.refresh()
 
     def _top(self) -> tuple[Key, int] | None:
-        """Return the key of the item at the top of the screen, and how many of its lines are above the top."""
+        """Return the key of the item at the top of the screen, and the number of its lines above the top."""
         if not self._items:
             return None
         at = max(0, bisect_right(self._tops, self.scroll_offset.y) - 1)
@@ -134,13 +134,13 @@ class Surface(ScrollView, can_focus=True):
         return None if at is None else self._items[at]
 
     def on_focus(self) -> None:
-        """Put the cursor on the newest item on the screen, unless it is already on an item."""
+        """Put the cursor on the newest item on the screen if it is on no item yet."""
         if self.current is None and self._items:
             end = bisect_right(self._tops, self.scroll_offset.y + self.size.height - 1) - 1
             self.set_cursor(self._items[max(0, end)].key)
 
     def on_click(self, event: Click) -> None:
-        """Put the cursor on the clicked item. If it is there already, open the item."""
+        """Put the cursor on the clicked item. If it is already there, open the item."""
         at = bisect_right(self._tops, self.scroll_offset.y + event.y) - 1
         if at >= 0 and self.text_selection is None:
             if self._items[at].key == self._cursor:

@@ -1,7 +1,7 @@
 """The conversation on the screen: pages of the log, lines that are not in the log, and the streaming answer.
 
 The transcript draws lines, without a widget for each entry, and keeps only a few pages. The cost of a screen therefore
-does not depend on the length of the conversation. A thread reads the log.
+does not depend on the length of the conversation. The log is read in a thread.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,10 +47,10 @@ class Transcript(Surface):
         self._submit = submit
         self._agent: Agent | None = None
         self._pages = Pages()
-        self._reading, self._shown = 0, 0  # the newest reading begun, and the one shown
+        self._reading, self._shown = 0, 0  # numbers of the newest reading begun and of the one shown
         self._target: Place | None = None
-        self._placed: list[tuple[int, Loose]] = []  # each with the event that it follows
-        self._tail: list[Loose | Answer] = []  # after the pages, until the log is read again
+        self._placed: list[tuple[int, Loose]] = []  # each with the event before it
+        self._tail: list[Loose | Answer] = []  # shown after the pages until the log is read again
         self._begun = 0  # the newest event when the answer began
         self._levels: dict[Key, int] = {}
         self._drawing: Drawing | None = None
@@ -70,7 +70,7 @@ class Transcript(Surface):
         return last if last is not None and last.replaced_by is None else None
 
     def attend(self, agent: Agent) -> None:
-        """Show the agent as the log has it now."""
+        """Show the agent as it now is in the log."""
         if self._agent is None or agent.id != self._agent.id:
             self._pages, self._placed, self.following = Pages(), [], True
             self._levels.clear()
@@ -109,26 +109,26 @@ class Transcript(Surface):
         self._draw_soon()
 
     def begin_answer(self) -> None:
-        """Begin an answer after everything else."""
+        """Begin an answer after all other entries."""
         self._place(self._pages.newest)
         self._begun = self._pages.newest
         self._tail.append(Answer())
         self._draw_soon()
 
     def stream(self, add: Callable[[Answer], None]) -> None:
-        """Add something to the answer, unless it has ended."""
+        """Add a piece to the answer, unless it has ended."""
         if (answer := self._answer) is not None:
             add(answer)
             self._draw_soon()
 
     def end_answer(self) -> None:
-        """Replace the answer with its recorded form once that has been read."""
+        """Replace the answer with its recorded form as soon as that has been read."""
         if (answer := self._answer) is not None:
             answer.replaced_by = self._reading + 1
             self._read(Place("end" if self.following else "same"))
 
     def jump(self, event_id: int) -> None:
-        """Show an event and put the cursor on it, reading its page and opening the entry that contains it."""
+        """Show an event and put the cursor on it: read its page and open the entry that contains it."""
         self.focus()
         self._target = Place("event", event_id)
         self._read(self._target)
@@ -168,7 +168,7 @@ class Transcript(Surface):
         self._read_on()
 
     def _place(self, event: int) -> None:
-        """Attach the lines before the answer to an event, so that they follow it from now on."""
+        """Attach the lines before the answer to an event, which they follow from now on."""
         while self._tail and isinstance(line := self._tail[0], Loose):
             self._placed.append((event, line))
             del self._tail[0]
@@ -221,7 +221,7 @@ class Transcript(Surface):
             self.set_timer(PAUSE if self.streaming else 0.01, self._draw)
 
     def _draw(self) -> None:
-        """Draw the entries that have changed. The lines on the screen stay where they are."""
+        """Draw the entries that have changed, without moving the lines on the screen."""
         self._pausing = False
         width = self.scrollable_content_region.width
         if width < 1:
@@ -349,7 +349,7 @@ class Transcript(Surface):
         read_in_thread(self, read, restore, group="undo")
 
     def action_leave(self) -> None:
-        """Go back to the prompt."""
+        """Return to the prompt."""
         self.screen.query_one(InputPrompt).focus()
 
 

@@ -1,1 +1,1 @@
-"""The screens beside the chat, each opened with its own key."""
+"""The screens other than the chat, each opened with its own key."""

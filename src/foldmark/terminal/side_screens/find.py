@@ -1,4 +1,4 @@
-"""The search: hits while a person types, the text around a hit, and the jump to its place.
+"""The search: hits while a person types, the text around a hit, and a jump to its place.
 
 The input line accepts the arguments of `/recall`. The filter keys write their filters into the line.
 """
@@ -92,7 +92,7 @@ class FindScreen(ContextScreen):
         self._search()
 
     def renew(self) -> None:
-        """Search again, because messages may have left the context."""
+        """Search again: messages may have left the context."""
         self._searched = None
         if self.is_mounted:
             self._search()
@@ -113,7 +113,7 @@ class FindScreen(ContextScreen):
         self._searched = line
         if line.strip():
             self._searching = True
-            # An error keeps the previous hits: an option may not be complete yet.
+            # On an error, keep the previous hits: an option may be incomplete so far.
             show, fail = partial(self._end_search, self._show), partial(self._end_search, self._tell)
             read_in_thread(self, partial(find, self.agent, line), show, failed=fail)
         else:
@@ -124,7 +124,7 @@ class FindScreen(ContextScreen):
         if self.query_one(Input).value == self._searched:
             show(found)
         else:
-            self._search()  # the person has typed more, or something has changed
+            self._search()  # the person has typed more, or the log has changed
 
     def _show(self, found: Found) -> None:
         hits = self.query_one(OptionList)
@@ -225,7 +225,7 @@ class SurroundingsScreen(ContextScreen):
         self.call_after_refresh(lambda: place.scroll_to_widget(asked, animate=False))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False if an action has nothing to do."""
+        """Return False if the action has nothing to do."""
         if action == "open":
             return self._hit.place != "memo"
         return action != "more" or (self._hit.place != "memo" and self._reach < MOST_AROUND)
@@ -251,7 +251,7 @@ class _Line(Static):
 
 
 def _shown(hit: FoundHit) -> Content:
-    """Return a hit as two lines: first who said it, when and where, then the snippet."""
+    """Return a hit as two lines: author, time and place, then the snippet."""
     parts: list[str | tuple[str, str]] = [(harmless(hit.about), "$text-muted"), "\n    "]
     snippet, at = hit.result.snippet, 0
     for start, end in hit.result.highlights:

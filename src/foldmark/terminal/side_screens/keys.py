@@ -27,7 +27,7 @@ class KeyPlace(NamedTuple):
 
 
 def places() -> list[KeyPlace]:
-    """Return every place with its own keys: first the keys that work everywhere, then the places by name."""
+    """Return each place with its own keys: first the keys that work everywhere, then the places by name."""
     found = {}
     for module in walk_packages(terminal.__path__, f"{terminal.__name__}."):
         for each in vars(import_module(module.name)).values():

@@ -22,7 +22,7 @@ from foldmark.terminal.panels import Panel, fill
 from foldmark.terminal.screens import Submit, read_in_thread
 
 RENEWED = 2.0
-"""Seconds between two readings of the agents. Agents in the background change on their own."""
+"""Seconds between two readings of the agents. Agents in the background change without a command."""
 
 SIGNS = {"idle": "○", "dead": "✕", "turn open": "◌"}
 """Signs of the states. A running agent has `●`."""
@@ -59,16 +59,16 @@ class AgentsPanel(Panel):
         return None if option is None else option.id
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Go to the selected agent."""
+        """Switch to the selected agent."""
         self._go()
 
     def _go(self) -> None:
-        """Go to the highlighted agent, unless the chat is already there."""
+        """Switch to the highlighted agent, unless the chat is already there."""
         if self.chosen not in (None, self.agent.id):
             self.submit(f"/switch {self.chosen}")
 
     def action_mail(self) -> None:
-        """Read the mail of the highlighted agent. The mail enters that agent's context, so the chat goes there."""
+        """Read the highlighted agent's mail. The mail enters that agent's context, so the chat switches to it."""
         self._go()
         self.submit("/check-mail")
 
@@ -200,7 +200,7 @@ class StatePanel(Panel):
 
 
 def _state_row(entry: MarkEntry | OperationEntry) -> Content:
-    """Return the row of a mark or an operation. A restored operation is struck out, and its line says so."""
+    """Return the row of a mark or an operation. The row of a restored operation is struck out and says so."""
     if isinstance(entry, OperationEntry):
         return Content.styled(harmless(line(entry)), "" if entry.by is None else "strike dim")
     behind = f"{count(entry.behind.messages, 'message')}, {brief(entry.behind.tokens)} behind it"

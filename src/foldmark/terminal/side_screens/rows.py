@@ -1,4 +1,4 @@
-"""The list of turns: rows drawn one by one as they come into view, with a cursor and ticks."""
+"""The list of turns: rows with a cursor and ticks, drawn one by one as they come into view."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -62,8 +62,8 @@ class RowList(ScrollView, can_focus=True):
         self._apart = False
 
     def show(self, rows: Sequence[TurnRow], tokens: int, older: int, *, apart: bool = False) -> None:
-        """Show these rows of a request of `tokens` tokens. The cursor stays on its row. Results that are listed `apart`
-        from their turns name them."""
+        """Show these rows of a request with `tokens` tokens. The cursor stays on its row. Results that are listed
+        `apart` from their turns name their turns."""
         before = self.current
         self._apart = apart
         self.rows, self._older, self._tokens = rows, older, max(1, tokens)

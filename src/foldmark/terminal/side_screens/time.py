@@ -83,7 +83,7 @@ class TimeScreen(ContextScreen):
         self._read()
 
     def attend(self, agent: Agent) -> None:
-        """Show the agent as the log has it now."""
+        """Show the agent as it now is in the log."""
         if agent != self.agent:
             self._at, self._second = 0, None
         super().attend(agent)
@@ -97,9 +97,9 @@ class TimeScreen(ContextScreen):
         read_in_thread(self, partial(self._moved, self.agent), self._show)
 
     def _moved(self, agent: Agent) -> tuple[MomentList, Past | None]:
-        """Carry out the moves that wait, and return the moment they lead to; called in a thread."""
+        """Apply the pending moves and return the resulting moment; called in a thread."""
         line = self._line or timeline(agent)
-        with self._moving:  # an earlier reading that was replaced runs on in its thread
+        with self._moving:  # an earlier reading that was replaced is still running in its thread
             if not self._at:
                 self._moves.append(MOVES["newest"])
             while self._moves:
@@ -150,7 +150,7 @@ class TimeScreen(ContextScreen):
         self.app.push_screen(EventDialog(), go)
 
     def action_second(self) -> None:
-        """Compare each moment with this one. A second call compares each with the one before it again."""
+        """Compare each moment with this one. A second call returns to comparing each with the one before it."""
         self._second = self._at or None if self._second is None else None
         self._read()
 

@@ -1,4 +1,4 @@
-"""The turns of the context as a list with ticks: their sizes, the price of an edit, and the edit itself."""
+"""The turns of the context as a list with ticks: their sizes, the price of an edit, and the edit."""
 
 from functools import partial
 from typing import ClassVar
@@ -170,7 +170,7 @@ class TurnsScreen(ContextScreen):
         """Show a turn, or read older messages."""
         if message.row is not None:
             agent, row = self.agent, message.row
-            # `/message show` begins the line of a message with its id like this.
+            # `/message show` begins a message's line with its id in this form.
             begin, command = f"{row.id:>8} ", f"/message show {row.turn}"
             self.app.push_screen(TextScreen(agent, self.submit, lambda: agent.do(command).text, begin=begin))
         else:
@@ -183,7 +183,7 @@ class TurnsScreen(ContextScreen):
         self._arrange()
 
     def action_tick_all(self) -> None:
-        """Tick every row shown, or untick all if every one is ticked."""
+        """Tick every row shown; if all are ticked, untick them."""
         shown = {row.id for row in self.table.rows}
         self.table.ticked = set() if shown <= self.table.ticked else self.table.ticked | shown
         self.table.refresh()
@@ -204,7 +204,7 @@ class TurnsScreen(ContextScreen):
         self._open_line(key, "a reason, or nothing", "")
 
     def _command(self, key: str) -> str:
-        """Return the command of a key for the ticked rows, or for the row at the cursor if none is ticked.
+        """Return a key's command for the ticked rows, or for the row at the cursor if none is ticked.
 
         Raises CommandError if the key has nothing to act on.
         """
@@ -278,6 +278,6 @@ class TurnsScreen(ContextScreen):
 
 
 def _shortened(command: str) -> str:
-    """Return a command, shortened to its first ten words if it has more than 14."""
+    """Return a command, shortened to its first ten words if it has more than 14 words."""
     words = command.split(" ")
     return command if len(words) <= 14 else f"{' '.join(words[:10])} … ({count(len(words), 'word')})"

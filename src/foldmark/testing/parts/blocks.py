@@ -41,7 +41,7 @@ HALF: dict[str, Part] = {
 
 
 class Blocks(Suite):
-    """One consistent moment, one serialized transaction."""
+    """A block of `read` sees one consistent moment; a block of `write` is one serialized transaction."""
 
     def test_a_nested_block_joins_the_outer_one(self, store: Store, agent: str) -> None:
         with store.read() as moment:
@@ -130,7 +130,7 @@ class Blocks(Suite):
         assert seen in ([0], [2])
 
     def test_a_rollback_calls_the_registered_undo_functions(self, store: Store, agent: str) -> None:
-        """Also those of an inner block that succeeded. A commit calls none."""
+        """This includes those of an inner block that succeeded. A commit calls none."""
         undone: list[str] = []
 
         def record(fail: bool) -> None:

@@ -1,4 +1,4 @@
-"""Compare every reading method with brute force over random histories [SPEC 3, L3]."""
+"""Every read method agrees with brute force over random histories [SPEC 3, L3]."""
 
 from contextlib import nullcontext
 
@@ -25,7 +25,7 @@ from foldmark.testing.suite import METADATA, Suite, append, call, draft, erase, 
 
 
 class BruteForce(Suite):
-    """A store answers as brute force over its events does, also after some were erased."""
+    """A store gives the same answers as brute force over its events, even after some are erased."""
 
     @examples
     @given(steps=st.lists(STEPS, max_size=30), data=st.data())
@@ -150,7 +150,7 @@ class BruteForce(Suite):
 
     @pytest.mark.parametrize("at_once", [False, True])
     def test_whether_a_result_stands_apart_from_its_call(self, store: Store, agent: str, at_once: bool) -> None:
-        """In one transaction, or each event in a separate one."""
+        """The events are appended in one transaction, or each in a separate one."""
 
         def stands_apart(call: int) -> bool:
             (answer,) = append(store, agent, result("c", call))
@@ -189,7 +189,7 @@ class BruteForce(Suite):
 
     @pytest.mark.parametrize("appended", [False, True])
     def test_a_turn_is_erased_beside_appends(self, store: Store, agent: str, neighbour: str, appended: bool) -> None:
-        """The transaction may have appended to the agent before."""
+        """The transaction may have already appended to the agent."""
         first, end, second, _ = append(
             store, agent, draft(content="gone"), draft("turn_ended", ""), draft(content="kept"), call("c1")
         )

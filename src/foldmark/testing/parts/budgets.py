@@ -43,7 +43,7 @@ TERMS = terms_of("question answer")
 
 
 def _best(index: LogIndex) -> list[int]:
-    """Make the first query of a search, which ranks only words that were counted."""
+    """Make the first query of a search, which ranks only counted words."""
     index.counted(TERMS)
     return index.best([TermQuery("any", [each]) for each in TERMS], 500)
 
@@ -92,12 +92,12 @@ AT_ONCE: dict[str, Reading] = {
 """Reads that take a fixed number of statements."""
 
 MOST: dict[str, int] = {"changes": 2, "outlines": 2, "results": 2, "next to": 2, "memos": 3, "counted and best": 2}
-"""Their maximum number of statements where it is not 1: "outlines" lists agents first, "results" and "next to" look up
-messages."""
+"""The maximum number of statements of these reads, if it is not 1: "outlines" first lists agents; "results" and
+"next to" look up messages."""
 
 
 SIZES = ((1, 2), (3, 40), (30, 6))
-"""Numbers of conversations, and of turns in each."""
+"""Numbers of conversations, and of turns in each of them."""
 
 REQUESTS = (
     *(("steady", "nothing", 5), ("steady", "memos", 7), ("steady", "mail", 7)),
@@ -120,7 +120,7 @@ RECALLS = (
     ("/recall question 1", 8),
     ("/recall --limit 200 question answer result", 8),
     ("/recall --role user question 1", 7),
-    ("/recall --forgotten question 1", 8),  # most of the best are in a context, so more are read
+    ("/recall --forgotten question 1", 8),  # most of the best messages are in a context, so more are read
     ("/recall --agent c0 question 1", 8),
 )
 
@@ -139,7 +139,7 @@ def agent_with_turns(store: Store, turns: int) -> tuple[str, list[int]]:
 
 
 class Budgets(Suite):
-    """The budgets of the store's methods, and of the commands of a person."""
+    """The budgets of the store's methods and of a person's commands."""
 
     def test_reading_takes_a_fixed_number_of_statements(self, store: Store, harness: Harness) -> None:
         save_memo(store, "question")
@@ -148,7 +148,7 @@ class Budgets(Suite):
             agent, ids = agent_with_turns(store, turns)
             with store.read() as moment:
                 for name, reading in AT_ONCE.items():
-                    reading(moment, agent, ids)  # fills caches: each agent may be looked up once
+                    reading(moment, agent, ids)  # fills the caches: each agent may be looked up once
                     taken = count(harness, store, lambda: reading(moment, agent, ids))  # noqa: B023
                     if taken > MOST.get(name, 1):
                         too_many[name, turns] = taken
@@ -210,7 +210,7 @@ class Budgets(Suite):
         assert found.pop() <= (11 if mode == "forget" else 12)
 
     def test_the_statements_of_a_filter_of_one_call_among_thousands(self, store: Store, harness: Harness) -> None:
-        """Each statement reads more messages around the call than the one before, so that few suffice."""
+        """Each statement reads more messages around the call than the previous one, so a few are enough."""
         agent, _ = named_agent_with_turns(open_over(store), 1, calls=2000)
         middle = [message.id for message in agent.context().messages if message.kind == "tool_call"][1000]
         assert count(harness, store, lambda: agent.apply_filter("forget", [middle])) <= 15
@@ -220,7 +220,7 @@ class Budgets(Suite):
     def test_the_statements_of_a_request(
         self, store: Store, harness: Harness, policy: str, beside: str, most: int
     ) -> None:
-        """Each turn since the boundary records a state. Memos, mail and children add statements, but a fixed number."""
+        """Each turn since the boundary records a state. Memos, mail and children add a fixed number of statements."""
         log, found = open_over(store), []
         sender = root(store)
         if beside == "memos":
@@ -242,8 +242,8 @@ class Budgets(Suite):
 
     @pytest.mark.parametrize("size", SIZES, ids=str)
     def test_the_statements_of_a_search(self, store: Store, harness: Harness, size: tuple[int, int]) -> None:
-        """One statement each for the embedders, the number of messages with each word, the best, their outlines and
-        their neighbours. A filter that names agents adds one."""
+        """One statement each for the embedders, the number of messages with each word, the best ones, their outlines
+        and their neighbours. A filter that names agents adds one."""
         conversations(open_over(store), *size)
         for filters, most in SEARCHES:
             with closing(harness.open(store.address)) as other:
@@ -264,7 +264,7 @@ class Budgets(Suite):
                 assert count(harness, other, lambda: agent.do(line)) <= most, line  # noqa: B023
                 assert agent.do(line).data["runs"], line
                 (fork,) = agent.children
-                assert fork.standing().visible, line  # its birth is read once
+                assert fork.standing().visible, line  # the birth is read once
                 assert count(harness, other, lambda: fork.do(line)) <= most, line  # noqa: B023
 
     def test_the_statements_of_a_search_that_excludes_the_best(self, store: Store, harness: Harness) -> None:

@@ -1,6 +1,6 @@
-"""Several connections and processes share one database, and learn of each other's commits [SPEC 2, 9].
+"""Several connections and processes share one database and see each other's commits [SPEC 2, 9].
 
-A killed process loses nothing that was committed. Each commit is read once and in order, and wakes every watch.
+A killed process loses nothing that it committed. Each commit is read once and in order, and wakes every watch.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +38,7 @@ from foldmark.testing.suite import (
 
 
 class Connections(Suite):
-    """Every connection sees the commits of all others, in any process."""
+    """Every connection sees the commits of all others in any process."""
 
     def test_stored_events_are_visible_to_another_connection(self, store: Store, agent: str, other: Store) -> None:
         (opener, asked) = append(store, agent, draft(), call("c1"))
@@ -74,7 +74,7 @@ class Connections(Suite):
                     assert moment.named(f"name {number} {writer is store}") == head.record
 
     def test_a_head_is_current_after_every_kind_of_write(self, store: Store, agent: str, other: Store) -> None:
-        """A store that keeps heads forgets them in time."""
+        """A store that caches heads drops them in time."""
 
         def beside() -> set[str]:
             with store.read() as here, other.read() as there:
@@ -142,7 +142,7 @@ class Connections(Suite):
                 known += process.receive_all()
             texts = texts_of(store, agent)
             assert texts == texts_of(other, agent)
-            # Only the last batch can be stored without having been reported, and then the whole of it is.
+            # Only the last batch can be stored without having been reported, and then it is stored whole.
             assert 0 <= len(texts) - stored - size * len(known) <= size
             assert len(texts) % size == 0
             expected = [f"{number}/{part}" for number in range(1, len(known) + 1) for part in range(size)]

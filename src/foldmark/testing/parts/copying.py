@@ -1,4 +1,4 @@
-"""Copies keep all ids, can be made in any number of steps, and are refused by a store with its own contents."""
+"""Copies keep all ids, can be made in any number of steps, and are refused if the target has its own contents."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -54,7 +54,7 @@ class CopyingTests(Suite):
 
     @pytest.fixture
     def target(self, harness: Harness) -> Iterator[Store]:
-        """Yield a second, empty database, and check afterwards that it is sound."""
+        """A second, empty database, which is checked for damage after the test."""
         target = harness.fresh()
         yield target
         assert list(target.damage()) == []
@@ -70,7 +70,7 @@ class CopyingTests(Suite):
     def test_a_copy_answers_as_the_original(
         self, store: Store, target: Store, steps: list[Step], more: list[Step]
     ) -> None:
-        """Also if it was made in two steps and turns were erased between them."""
+        """This also holds for a copy made in two steps, with turns erased between them."""
         history = RecordedHistory(store)
         names = (history.agents[0], history.agents[2])
         for part in (steps, more):
@@ -101,7 +101,7 @@ class CopyingTests(Suite):
         assert again.hash == second.hash != first.hash
 
     def test_copied_messages_are_found(self, store: Store, target: Store) -> None:
-        """Also if they lie between messages that were copied before."""
+        """This also holds for messages between others that were copied earlier."""
         first, second = root(store, "first"), root(store, "second")
         for number in range(4):
             for agent in (first, second):
@@ -118,7 +118,7 @@ class CopyingTests(Suite):
             assert moment.index(SearchScope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == [16, 0]
 
     def test_a_copy_goes_back(self, store: Store, target: Store) -> None:
-        """Changes made in the copy are copied to the original, which did not change in the meantime."""
+        """Changes made in the copy are copied to the original, which has not changed since."""
         agents = fill(store)
         copy(store, target)
         change(target, agents)
@@ -157,7 +157,8 @@ class CopyingTests(Suite):
 
     @staticmethod
     def _stopping(store: Store, target: Store, committed: bool) -> int:
-        """Copy again and again, each time stopped after another transaction. Return the number of stopped copies."""
+        """Repeat a copy, stopping it after different numbers of transactions, until one completes. Return the number of
+        stopped copies."""
         for number in range(100):
             try:
                 copy(store, StoppingStore(target, number % 3, committed=committed))
@@ -185,7 +186,7 @@ class CopyingTests(Suite):
         same(store, target)
 
     def test_conversations_are_copied_one_by_one(self, store: Store, target: Store) -> None:
-        """Also if their events lie between others that were copied before."""
+        """This also holds if their events are between others that were copied earlier."""
         first, second, third = (root(store, name) for name in ("first", "second", "third"))
         for number in range(4):
             for agent in (first, second, third):

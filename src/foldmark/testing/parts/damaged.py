@@ -1,4 +1,4 @@
-"""A damaged database can still be used, and its own check finds the damage [SPEC 2]."""
+"""A damaged database remains usable, and its own check finds the damage [SPEC 2]."""
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +29,7 @@ def two_agents(store: Store) -> tuple[str, str, list[int]]:
 
 
 class Damaged(Suite):
-    """Planted damage is found, and everything else can be read."""
+    """Planted damage is found, and everything else can still be read."""
 
     @pytest.mark.parametrize("damage", list(Damage), ids=lambda damage: damage.name.lower())
     def test_planted_damage_is_found(self, harness: Harness, damage: Damage) -> None:
@@ -68,7 +68,7 @@ class Damaged(Suite):
     @settings(examples, max_examples=min(20, examples.max_examples))
     @given(steps=st.lists(STEPS, min_size=3, max_size=20), damage=st.sampled_from(COUNTED), pick=st.integers(0, 50))
     def test_wrong_stored_sums_are_found(self, harness: Harness, steps: list[Step], damage: Damage, pick: int) -> None:
-        """L3 relies on stored sums, so every wrong sum must be found, wherever it is."""
+        """L3 relies on stored sums, so every wrong sum must be found, in any place."""
         store = harness.fresh()
         history = RecordedHistory(store)
         history.play(store, [*steps, (0, "user", 1)])
@@ -90,7 +90,7 @@ class Damaged(Suite):
         store.close()
 
     def test_a_sound_database_has_no_damage(self, store: Store) -> None:
-        """The check has no false alarms, whatever the database contains."""
+        """The check raises no false alarms, regardless of the contents."""
         agent, neighbour, ids = two_agents(store)
         with store.write() as writing:
             memo = writing.save_memo("quartz", ("x",), agent, "human", NOW)

@@ -1,4 +1,4 @@
-"""Records of other agents and runtimes about an agent: mail, leases, its end, its name [SPEC 2, 6]."""
+"""Records about an agent by other agents and runtimes: mail, leases, its end, its name [SPEC 2, 6]."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from foldmark.testing.suite import HARD, NOW, Harness, Suite, append, call, draf
 Answer = TypeVar("Answer")
 
 SECONDS = 30.0
-"""Seconds until a lease of these tests expires."""
+"""Seconds until a lease in these tests expires."""
 
 
 def later(moment: str, seconds: float) -> str:
@@ -42,7 +42,7 @@ def deliver(store: Store, agent: str) -> list[str]:
 
 def take(store: Store, agent: str, holder: str, own_clock: float) -> bool:
     """Take the lease of an agent if it is free or has expired by the database's clock; return True if it was taken.
-    `own_clock` is the number of seconds by which the runtime's own clock, which it puts on its events, is ahead."""
+    `own_clock` is the number of seconds by which the runtime's own clock, the source of its event times, is ahead."""
     with store.write() as writing:
         now = writing.now()
         old = writing.lease(agent)
@@ -66,7 +66,7 @@ def race(*acts: Callable[[], Answer]) -> list[Answer]:
 
 
 class InboxTests(Suite):
-    """Mail, leases and ends stand beside the log and are written in the same transactions."""
+    """Mail, leases and ends are stored beside the log and written in the same transactions."""
 
     # Mail
 
@@ -166,8 +166,8 @@ class InboxTests(Suite):
     def test_only_one_of_two_runtimes_takes_a_lease(
         self, store: Store, agent: str, other: Store, harness: Harness
     ) -> None:
-        """One clock is an hour ahead, the other an hour behind. Neither runtime takes a lease in force. Both try to
-        take an expired one, and one of them gets it."""
+        """One clock is an hour ahead, the other an hour behind. Neither runtime takes a lease that is in force. Both
+        try to take an expired one, and one of them gets it."""
         ahead, behind = str(uuid4()), str(uuid4())
         takes: list[Callable[[], bool]] = [
             lambda: take(store, agent, ahead, 3600.0),

@@ -1,4 +1,4 @@
-"""Values are read as they were stored, with any Unicode and any JSON [SPEC 2]."""
+"""Values are read back exactly as stored, with any Unicode and any JSON [SPEC 2]."""
 
 from hashlib import sha256
 from typing import Any
@@ -77,7 +77,7 @@ def same(event: Event, appended: Draft) -> None:
 
 
 class RoundTrips(Suite):
-    """Every value is read as it was stored."""
+    """Every value is read back exactly as stored."""
 
     @examples
     @given(drafts=st.lists(DRAFTS, min_size=1, max_size=5))
@@ -163,7 +163,7 @@ class RoundTrips(Suite):
             )
 
     def test_a_head_names_what_exists_beside_the_agent(self, store: Store, agent: str, neighbour: str) -> None:
-        """Memos and mail of any agent, and its own forks."""
+        """These are memos and mail of any agent, and its own forks."""
 
         def beside() -> list[set[str]]:
             with store.read() as moment:

@@ -1,4 +1,4 @@
-"""Messages and memos are found by their words, and never again after they were erased [SPEC 7]."""
+"""Messages and memos are found by their words, but never after they are erased [SPEC 7]."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ def terms_of(query: str) -> list[Term]:
 
 
 def holds(text: str, term: Term) -> bool:
-    """Return True if a text holds a term, by the stems of its words."""
+    """Return True if a text contains a term, by the stems of its words."""
     there = stems(text)
     return any(_stands(phrase, there) for phrase in term.phrases)
 
@@ -213,7 +213,7 @@ class Searching(Suite):
             assert moment.index(SearchScope()).counted(terms_of("quartz fjord vexed")) == (3, [2, 1, 0])
 
     def test_neighbours_come_in_runs(self, store: Store) -> None:
-        """Two agents append alternately; each run holds messages of one of them, in order."""
+        """Two agents append alternately; each run contains messages of one of them, in order."""
         one, two = root(store), root(store)
         events: list[Event] = []
         with store.write() as writing:
@@ -249,18 +249,18 @@ SYNTAX = (
     *('"', "a OR b", "NOT x", "content : secret", "tags:x", "NEAR(a b)", "(", "a\0b", "", "++", "%", "a & b"),
     *("secret*", "^secret"),
 )
-"""Texts that are syntax for a search engine."""
+"""Texts that a search engine could read as syntax."""
 
 
 def memos_found(store: Store, *words: str, before: int = END, limit: int = 100) -> list[int]:
-    """Return the ids of the memos with any of these words, the best first."""
+    """Return the ids of the memos with any of these words, best first."""
     with store.read() as moment:
         (memos,) = moment.memos_with([(words, before)], limit)
     return [memo.id for memo in memos]
 
 
 class MemoTests(Suite):
-    """The memos of a database belong to no conversation."""
+    """Memos belong to the database, not to a conversation."""
 
     def test_a_memo_is_read_as_it_was_stored(self, store: Store, agent: str, other: Store) -> None:
         append(store, agent, draft())
@@ -314,7 +314,7 @@ class MemoTests(Suite):
     @examples
     @given(memos=st.lists(MEMO_TEXTS, min_size=1, max_size=8), prompt=MEMO_TEXTS)
     def test_a_found_memo_holds_the_words_that_found_it(self, store: Store, memos: list[str], prompt: str) -> None:
-        """The keywords that the manifest names for a memo are those that selected it."""
+        """The manifest names the keywords that selected a memo."""
         texts = {save_memo(store, text): text for text in memos}
         for words in (keywords(prompt), all_words(prompt)):
             ids = memos_found(store, *words)
@@ -325,7 +325,7 @@ class MemoTests(Suite):
                 writing.remove_memo(id)
 
     def test_only_memos_from_before_an_event(self, store: Store, other: Store) -> None:
-        """Of all conversations. Later memos do not change the order of the earlier ones."""
+        """Memos of all conversations count. Later ones do not change the order of the earlier ones."""
         agent, stranger = root(store), root(other)
         (first,) = append(store, agent, draft())
         old = [save_memo(other, text, "x", agent=stranger) for text in ("deploy alpha", "deploy beta")]

@@ -111,7 +111,7 @@ class Transactions(Suite):
 
         with pytest.raises(type(error)):
             fail()
-        # A later agent must not be mistaken for the one that was rolled back.
+        # A later agent must not be mistaken for the rolled-back one.
         later = root(other)
         append(other, later, draft(content="mine"))
         with store.read() as moment:
@@ -227,7 +227,8 @@ class Transactions(Suite):
     # Ids
 
     def test_ids_of_a_tree_increase_in_the_order_of_commits(self, store: Store, agent: str, other: Store) -> None:
-        """For all writers and all agents of the tree. There may be gaps, and ids of other trees are unrelated."""
+        """This holds for all writers and all agents of the tree. There may be gaps, and ids of other trees are
+        unrelated."""
         tree, stranger = [agent, fork(store, agent)], root(other)
         tree.append(fork(other, tree[1]))
         found = [0]
@@ -268,7 +269,7 @@ class Transactions(Suite):
 
     @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 700])
     def test_messages_are_read_in_both_directions(self, store: Store, agent: str, neighbour: str, count: int) -> None:
-        """Two agents append alternately, so that a page of one lies between the events of the other."""
+        """Two agents append alternately, so that a page of one agent spans events of the other."""
         ids: list[int] = []
         for at in range(0, count, 50):
             ids += append(store, agent, *(draft(content=str(n)) for n in range(at, min(at + 50, count))))

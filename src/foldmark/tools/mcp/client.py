@@ -191,7 +191,7 @@ MOST_NAME = 200
 
 
 def _result_text(result: "CallToolResult") -> str:
-    """Return the texts of a result, and a line for every other content; the structured content as JSON if there is no
+    """Return the texts of a result, and a line for all other content; the structured content as JSON if there is no
     text. After `MOST_RESULT` characters, the text is cut with a note."""
     pieces = list(_pieces(result.content))
     if result.structured_content is not None and not any(getattr(each, "text", "") for each in result.content):
@@ -200,7 +200,7 @@ def _result_text(result: "CallToolResult") -> str:
 
 
 def _cut(text: str, most: int = MOST_RESULT) -> str:
-    """Return the text; a longer one is cut with a note of its length."""
+    """Return the text; a longer one is cut, with a note of its length."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n[Cut here: {most:,} of {len(text):,} characters.]"
@@ -269,7 +269,7 @@ class Servers:
         self.close()
 
     def connect(self, agent: Agent, asking: Asking) -> list[str]:
-        """Start and connect all servers that the person agrees to, side by side, and set `tools`. Call this only once.
+        """Start and connect all servers that the person agrees to, concurrently, and set `tools`. Call this only once.
 
         Return one line for each server or tool that failed. The wait for the servers is limited by their start time.
         """

@@ -61,7 +61,7 @@ class McpConnection:
 
     `starting` and `calling` are the maximum seconds for the server's start and for a call. The program's standard error
     goes to the file `errors`. The SDK's `ClientSessionGroup` cannot replace this class: it has no such file, reads only
-    one page of tools, connects to one server after the other, and does not reconnect.
+    one page of tools, connects to servers one after another, and does not reconnect.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The MCP servers of a project's `.mcp.json`, in Claude Code's format [SPEC 4.1].
 
-The file comes with a project and is not trusted. Each server is checked by itself, and does nothing that the person
+The file comes with a project and is not trusted. Each server is checked on its own, and does nothing that the person
 has not seen before it starts.
 """
 
@@ -112,7 +112,8 @@ class ConfiguredServers(NamedTuple):
 
 
 def configured(folder: Path, environment: Mapping[str, str], secrets: Secrets) -> ConfiguredServers:
-    """Return the servers of the `.mcp.json` in `folder`; none if there is no file. Start none, and raise nothing."""
+    """Return the servers of the `.mcp.json` in `folder`; none if there is no file. Starts no server and raises no
+    error."""
     path = folder / FILE
     try:
         named = _named(path)

@@ -2,7 +2,7 @@
 
 It runs in its own process session, without the providers' keys and with bounded output, until it ends, its time limit
 expires, or the turn is interrupted. All processes of that session are ended. A process that leaves the session
-(`setsid`) runs on and is not waited for. Not available on Windows.
+(`setsid`) keeps running and is not waited for. Not available on Windows.
 """
 
 import os
@@ -35,14 +35,14 @@ HEAD, TAIL = 64 * 1024, 64 * 1024
 TICK = 0.05
 """Seconds between two checks whether the command has ended or must end."""
 LINGER = 0.5
-"""Seconds for background processes of a command to end by themselves."""
+"""Seconds for background processes of a command to end on their own."""
 GRACE = 0.3
 """Seconds between asking processes to end and killing them."""
 
 _PROC = Path("/proc")
 
 End = Literal["done", "background", "late", "interrupted"]
-"""How a run ended: by itself; by itself, with background processes killed; by its time limit; with the turn."""
+"""How a run ended: on its own; on its own, with background processes killed; by its time limit; with the turn."""
 
 
 class CommandResult(NamedTuple):
@@ -133,7 +133,8 @@ def _follow(process: "Popen[bytes]", source: int, output: CommandOutput, until: 
 
 
 def _drain(source: int, output: CommandOutput) -> None:
-    """Read the output written before the end. Processes that left the session may write on; do not wait for them."""
+    """Read the output written before the end. Processes that left the session may keep writing; do not wait for
+    them."""
     os.set_blocking(source, False)
     until = monotonic() + GRACE
     with suppress(BlockingIOError):

@@ -100,7 +100,7 @@ class Walk:
 class Pattern:
     """Names as in a shell: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any folders between. Raises CommandError.
 
-    Each part is matched by itself, so the time is at most proportional to the lengths of pattern and path. With
+    Each part is matched separately, so the time is at most proportional to the lengths of pattern and path. With
     `anywhere`, a pattern of a single part matches files at any depth.
     """
 
@@ -186,7 +186,7 @@ def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
 
 
 def _lines(file: BinaryIO, arguments: ReadFileArguments, size: int, cut: Event) -> str:
-    """Return the requested lines, numbered, with a note that says how to read on."""
+    """Return the requested lines, numbered, with a note on how to read the rest."""
     before = _skip(file, arguments.offset - 1, cut)
     found, left, number = list[str](), MOST_BYTES, arguments.offset
     while left > 0 and number < arguments.offset + arguments.limit and (line := file.readline(min(MOST_LINE, left))):
@@ -207,7 +207,7 @@ def _lines(file: BinaryIO, arguments: ReadFileArguments, size: int, cut: Event) 
 
 
 def _skip(file: BinaryIO, lines: int, cut: Event) -> int:
-    """Skip `lines` lines, and return how many there were."""
+    """Skip `lines` lines, and return the number skipped."""
     seen, ended = 0, True
     while seen < lines:
         _check_going_on(cut)

@@ -81,7 +81,7 @@ class _Search:
         self.wrong, self._full = "", False
 
     def run(self) -> bool:
-        """Hand the files to a matcher until it has enough or the time is over; return True if it ended abnormally.
+        """Hand the files to a matcher until it has enough or the time is up; return True if it ended abnormally.
 
         Raises OSError if there is nothing at the path, CommandError if that is neither file nor folder, or too large.
         """

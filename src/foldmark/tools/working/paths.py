@@ -1,9 +1,9 @@
 """Resolve a model's path, ask a person if necessary, and open exactly that path [SPEC 4.1].
 
 Files inside the working folder are read without a question, except those that may hold secrets. A path is judged by its
-target, after `..` and symbolic links. Replacing one of its folders by a link after the person has agreed gains nothing:
-each step is opened below the one before, and a link is an error. Only regular files are opened, because a pipe, a
-socket or a device could block or have effects.
+target, after `..` and symbolic links. Replacing one of its folders with a link after the person has agreed gains
+nothing: each step is opened below the one before, and a link is an error. Only regular files are opened, because a
+pipe, a socket or a device could block or have effects.
 """
 
 import errno
@@ -92,7 +92,7 @@ def reason_to_ask(real: str, folder: str) -> str:
 
 
 def is_inside(real: str, folder: str) -> bool:
-    """Return True if a real path is a real folder, or in it."""
+    """Return True if a real path is a real folder, or is in it."""
     return PurePath(real).is_relative_to(folder)
 
 
@@ -108,7 +108,7 @@ def may_hold_secrets(real: str) -> bool:
 
 
 def readable(path: str, folder: str | None = None) -> str:
-    """Return a path as a model can use it: on one line, and relative if it lies in `folder`."""
+    """Return a path as a model can use it: on one line, and relative if it is in `folder`."""
     if folder is not None and is_inside(path, folder):
         path = str(PurePath(path).relative_to(folder))
     text = path if len(path) <= 200 else f"{path[:80]}…{path[-119:]}"
@@ -116,7 +116,7 @@ def readable(path: str, folder: str | None = None) -> str:
 
 
 STEPWISE = {os.open, os.stat, os.readlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
-"""True if the system can open below an open folder (Windows cannot)."""
+"""True if the system can open files relative to an open folder (Windows cannot)."""
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -129,7 +129,7 @@ _KINDS = {
 
 
 def _flags(*names: str) -> int:
-    """Return the flags of `open` with these names, as far as the system has them."""
+    """Return the flags of `open` with these names that the system has."""
     return sum(getattr(os, f"O_{name}", 0) for name in ("CLOEXEC", "NOFOLLOW", *names))
 
 
