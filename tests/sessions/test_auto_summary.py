@@ -22,6 +22,7 @@ from wire_openai import OpenAIWire
 import forked
 from foldmark.sessions.places import session_path
 from foldmark.sessions.rollover.auto_summary import newest
+from foldmark.sessions.session_file import SessionFile
 from patience import LIMIT
 
 MODEL = ("--auto-summary", "--model", "openai/gpt-5")
@@ -175,6 +176,23 @@ def test_codex(tmp_path: Path) -> None:
     shown = newest(session_path(path), 1000)
     assert shown.startswith("[user] hello\n\n[tool call exec_command] ")
     assert shown.endswith("\n\n[tool result] a b")
+
+
+def test_a_session_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / f"{ID}.jsonl"
+    path.write_bytes(("\ufeff" + jsonl(user("Grüße"), user("hello")).decode()).encode("utf-16-le"))
+    assert newest(session_path(path), 1000) == "[user] Grüße\n\n[user] hello"
+
+
+def test_lines_that_are_appended_after_opening_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / f"{ID}.jsonl"
+    path.write_bytes(jsonl(user("one"), user("two")))
+    with SessionFile(path) as file:
+        first = list(file.records())
+        with path.open("ab") as more:
+            more.write(jsonl(user("three")))
+        assert list(file.backwards(1 << 20)) == [record.value for record in reversed(first)]
+        assert [record.value for record in file.records()] == [record.value for record in first]
 
 
 @pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")

@@ -1,24 +1,21 @@
 """Read the lines of a file from its end. Standard library only, because hooks use it to read the end of a session."""
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 FIRST_BLOCK, LARGEST_BLOCK = 64 << 10, 1 << 20
 
 
-def lines_backwards(descriptor: int, most: int, longest: int) -> Iterator[bytes]:
-    """Yield the lines in the last `most` bytes of an open file, the last line first, without their line ends.
+def lines_backwards(read: Callable[[int, int], bytes], size: int, most: int, longest: int) -> Iterator[bytes]:
+    """Yield the lines in the last `most` of `size` bytes, the last line first, without their line ends.
 
-    Lines longer than `longest` bytes are left out. Raises OSError.
+    `read` returns the bytes from an offset to another. Lines longer than `longest` bytes are left out.
     """
-    size = end = os.fstat(descriptor).st_size
-    length = FIRST_BLOCK
+    end, length = size, FIRST_BLOCK
     rest: list[bytes] = []  # pieces of a line whose beginning is not read yet, the last piece first
     rest_length = 0
     while end > 0 and size - end < most:
         start = max(0, end - length)
-        os.lseek(descriptor, start, os.SEEK_SET)
-        first, *others = os.read(descriptor, end - start).split(b"\n")
+        first, *others = read(start, end).split(b"\n")
         if others:
             if rest_length + len(others[-1]) <= longest:
                 yield b"".join((others[-1], *reversed(rest)))

@@ -154,10 +154,14 @@ class SessionFile:
 
     def backwards(self, most: int) -> Iterator[Any]:
         """Yield the values of the JSON lines in the last `most` bytes of the file, the last one first."""
-        with self._reading, self.path.open("rb") as file:
-            for line in lines_backwards(file.fileno(), most, most):
-                with suppress(NotJsonError):
-                    yield decode(line)
+        for line in lines_backwards(self._bytes, self.size, most, most):
+            with suppress(NotJsonError):
+                yield decode(line)
+
+    def _bytes(self, start: int, end: int) -> bytes:
+        with self._reading:
+            self._file.seek(start)
+            return self._file.read(end - start)
 
     def reread(self, line: int, offset: int) -> SessionRecord:
         """Read the record of `line` at `offset` again. Raises SessionFileError if the file has changed."""

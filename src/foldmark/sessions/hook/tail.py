@@ -111,9 +111,15 @@ def _newest(path: str | os.PathLike[str]) -> Found | None:
     except (OSError, ValueError):  # ValueError: a NUL or a lone surrogate in the path
         return None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             return None
-        return _first(_records(lines_backwards(descriptor, MOST_READ, MOST_LINE)))
+
+        def read(start: int, end: int) -> bytes:
+            os.lseek(descriptor, start, os.SEEK_SET)
+            return os.read(descriptor, end - start)
+
+        return _first(_records(lines_backwards(read, status.st_size, MOST_READ, MOST_LINE)))
     except OSError:
         return None
     finally:
