@@ -310,6 +310,16 @@ def test_a_result_is_moved_after_its_call(write: Callable[..., Path]) -> None:
     assert [*parents][-3:] == ["v2", "v1", "v3"]
 
 
+def test_a_record_with_the_results_of_many_later_calls(write: Callable[..., Path]) -> None:
+    """The record moves once, after the first of the calls. The other results are removed."""
+    results = [result(f"c{number}", "early") for number in range(150)]
+    calls = [assistant([call(f"c{number}")], response=f"m{number}") for number in range(150)]
+    path = write(*chained(user("one"), user(results), *calls, user("two"), assistant(text("three"))))
+    new = repaired(path)
+    assert new is not None
+    assert wrong(new.session.path) == []
+
+
 def test_another_branch_is_not_damage(write: Callable[..., Path]) -> None:
     """Records of an abandoned branch are neither sent nor repaired."""
     records = talk()

@@ -323,14 +323,12 @@ def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> boo
     pairs = pair_calls(resumed.order)
     spare = [*pairs.orphans]
     chain = resumed.chain
-    for number, result in enumerate(pairs.early):
+    for result in pairs.early[:_MOVES]:
         ordered = _behind_its_call(plan, chain, result, moved)
         if ordered is None:
             spare.append(result)
         else:
             chain = ordered
-        if number == _MOVES:
-            return True
     if chain is not resumed.chain:
         return True
     by_row: dict[Row, set[int]] = {}
