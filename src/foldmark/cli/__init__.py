@@ -21,8 +21,8 @@ def main() -> int:
         return hook() if words[0] == "hook" else statusline()
     import gc
 
-    # Imported objects stay alive. Searching them for garbage, repeatedly and at the end, takes a tenth of a start. Few
-    # cycles are ever made, so what a command reads later is searched rarely, too.
+    # Imported objects stay alive. Searching them for garbage, repeatedly and at the end, takes a tenth of a start. A
+    # command makes few reference cycles, so the objects that it creates are searched rarely, too.
     gc.disable()
     from foldmark.cli.program import main
 

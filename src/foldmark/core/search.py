@@ -273,7 +273,7 @@ class Index(Protocol):
         """Return the ids of those messages that pass the filters."""
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
-        """Return these messages, each with up to `reach` neighbours on each side, as runs of neighbours in order."""
+        """Return these messages with up to `reach` neighbours on each side, grouped into runs of adjacent messages."""
 
 
 class Similarity(Protocol):

@@ -17,7 +17,7 @@ from foldmark.core.events import ROLES, Event
 def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, int | None]:
     """Return the turn that an appended event belongs to, and the turn that is open after it.
 
-    A `summary` is a turn by itself and leaves the open turn open. A `system` message opens no turn. Every event that is
+    A `summary` is a separate turn and leaves the open turn open. A `system` message opens no turn. Every event that is
     not a message belongs to the open turn.
     """
     if kind == "turn_ended":

@@ -314,7 +314,7 @@ class _Reported(Struct):
 
 class PieceWindowing(Windowing):
     """Decides where the window begins, as for a request, but measures requests by the pieces of a sender. `groups` are
-    the groups as of which the window is measured."""
+    those up to the event at which the window is measured."""
 
     def __init__(self, sender: Sender, now: ReplayedContext, sources: Sources, groups: Sequence[Group] = ()) -> None:
         super().__init__(sources, sender.config, sender.pieces.target, None)

@@ -262,8 +262,10 @@ def _give_up(agent: "Agent") -> None:
 
 
 def answered(agent: "Agent", text: str) -> Result | None:
-    """Record a person's answer to the open offer in its own turn and carry it out. Return None and record nothing if no
-    offer is open, or if the text is neither a yes, nor a no, nor a choice of ranges.
+    """Record a person's answer to the open offer as a separate turn, and carry it out.
+
+    The answer is a yes, a no, or a choice of ranges. For any other text, or without an open offer, record nothing and
+    return None.
 
     Raises CommandError for ranges that were not offered.
     """

@@ -41,7 +41,7 @@ class OpenAIServer(ModelServer):
         self.hidden = lambda text: masked(text, access.hidden)
 
     def answer_events(self, path: str, request: Request, fields: Json) -> AsyncGenerator[Json, None]:
-        """Request the stream of an answer, with additional `fields`, and yield its events.
+        """Request a streamed answer, adding `fields` to the request, and yield its events.
 
         Raises ProviderError. OpenAI uses the first tokens of a request, which agents share, and a key of the agent to
         route the request to the machine whose cache has it. No other server gets that key, because several refuse it

@@ -181,8 +181,8 @@ class QueryTerm(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A message with its score. `held` is the number of significant terms that it contains itself, `tells` its value as
-    an answer, less than 1 if it asks a question itself."""
+    """A message with its score. `held` is the number of significant terms in its own text. `tells` is its value as an
+    answer, less than 1 for a question."""
 
     said: IndexedMessage
     score: float

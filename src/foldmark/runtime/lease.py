@@ -22,7 +22,7 @@ SECONDS = 30.0
 """Seconds until a lease expires unless it is renewed."""
 
 PATIENCE = 5.0
-"""Seconds to wait for another process's turn to end after interrupting it."""
+"""Seconds that an interrupted turn of another process has to end."""
 
 
 class LeaseError(FoldmarkError):

@@ -211,8 +211,8 @@ class SessionFile:
 
 
 class _FileErrors:
-    """Converts errors of a file into SessionFileError. A class, because a generator would take a third of a read's
-    time."""
+    """Converts errors of a file into SessionFileError. It is a class because a generator would take a third of a
+    read's time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -34,7 +34,7 @@ _BROKEN = "this transaction has failed and was rolled back: nothing of it was re
 
 
 def _follows(segment: Segment, before: Segment, newest_first: bool) -> bool:
-    """Return True if all ids of a segment come after those of another, so that the two can be sorted together by id."""
+    """Return True if every id of `segment` comes after every id of `before`, in the order of reading."""
     return segment.last < before.first if newest_first else segment.first > before.last
 
 

@@ -190,7 +190,7 @@ class ChatScreen(Screen[None]):
             self.transcript.end_answer()
 
     def edit_text(self, text: str) -> str:
-        """Return a text after the person has edited it in `$EDITOR`. Raises FoldmarkError."""
+        """Let the person edit a text in `$EDITOR`, and return the result. Raises FoldmarkError."""
         wrong: FoldmarkError | None = None
         with self.app.suspend():  # an error inside the block would leave the application suspended
             try:

@@ -83,8 +83,8 @@ class Typed(Prompting):
         return "\n".join(lines)
 
     def answer(self, question: str) -> str:
-        """Read the answer to a question, without the text typed so far for a line. Raises EOFError, and TakenError if
-        the question is withdrawn while it waits."""
+        """Read the answer to a question. Text of a line typed so far is set aside. Raises EOFError, and TakenError if
+        the question is withdrawn in the meantime."""
         return self._read(question, "answer")
 
     def take(self) -> None:

@@ -81,7 +81,7 @@ def edit_command(edit: EditText) -> str | None:
 
 
 def edited(text: str) -> str:
-    """Return the text after the person has edited it in `$EDITOR`. Raises FoldmarkError without a terminal."""
+    """Let the person edit a text in `$EDITOR`, and return the result. Raises FoldmarkError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise FoldmarkError("an editor needs a terminal; give the text with the command instead")
     return _edit(text)

@@ -172,7 +172,7 @@ def _read(file: IO[bytes], at: int, size: int) -> bytes:
 
 
 def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
-    """Copy the bytes from `start` to `end` to the same offsets. Return their number."""
+    """Copy the bytes from `start` to `end` to the same offsets of `target`. Return the number of bytes copied."""
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | _FLAGS | _NO_LINK, 0o600)
     with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
         at = _copied_by_system(source.fileno(), descriptor, start, end)

@@ -136,7 +136,7 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
 
 
 def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
-    """Report faults of individual records."""
+    """Yield a finding for each fault in a single record."""
     inside = set(resumed.order)
     for row in found:
         for fault in row.faults:

@@ -208,7 +208,7 @@ def _link_missing(plan: RepairPlan) -> None:
 
 
 def _as_main(plan: RepairPlan) -> None:
-    """Turn a file of a subagent's records into a session of its own."""
+    """Turn a file of a subagent's records into an independent session."""
     for row in plan.rows:
         if row.chained and row.side:
             row.side = False
@@ -259,7 +259,7 @@ def _in_loops(plan: RepairPlan, links: Links) -> set[Row]:
 
 
 def _mend_records(plan: RepairPlan) -> None:
-    """Repair contents that stop Claude Code, whether sent or not, and lines that it does not accept as JSON."""
+    """Repair messages that make Claude Code fail even if they are not sent, and lines that it cannot parse as JSON."""
     for row in plan.rows:
         if row.gone:
             continue

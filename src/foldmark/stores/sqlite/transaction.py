@@ -25,7 +25,7 @@ from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot
 from foldmark.stores.transaction import Appender, LogTransaction
 
 _INDEXED_AT_ONCE = 1000
-"""Number of messages whose words fill about half of the in-memory part of SQLite's index."""
+"""Number of messages whose words fill about half of the memory in which SQLite's index collects new words."""
 
 
 class SqliteEvents:

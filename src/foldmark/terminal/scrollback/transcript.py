@@ -122,7 +122,7 @@ class Transcript(Surface):
             self._draw_soon()
 
     def end_answer(self) -> None:
-        """Replace the answer with its recorded form as soon as that has been read."""
+        """Replace the streamed answer with the recorded one once that has been read."""
         if (answer := self._answer) is not None:
             answer.replaced_by = self._reading + 1
             self._read(Place("end" if self.following else "same"))
