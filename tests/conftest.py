@@ -25,10 +25,18 @@ from sampled import DEEP
 if TYPE_CHECKING:
     from postgres_server import Databases
 
-_TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_GOLDEN", "FOLDMARK_INSPECTOR")
+# A test sees nothing of the environment of the person who runs it but this: no proxy, no provider's key or address, no
+# colours, editor or size of a terminal. What a test is about, it sets.
+_KEPT = (
+    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "TERM", "CI", "VIRTUAL_ENV"),
+    *("LANG", "LANGUAGE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    *("FOLDMARK_DEEP", "FOLDMARK_PART", "L4_EXAMPLES", "FOLDMARK_GOLDEN", "FOLDMARK_INSPECTOR"),
+)
+_KEPT_PREFIXES = ("LC_", "PYTHON", "PYTEST_", "HYPOTHESIS_", "COVERAGE_", "COV_", "OPENBLAS_", "OMP_", "MKL_")
 
-for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIGAI_")) and name not in _TESTS_OWN]:
-    del os.environ[_name]
+for _name in list(os.environ):
+    if _name not in _KEPT and not _name.startswith(_KEPT_PREFIXES):
+        del os.environ[_name]
 os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = os.devnull
 
 # Several tests at once keep all processors busy. More threads of NumPy would only wait for each other, and spin.
