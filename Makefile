@@ -11,7 +11,7 @@ CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @google/gemin
 # Where Python may not write bytecode, each process of a test compiles anew, and pytest rewrites all tests in each run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pytest lint docs bench deep torture clients test-clients clean
+.PHONY: run test pytest lint docs bench deep portable torture clients test-clients clean
 
 run: $(READY)
 	@$(BIN)/foldmark demo --chat
@@ -35,6 +35,10 @@ lint: $(READY)
 deep: $(READY)
 	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto --dist worksteal
 	@$(MAKE) --no-print-directory torture
+
+# The tests as on other people's machines: locale, time zone, proxies, kernels, processors, other Pythons. Half an hour.
+portable: $(READY)
+	@$(BIN)/python tests/portable.py
 
 # Kills 500 writers of each store, and more; writes docs/reliability.md with what was found. Takes about half an hour.
 torture: $(READY)
