@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from talking import connect, use
 import foldmark
 from foldmark import Agent, Log
 from foldmark.core.ports import Provider
+from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import NOBODY, Asking
 from patience import LIMIT
@@ -91,12 +92,44 @@ def models(wire: Wire, url: str) -> Callable[[str], Provider]:
     return lambda name: connect(wire, url)
 
 
+class Followed:
+    """Models as from `models`. `texts` holds, for each request, the text that its agent has taken so far: the server
+    cannot know how much of what it has sent has been read."""
+
+    def __init__(self, wire: Wire, url: str) -> None:
+        self._models, self.texts = models(wire, url), list[str]()
+
+    def __call__(self, name: str) -> Provider:
+        return _Followed(self._models(name), self.texts)
+
+
+class _Followed:
+    def __init__(self, provider: Provider, texts: list[str]) -> None:
+        self._provider, self._texts = provider, texts
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        at = len(self._texts)
+        self._texts.append("")
+        async with aclosing(self._provider.answer(request)) as pieces:
+            async for piece in pieces:
+                yield piece
+                if isinstance(piece, str):  # whoever asks for the next piece has taken this one
+                    self._texts[at] += piece
+
+    async def count(self, request: Request) -> int:
+        return await self._provider.count(request)
+
+
+_PAUSE = 0.005
+"""Seconds between two looks at a condition. Most conditions read the database."""
+
+
 def wait_until(there: Callable[[], object], what: str) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + LIMIT
     while not there():
         assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.002)
+        time.sleep(_PAUSE)
 
 
 async def until(there: Callable[[], object], what: str) -> None:
@@ -104,17 +137,14 @@ async def until(there: Callable[[], object], what: str) -> None:
     end = time.monotonic() + LIMIT
     while not there():
         assert time.monotonic() < end, f"never: {what}"
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(_PAUSE)
 
 
 def of(log: Log, *kinds: str, agent: Agent | None = None) -> list[foldmark.Event]:
     """Return all events of these kinds, or only those of one agent."""
-    found = []
-    for number in range(1, max(each.standing().record.head for each in log.agents()) + 1):
-        event = stored(log).event(number)
-        if event is not None and event.kind in kinds and (agent is None or event.agent_id == agent.id):
-            found.append(event)
-    return found
+    with log.store.read() as moment:
+        there = moment.events(range(1, max(each.head for each in moment.agents()) + 1))
+    return [each for each in there if each.kind in kinds and (agent is None or each.agent_id == agent.id)]
 
 
 class Listening:

@@ -12,13 +12,14 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from itertools import cycle, product
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
 
 import pytest
 from plan import Answer, Fail, Part, Reply, Say, Stalled, Use, Wire
-from playing import TOLD, Asked, Listening, asked, database, models, of, say, slash, until, wait_until
+from playing import TOLD, Asked, Followed, Listening, asked, database, models, of, say, slash, until, wait_until
 from server import Loopback
 from talking import ALL, Seen, connect, messages, missing
 from wire_anthropic import AnthropicWire
@@ -31,12 +32,21 @@ from foldmark.runtime.background import Background
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
-from sampled import sampled
+from sampled import DEEP, sampled
 from stored import stored
 
 WIRES: list[Wire] = [AnthropicWire(), OpenAIWire(), ResponsesWire()]
-two_wires = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
+all_wires = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
 every_wire = pytest.mark.parametrize("wire", ALL, ids=lambda wire: wire.provider)
+
+_IN_TURN = cycle(WIRES)
+
+
+def some_wire() -> pytest.MarkDecorator:
+    """Parametrize a test of the runtime, to which the wires are alike: the tests take turns with them. A deep run plays
+    each test over each wire."""
+    return pytest.mark.parametrize("wire", WIRES if DEEP else [next(_IN_TURN)], ids=lambda wire: wire.provider)
+
 
 OAUTH = "Research OAuth2 implementation patterns. Report via /send."
 SESSIONS = "Research session-based auth patterns. Report via /send."
@@ -93,7 +103,7 @@ class Research:
         return slash(f"send {heard.parent} I found out: {finding}.", text="I look it up.")
 
 
-@two_wires
+@some_wire()
 @pytest.mark.parametrize("attended", [False, True], ids=["alone", "attended"])
 def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
     played, audience = Research(wire), Listening()
@@ -171,7 +181,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
         )
 
 
-@two_wires
+@some_wire()
 def test_research_that_is_handed_on_in_one_answer(tmp_path: Path, wire: Wire) -> None:
     """Both forks are in one answer: each child gets the whole text, and its mark says which part is its own."""
     played = Research(wire, at_once=True)
@@ -295,10 +305,10 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
         assert parent.do("/check-mail").text == "No mail."
 
 
-@two_wires
-def test_the_parent_talks_on_while_twenty_children_wait_for_their_provider(tmp_path: Path, wire: Wire) -> None:
+@all_wires
+def test_the_parent_talks_on_while_many_children_wait_for_their_provider(tmp_path: Path, wire: Wire) -> None:
     """The parent's turn does not wait for theirs, and the end of the program ends them all."""
-    number = 20
+    number = 20 if DEEP else 8
 
     def played(body: Any) -> Answer:
         return say("At once.") if asked(wire, body).who is None else Stalled((Say(("Half of ", "it")),))
@@ -306,10 +316,12 @@ def test_the_parent_talks_on_while_twenty_children_wait_for_their_provider(tmp_p
     with database(tmp_path / "log.db", wire) as parent:
         threads = set(threading.enumerate())
         with Loopback(wire, played) as server:
-            with Background(parent.log, models(wire, server.url)) as agents:
+            followed = Followed(wire, server.url)
+            with Background(parent.log, followed) as agents:
                 agents.attend(parent)
                 delegate(parent, number)
-                wait_until(lambda: server.connections == number, "all children wait")
+                wait_until(lambda: followed.texts == ["Half of it"] * number, "all children have begun to speak")
+                assert server.connections == number
                 agents.say(parent, "Are you there?").result(LIMIT)
                 assert len(agents.working) == number
             wait_until(lambda: server.connections == 0, "all connections are closed")
@@ -317,7 +329,31 @@ def test_the_parent_talks_on_while_twenty_children_wait_for_their_provider(tmp_p
         assert set(threading.enumerate()) == threads
         assert messages(parent)[-1] == ("assistant", "At once.")
         for child in parent.children:
+            (said,) = of(parent.log, "assistant", agent=child)
+            assert (said.content, said.interrupted) == ("Half of it", True)
             assert [event.interrupted for event in of(parent.log, "turn_ended", agent=child)] == [True]
+
+
+@some_wire()
+def test_children_that_have_said_nothing_leave_no_turn(tmp_path: Path, wire: Wire) -> None:
+    """The end of the program has nothing to record of them: the text that they were born with opens no turn."""
+    number, gate = 4, Event()
+
+    def played(body: Any) -> Answer:
+        assert gate.wait(LIMIT)
+        return say("Too late.")
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            with Background(parent.log, models(wire, server.url)) as agents:
+                agents.attend(parent)
+                delegate(parent, number)
+                wait_until(lambda: len(server.asked) == number, "all children are asked")
+            gate.set()
+            assert server.refusals == []
+        for child in parent.children:
+            assert len(messages(child)) == 1
+            assert of(parent.log, "assistant", "turn_ended", agent=child) == []
 
 
 def test_children_beyond_the_limit_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,20 +413,22 @@ class Family:
         return Stalled((Say(("Half of ", "the answer")),))
 
 
-@two_wires
-@pytest.mark.parametrize("by", ["human", "model"])
+BY_WHOM = ("human", "model")
+
+
+@pytest.mark.parametrize(("by", "wire"), list(product(BY_WHOM, WIRES) if DEEP else zip(cycle(BY_WHOM), WIRES)))
 def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire: Wire, by: str) -> None:
     played, audience = Family(wire), Listening()
 
     async def talk(parent: Agent, server: Loopback) -> None:
-        async with Supervisor(parent.log, models(wire, server.url), audience) as agents:
+        followed = Followed(wire, server.url)
+        async with Supervisor(parent.log, followed, audience) as agents:
             agents.attended = parent.id
             doomed, other = delegate(parent, 2)
             await until(lambda: server.connections == 3 and len(doomed.children) == 1, "both wait, and the other")
             (grandchild,) = doomed.children
             await until(lambda: len(agents.working) == 3, "three are at work")
-            await until(lambda: all(_halves(server, agent) for agent in (doomed, grandchild)), "both are half said")
-            await asyncio.sleep(0.05)  # lets the client receive what the server has sent
+            await until(lambda: followed.texts.count("Half of the answer") == 2, "both are half said")
             text = await asyncio.to_thread(lambda: parent.do(f"/kill {short(doomed)}", actor=by).text)
             assert text == f"Killed {short(doomed)} and 1 descendant; its log stays."
             await until(lambda: server.connections == 1, "the connections of both are closed")
@@ -400,11 +438,6 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
                     other.do(f"/send {short(dead)} Are you there?")
             played.go_on.set()
             await agents.settled()
-
-    def _halves(server: Loopback, agent: Agent) -> bool:
-        """Return True if the agent's last answer is under way."""
-        bodies = [asked(wire, received.body) for received in server.asked]
-        return any(heard.who == short(agent) and (heard.calls or heard.said("forked")) for heard in bodies)
 
     with database(tmp_path / "log.db", wire) as parent:
         with Loopback(wire, played) as server:
@@ -420,7 +453,7 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
         assert stored(parent.log).unread(parent.id) == []
 
 
-@two_wires
+@all_wires
 def test_a_model_kills_a_child_in_its_own_turn(tmp_path: Path, wire: Wire) -> None:
     """It forks in one answer and kills the child in the next."""
 
@@ -555,8 +588,10 @@ def test_a_model_that_rewinds_to_one_mark_twice(tmp_path: Path, wire: Wire) -> N
     assert left[-1] == ("assistant", "It is noon.")
 
 
-@every_wire
-@pytest.mark.parametrize("command", ["clear", "clear TRY", "mark TRY, clear TRY", "clear, mark TRY"])
+REPEATED = ("clear", "clear TRY", "mark TRY, clear TRY", "clear, mark TRY")
+
+
+@pytest.mark.parametrize(("command", "wire"), list(product(REPEATED, ALL) if DEEP else zip(cycle(REPEATED), ALL)))
 def test_a_model_that_repeats_itself_until_a_reminder(tmp_path: Path, wire: Wire, command: str) -> None:
     """The model sees its attempts only in the notice, which is enough to end the loop."""
 
@@ -602,7 +637,7 @@ class Failing:
         return say("I see.")
 
 
-@two_wires
+@some_wire()
 @pytest.mark.parametrize("stubborn", [False, True], ids=["once", "again"])
 def test_a_provider_that_fails_a_child(tmp_path: Path, wire: Wire, stubborn: bool) -> None:
     played, audience = Failing(wire, stubborn=stubborn), Listening()
@@ -635,7 +670,7 @@ def test_a_provider_that_fails_a_child(tmp_path: Path, wire: Wire, stubborn: boo
         assert stored(parent.log).unread(parent.id) == []
 
 
-@two_wires
+@some_wire()
 def test_a_provider_that_fails_everybody(tmp_path: Path, wire: Wire) -> None:
     """The child's failure is mailed; the parent, woken by the mail, fails too, and nothing more happens."""
     audience = Listening()
@@ -705,7 +740,7 @@ def mailing(
         assert server.refusals == []
 
 
-@two_wires
+@some_wire()
 def test_mail_that_comes_during_a_turn_is_told_after_it(tmp_path: Path, wire: Wire) -> None:
     played = Mailing(wire)
 
@@ -727,7 +762,7 @@ def test_mail_that_comes_during_a_turn_is_told_after_it(tmp_path: Path, wire: Wi
     assert third.said("]\nNews.")
 
 
-@two_wires
+@some_wire()
 def test_mail_read_in_the_turn_of_its_arrival_is_not_announced(tmp_path: Path, wire: Wire) -> None:
     played = Mailing(wire)
 
@@ -747,7 +782,7 @@ def test_mail_read_in_the_turn_of_its_arrival_is_not_announced(tmp_path: Path, w
     assert len(played.heard) == 1
 
 
-@two_wires
+@some_wire()
 def test_mail_waits_for_the_end_of_a_planning_conversation(
     tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -770,7 +805,7 @@ def test_mail_waits_for_the_end_of_a_planning_conversation(
     mailing(tmp_path / "log.db", wire, played, test)
 
 
-@two_wires
+@some_wire()
 def test_mail_is_announced_once(tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that leaves its mail unread is told of it once, and again only of new mail."""
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
@@ -791,7 +826,7 @@ def test_mail_is_announced_once(tmp_path: Path, wire: Wire, monkeypatch: pytest.
     mailing(tmp_path / "log.db", wire, played, test)
 
 
-@two_wires
+@some_wire()
 def test_agents_that_thank_each_other_come_to_rest(tmp_path: Path, wire: Wire) -> None:
     """Each answers mail with mail, as models do, until it has nothing new to say; new mail alone wakes an agent."""
     turns = 3
@@ -831,7 +866,7 @@ def test_agents_that_thank_each_other_come_to_rest(tmp_path: Path, wire: Wire) -
         assert asks["child"] <= 2 + 3 * turns
 
 
-@two_wires
+@some_wire()
 def test_a_person_is_told_of_mail_for_an_agent_that_has_said_nothing_here(tmp_path: Path, wire: Wire) -> None:
     """Its child was forked by commands alone, and its model has not been asked yet."""
     audience = Listening()
