@@ -14,6 +14,7 @@ from foldmark.sending.questions import ask
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.stores.snapshot import LogSnapshot
+from sampled import DEEP
 from stored import connection
 
 GOAL = "Count the tables of the schema. Report by /send."
@@ -193,7 +194,7 @@ def test_only_the_end_of_a_start_with_many_segments_is_searched(parent: Agent, m
 
     found = []
     for _ in range(3):
-        for _ in range(30):
+        for _ in range(30 if DEEP else 15):
             turn = parent.append("user", "And this?")
             parent.end_turn()
             parent.append("user", "And that?")
@@ -203,7 +204,7 @@ def test_only_the_end_of_a_start_with_many_segments_is_searched(parent: Agent, m
         parent.do("/fork")
         found.append(asked())
         parent.end_turn()
-    assert len(parent.context().segments) > 80
+    assert len(parent.context().segments) > (80 if DEEP else 40)
     assert found[2] - found[1] <= found[1] - found[0] <= 8
 
 

@@ -17,7 +17,7 @@ from foldmark.cost.spending import Tariff, rules_of, tariff_of
 from foldmark.request.prepare import prepare
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from foldmark.tokens.models import model_of
-from sampled import sampled
+from sampled import DEEP, sampled
 from stored import stored
 
 MODEL = "claude-sonnet-4-6"
@@ -191,7 +191,7 @@ def test_every_request_is_the_one_that_would_have_been_sent(
     with long.log.store.read() as moment:
         there = [each.at for each in past_requests(moment, long)]
         assert len(there) == len(row.billed) > 100
-        for at, billed in sampled(list(zip(there, row.billed, strict=True)), 30):
+        for at, billed in sampled(list(zip(there, row.billed, strict=True)), 12):
             made = prepare(moment, at, policy.applied(config), provider, model, tools=tools)
             assert billed.tokens == made.tokens, at.newest
     assert row.moves > 2
@@ -369,7 +369,7 @@ def test_progress_is_reported_and_an_interruption_passes_through(agent: foldmark
 def test_a_turn_beyond_the_budget_is_not_read_again_at_each_of_its_steps(
     agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn(agent, 0, steps=150)
+    turn(agent, 0, steps=150 if DEEP else 60)
     count, messages, read = agent.context().size.messages, SqliteSnapshot.messages, 0
 
     def counted(*given: Any, **more: Any) -> Iterator[Event]:

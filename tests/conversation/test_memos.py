@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foldmark
@@ -382,6 +382,7 @@ CHANGES: tuple[tuple[str, Any], ...] = (
 )
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(deeds=DEEDS)
 def test_every_request_with_memos_is_rebuilt_byte_for_byte(deeds: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:

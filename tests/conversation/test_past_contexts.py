@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import foldmark
 from deeds import DEEDS, Shown, do, family, shown
@@ -34,6 +34,7 @@ def texts(agent: Agent, event_id: int) -> list[str]:
     return [message.content for message in agent.at(event_id).messages]
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS)
 def test_every_past_context_can_be_read(deeds: list[tuple[str, int, int]]) -> None:
     """The contexts of every agent after every step are compared at the end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import foldmark
 from deeds import DEEDS, do, family
@@ -30,6 +30,7 @@ def size(messages: Iterable[Event]) -> dict[str, int]:
     return {"messages": len(found), "tokens": sum(message.tokens for message in found)}
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS)
 def test_a_receipt_counts_what_left_and_came_back(deeds: list[tuple[str, int, int]]) -> None:
     with foldmark.open(":memory:") as log:
@@ -155,6 +156,7 @@ def test_a_drop_in_the_middle_keeps_the_cached_messages_before_it(caching: Agent
     assert 40 < said["percent"] < 80
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS)
 def test_the_cached_prefix_is_the_common_beginning_of_both_contexts(deeds: list[tuple[str, int, int]]) -> None:
     with foldmark.open(":memory:") as log:
