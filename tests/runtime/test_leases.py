@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from foldmark.log.family import here, running
 from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, settled, take
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
+from sampled import DEEP, sampled
 from stored import connection, stored
 
 
@@ -304,8 +306,7 @@ def clear_in_a_chat() -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("clear", [clear_with_do, clear_in_a_chat])
-@pytest.mark.parametrize("state", [MODEL, TOOLS])
+@pytest.mark.parametrize(("clear", "state"), sampled([*product((clear_with_do, clear_in_a_chat), (MODEL, TOOLS))], 2))
 def test_an_operation_in_another_process_interrupts(
     start: Callable[..., Process], agent: Agent, clear: Callable[[], None], state: str
 ) -> None:
@@ -324,24 +325,18 @@ def test_an_operation_in_another_process_interrupts(
     first.until("done default")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("/mark M", "/note And this.", "/fork", "/agents", "/context show"),
-        "/clear A B",
-    ],
-)
-def test_other_commands_interrupt_nothing(start: Callable[..., Process], agent: Agent, command: str) -> None:
+def test_other_commands_interrupt_nothing(start: Callable[..., Process], agent: Agent) -> None:
     first = start("0.01", "30")
-    first.say("default", "Go.")
-    assert run(["do", "default", command]) == (2 if command == "/clear A B" else 0)
-    assert not lease(agent).interrupt
-    if command == "/fork":
-        first.until("asked")  # the process that runs the parent runs the child
+    for command in ("/mark M", "/note And this.", "/fork", "/agents", "/context show", "/clear A B"):
+        first.say("default", "Go.")
+        assert run(["do", "default", command]) == (2 if command == "/clear A B" else 0)
+        assert not lease(agent).interrupt
+        if command == "/fork":
+            first.until("asked")  # the process that runs the parent runs the child
+            first.tell("answer Done.")
         first.tell("answer Done.")
-    first.tell("answer Done.")
-    first.until("done default")
-    assert last(agent, 2) == [("assistant", "Done.", False), ("turn_ended", "", False)]
+        first.until("done default")
+        assert last(agent, 2) == [("assistant", "Done.", False), ("turn_ended", "", False)], command
 
 
 def test_a_process_that_does_not_end_its_turn_is_named(start: Callable[..., Process], agent: Agent) -> None:
@@ -426,8 +421,7 @@ def test_agents_of_a_stopped_process_are_taken_over_when_its_lease_has_expired(
     assert last(agent, 5)[:3] == [("user", "Go.", False), ("turn_ended", "", True), ("user", "Hello?", False)]
 
 
-@pytest.mark.parametrize("ended", [True, False])
-@pytest.mark.parametrize("state", [MODEL, TOOLS])
+@pytest.mark.parametrize(("ended", "state"), sampled([*product((True, False), (MODEL, TOOLS))], 2))
 def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
     start: Callable[..., Process], agent: Agent, ended: bool, state: str
 ) -> None:
@@ -457,23 +451,23 @@ def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
     assert [each.holder for each in stored(agent.log).leases()] == ([] if ended else ["this one"])
 
 
-@pytest.mark.parametrize("command", ["mark M", "clear", "fork", "check-mail"])
 def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(
-    start: Callable[..., Process], agent: Agent, command: str
+    start: Callable[..., Process], agent: Agent
 ) -> None:
-    agent.log.agent("other").do("/send default hello")
     first = start(child=True)
-    first.say("default", "Go.")
-    first.tell("stop-before")
-    first.tell(f"call slash {command}")
-    first.stopped()
-    later(agent.log, SECONDS)
-    say(agent)
-    before, agents = events(agent), agent.log.agents()
-    first.signal(signal.SIGCONT)
-    assert first.heard().startswith("error default LeaseError")
-    assert (events(agent), agent.log.agents()) == (before, agents)
-    assert stored(agent.log).unread_count(agent.id) == 1
+    for number, command in enumerate(("mark M", "clear", "fork", "check-mail"), 1):
+        first.say("default", "Go.")
+        agent.log.agent("other").do("/send default hello")
+        first.tell("stop-before")
+        first.tell(f"call slash {command}")
+        first.stopped()
+        later(agent.log, SECONDS)
+        say(agent)
+        before, agents = events(agent), agent.log.agents()
+        first.signal(signal.SIGCONT)
+        assert first.heard().startswith("error default LeaseError"), command
+        assert (events(agent), agent.log.agents()) == (before, agents), command
+        assert stored(agent.log).unread_count(agent.id) == number, command
 
 
 @pytest.mark.parametrize("ahead", [-3600, 3600])
@@ -615,9 +609,9 @@ def test_of_two_that_take_an_agent_at_the_same_moment_one_gets_it(
     """The agent is free or has the lease of a dead process, whose turn is closed only once."""
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         pass
-    both, flag, winners = (start(), start()), tmp_path / "flag", set()
+    both, flag = (start(), start()), tmp_path / "flag"
     flag.write_bytes(b"\0")
-    for number in range(1, 51):
+    for number in range(1, 51 if DEEP else 11):
         if number % 2:
             agent.context()
             lend(agent, here().host, gone.pid, 20)
@@ -640,5 +634,4 @@ def test_of_two_that_take_an_agent_at_the_same_moment_one_gets_it(
         for process in both:
             process.tell("give-back")
             process.until("gone")
-        winners.add(winner)
     assert stored(agent.log).leases() == []
