@@ -20,13 +20,23 @@ from versions.make import fill, shown
 from versions.reading import of_version
 
 
-@pytest.fixture
-def original(tmp_path: Path) -> Iterator[foldmark.Log]:
-    """A log with every kind of message and operation."""
-    with foldmark.open(tmp_path / "original.db", settings={}) as log:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A database with every kind of message and operation."""
+    path = tmp_path_factory.mktemp("filled") / "log.db"
+    with foldmark.open(path, settings={}) as log:
         fill(log)
         for agent in log.agents():
             agent.call_tool("query_db", {"sql": "SELECT 1"})
+    return path.read_bytes()
+
+
+@pytest.fixture
+def original(filled: bytes, tmp_path: Path) -> Iterator[foldmark.Log]:
+    """A log in that database."""
+    path = tmp_path / "original.db"
+    path.write_bytes(filled)
+    with foldmark.open(path, settings={}) as log:
         yield log
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 import pytest
-from session_records import REAL, jsonl
+from session_records import REAL, SHORT_FILES, jsonl
 
 from foldmark.sessions.archive.syncing import Synced, sync
 
@@ -43,8 +43,8 @@ class Home:
         return path
 
     def samples(self) -> None:
-        """Copy each real sample to the place where its program would keep it."""
-        for path in REAL.glob("*.jsonl"):
+        """Copy each real sample to the place where its program would keep it; the longest only in a deep run."""
+        for path in SHORT_FILES:
             to = self.projects / "-home-me-real" / path.name
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, to)

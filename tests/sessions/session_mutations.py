@@ -14,8 +14,8 @@ from session_records import REAL_FILES, assistant, call, result, user
 
 from sampled import DEEP
 
-PARTS = 25 if DEEP else 3
-LINES = 4000 if DEEP else 1250
+PARTS = 25 if DEEP else 2
+LINES = 4000 if DEEP else 900
 """Mutated lines in a part; 100,000 in all with FOLDMARK_DEEP=1."""
 
 _LONGEST = 12_000

@@ -7,8 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from sampled import DEEP
+
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "claude"
 REAL_FILES = sorted(REAL.glob("*.jsonl"))
+SHORT_FILES = [path for path in REAL_FILES if DEEP or path.stem != "episodic-memory-large"]
+"""The real sessions without the longest, which has no kind of record that the others lack; in a deep run all of
+them."""
 
 TIME = "2025-10-01T10:00:00.000Z"
 

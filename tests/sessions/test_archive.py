@@ -21,6 +21,7 @@ from session_records import call, jsonl, result, user
 import forked
 from foldmark.sessions.archive import storing as archiving
 from foldmark.sessions.archive.storing import ArchiveError, archive_folder, holds, place, put
+from sampled import DEEP
 
 THEIRS = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
 OURS = "Something private.\nDO NOT INDEX THIS SESSION\n"
@@ -138,12 +139,13 @@ def test_nothing_that_was_archived_is_ever_lost(steps: list[tuple[str, Any]]) ->
 
 def test_several_processes_archive_at_once(home: Home) -> None:
     """Four processes archive a growing session; none of them takes it for another session."""
-    path = home.session("a", *[user(f"line {number} " + "x" * 5000) for number in range(400)])
+    path = home.session("a", *[user(f"line {number} " + "x" * 5000) for number in range(400 if DEEP else 100)])
     run = (
         "import sys; from pathlib import Path; from foldmark.sessions.archive.storing import put\n"
-        "for _ in range(40): put(Path(sys.argv[1]), Path(sys.argv[2]))"
+        "for _ in range(int(sys.argv[3])): put(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
-    running = [forked.Popen([sys.executable, "-c", run, path, home.archive]) for _ in range(4)]
+    times = "40" if DEEP else "12"
+    running = [forked.Popen([sys.executable, "-c", run, path, home.archive, times]) for _ in range(4)]
     chance = random.Random(1)
     while any(each.poll() is None for each in running):
         with path.open("ab") as file:
@@ -156,7 +158,7 @@ def test_several_processes_archive_at_once(home: Home) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
 def test_a_killed_run_is_continued(home: Home) -> None:
-    path = home.session("a", *[user("x" * 100_000) for _ in range(300)])
+    path = home.session("a", *[user("x" * 100_000) for _ in range(300 if DEEP else 120)])
     run = (
         "import sys, os; from pathlib import Path; from foldmark.sessions.archive import storing\n"
         "storing._PIECE = 1 << 12; print(flush=True); storing.put(Path(sys.argv[1]), Path(sys.argv[2]))"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import IMAGES, REASONING, THINKING, image, logs
 from request_validators import anthropic
-from session_records import REAL_FILES, assistant, call, result, user
+from session_records import REAL_FILES, SHORT_FILES, assistant, call, result, user
 
 import foldmark
 from foldmark.core.errors import CommandError
@@ -54,7 +54,7 @@ def said(agent: foldmark.Agent) -> list[Any]:
 
 
 @real_files
-@pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHORT_FILES, ids=lambda path: path.stem)
 def test_import_export_import_is_a_fixed_point(path: Path, load: Any, tmp_path: Path) -> None:
     first = load(path, "first")
     exported = records_of(export_of(first.agent))
@@ -71,7 +71,7 @@ def test_import_export_import_is_a_fixed_point(path: Path, load: Any, tmp_path: 
 
 
 @real_files
-@pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHORT_FILES, ids=lambda path: path.stem)
 def test_an_import_is_exported_whole(path: Path, load: Any) -> None:
     """Only results without a call and white space are left out of a real session."""
     imported = load(path)

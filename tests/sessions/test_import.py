@@ -22,6 +22,17 @@ real_files = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are no
 # -- real files -----------------------------------------------------------------------------------------------
 
 
+TURNS_USAGES_AND_RECORDS = {
+    "agentcmd-four": (3, 30, 7),
+    "agentcmd-image-result": (1, 2, 0),
+    "agentcmd-three": (2, 10, 0),
+    "claude-code-log-edge-cases": (4, 4, 8),
+    "episodic-memory-large": (22, 170, 2),
+    "episodic-memory-short": (1, 1, 1),
+    "traceforge-demo": (1, 4, 9),
+}
+
+
 @real_files
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
 def test_real_file(path: Path, load: Any) -> None:
@@ -37,25 +48,8 @@ def test_real_file(path: Path, load: Any) -> None:
     assert report.dropped == 0, "none of these files has an abandoned branch or a sidechain"
     assert report.turns == len(imported.turns)
     assert report.kept == len(imported.of("record"))
+    assert (report.turns, len(imported.of("usage")), report.kept) == TURNS_USAGES_AND_RECORDS[path.stem]
     assert imported.agent.open_turn is None
-
-
-@real_files
-@pytest.mark.parametrize(
-    ("name", "turns", "usages", "kept"),
-    [
-        ("agentcmd-four", 3, 30, 7),
-        ("agentcmd-image-result", 1, 2, 0),
-        ("agentcmd-three", 2, 10, 0),
-        ("claude-code-log-edge-cases", 4, 4, 8),
-        ("episodic-memory-large", 22, 170, 2),
-        ("episodic-memory-short", 1, 1, 1),
-        ("traceforge-demo", 1, 4, 9),
-    ],
-)
-def test_real_file_turns_and_usage(name: Any, turns: Any, usages: Any, kept: Any, load: Any) -> None:
-    imported = load(REAL / f"{name}.jsonl")
-    assert (imported.report.turns, len(imported.of("usage")), imported.report.kept) == (turns, usages, kept)
 
 
 @real_files

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
-from session_records import REAL_FILES, assistant, call, jsonl, result, user
+from session_records import REAL_FILES, SHORT_FILES, assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.core.errors import CommandError
@@ -449,7 +449,7 @@ def test_usage_is_not_counted_twice_across_imports(rollout: Any, place: Place) -
 
 
 @real_files
-@pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHORT_FILES, ids=lambda path: path.stem)
 def test_a_real_session_imported_in_parts_equals_one_import(path: Path, log: foldmark.Log, tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     copy = tmp_path / f"{SESSION}.jsonl"

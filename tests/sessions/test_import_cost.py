@@ -12,6 +12,7 @@ from session_records import assistant, call, jsonl, result, user
 import foldmark
 from foldmark.log.doctor import examine
 from foldmark.sessions.conversion.importing import import_session
+from sampled import DEEP
 from stored import connection, stored
 
 LINES_A_TURN = 9
@@ -66,7 +67,7 @@ def test_words_are_indexed_many_messages_at_once(tmp_path: Path) -> None:
     assert sum(times for sql, times in run.items() if sql.startswith("WITH made")) == 1  # index_parts
 
 
-@pytest.mark.parametrize("turns", [3, 200])
+@pytest.mark.parametrize("turns", [3, 200 if DEEP else 40])
 def test_an_import_equals_appends_one_by_one(tmp_path: Path, turns: int) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(session(turns))

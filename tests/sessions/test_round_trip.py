@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import rollout_records
 from exported import export_of
-from session_records import REAL_FILES, assistant, call, result, user
+from session_records import SHORT_FILES, assistant, call, result, user
 
 import foldmark
 
@@ -43,7 +43,7 @@ def requests(agent: foldmark.Agent) -> list[bytes]:
     return [re.sub(rb"id=\d+", b"id=N", agent.request(*model).bytes) for model in MODELS]
 
 
-@pytest.mark.parametrize("path", [*REAL_FILES, SAMPLE], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*SHORT_FILES, SAMPLE], ids=lambda path: path.stem)
 def test_a_session_comes_back_with_its_context_and_its_requests(path: Path, load: Any, again: Any) -> None:
     first = load(path, "first").agent
     second = again(first, "second")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,11 +17,10 @@ from foldmark.cli.program import run
 Program = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
-    """A function that runs a command line in a home with one session and two conversations."""
-    home = Home(tmp_path / "home")
-    home.enter(monkeypatch)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one session and two conversations, of which each test gets a copy."""
+    home = Home(tmp_path_factory.mktemp("made") / "home")
     home.session(
         "aa11",
         user("Good morning", "u1", cwd="/home/me/app"),
@@ -29,7 +29,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         user("And now?", "u3"),
     )
     home.sync()
-    with foldmark.open(home.folder / "log.db") as log:
+    with foldmark.open(home.folder / "log.db", settings={}) as log:
         agent = log.agent("diary")
         for number in (1, 3, 5, 7):
             assert agent.append("user", f"day {number}" + (", a giraffe" if number == 5 else "")) == number
@@ -38,6 +38,15 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         agent.do("/message remove 7 --yes")
         other = log.agent("side project")
         other.append("user", "a giraffe elsewhere")
+    return home.folder
+
+
+@pytest.fixture
+def program(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
+    """A function that runs a command line in that home."""
+    home = Home(tmp_path / "home")
+    shutil.copytree(made, home.folder)
+    home.enter(monkeypatch)
 
     def program(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()

@@ -58,6 +58,7 @@ class ClaudeCode:
         self.project = folder / "home" / ".claude" / "projects" / project_folder(self.work)
         self.project.mkdir(parents=True)
         self.steps = count()
+        self.known: dict[str, tuple[int, int, str | None]] = {}
         self.id = str(uuid.uuid4())
         self.said("user", "Why are the stripes lost?")
 
@@ -74,9 +75,8 @@ class ClaudeCode:
 
     def said(self, role: str, content: Any, **fields: Any) -> str:
         """Append a line and return its uuid."""
-        lines = self.transcript.read_bytes().splitlines() if self.transcript.exists() else []
         record = {
-            "parentUuid": json.loads(lines[-1])["uuid"] if lines else None,
+            "parentUuid": self.read()[1],
             "isSidechain": False,
             "userType": "external",
             "cwd": str(self.work),
@@ -95,10 +95,20 @@ class ClaudeCode:
 
     def used(self) -> int:
         """Return the tokens of the next request: a third of the bytes, plus 15,000 for instructions and tools."""
-        messages = [
-            json.loads(line).get("message", {}).get("content") for line in self.transcript.read_bytes().splitlines()
-        ]
-        return 15_000 + len(json.dumps(messages)) // 3
+        return 15_000 + self.read()[0] // 3
+
+    def read(self) -> tuple[int, str | None]:
+        """Return the characters of all messages and the uuid of the last line; each line is read once."""
+        end, characters, last = self.known.get(self.id, (0, 0, None))
+        if self.transcript.exists():
+            with self.transcript.open("rb") as file:
+                file.seek(end)
+                for line in file:
+                    record = json.loads(line)
+                    characters += len(json.dumps(record.get("message", {}).get("content"))) + 2
+                    last = record["uuid"]
+                self.known[self.id] = file.tell(), characters, last
+        return characters, last
 
     def step(self, tool: str, args: dict[str, str], output: str) -> str | None:
         """Call a tool and return the hook's text for the model."""
@@ -154,7 +164,8 @@ class ClaudeCode:
         told = []
         while self.used() * 100 // WINDOW < percent:
             number = next(self.steps)
-            lines = "".join(f"{line:6}→    stripe_{number}_{line} = lost({line * number})\n" for line in range(200))
+            length = 280 if self.used() + 6_000 < WINDOW * percent // 100 else 60  # the last steps pass it by little
+            lines = "".join(f"{line:6}→    stripe_{number}_{line} = lost({line * number})\n" for line in range(length))
             told.append(self.step("Read", {"file_path": f"/app/src/stripes_{number}.py"}, lines))
         told.append(self.step("TodoWrite", {"todos": ""}, "Todos have been modified"))
         return [each for each in told if each]

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import pytest
 from archive_place import Home, codex_item
-from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, result, user
+from session_records import REAL_FILES, SHORT_FILES, assistant, call, jsonl, plain_blocks, result, user
 
 import forked
 from foldmark.core.errors import FoldmarkError
@@ -53,13 +53,14 @@ def roles(home: Home) -> list[tuple[str, str | None]]:
 def test_the_real_samples(home: Home) -> None:
     home.samples()
     report = home.sync()
-    assert (report.sessions, report.new, report.problems) == (len(REAL_FILES) + 2, len(REAL_FILES) + 2, [])
-    for path in REAL_FILES:
-        assert home.archived()[f"claude/-home-me-real/{path.name}"] == path.read_bytes()
-    for path in REAL_FILES:
+    assert (report.sessions, report.new, report.problems) == (len(SHORT_FILES) + 2, len(SHORT_FILES) + 2, [])
+    archived, messages = home.archived(), home.index()["messages"]
+    for path in SHORT_FILES:
+        assert archived[f"claude/-home-me-real/{path.name}"] == path.read_bytes()
+    for path in SHORT_FILES:
         if path.stem in ("claude-code-log-edge-cases", "traceforge-demo"):
             continue
-        indexed = [row for row in home.index()["messages"] if row[0].endswith(os.fsencode(path.name))]
+        indexed = [row for row in messages if row[0].endswith(os.fsencode(path.name))]
         plain = plain_blocks(path.read_bytes())
         calls = sum(row[4] == "tool_call" for row in indexed)
         assert calls == plain["tool_call"], "every call is indexed"
@@ -176,12 +177,13 @@ def test_steps_of_a_long_session(home: Home, monkeypatch: pytest.MonkeyPatch) ->
     assert stepped == fresh(home)
 
 
-@needs_samples
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
 def test_killed_at_any_moment_the_next_run_ends_the_same(home: Home) -> None:
-    home.samples()
-    for number in range(6):
-        home.session(f"long-{number}", *[user(f"word{each} " * 50, f"{number}-{each}") for each in range(300)])
+    if DEEP and REAL_FILES:
+        home.samples()
+    for number in range(6 if DEEP else 2):
+        lines = range(300 if DEEP else 120)
+        home.session(f"long-{number}", *[user(f"word{each} " * 50, f"{number}-{each}") for each in lines])
     run = (
         "import sys, os; from foldmark.sessions.archive import indexing, syncing\n"
         "indexing.STEP = 1 << 14; print(flush=True)\n"
@@ -192,7 +194,7 @@ def test_killed_at_any_moment_the_next_run_ends_the_same(home: Home) -> None:
     )
     chance = random.Random(7)
     killed = 0
-    for number in range(15 if DEEP else 8):
+    for number in range(15 if DEEP else 5):
         # The first three end at a step, however fast the machine is; the others end at any moment.
         command: list[str | Path] = [
             sys.executable,
@@ -219,9 +221,10 @@ def test_killed_at_any_moment_the_next_run_ends_the_same(home: Home) -> None:
 
 
 def test_two_at_once(home: Home) -> None:
+    short, long = (100, 3000) if DEEP else (20, 600)
     for number in range(10):
-        home.session(f"s{number}", *[user(f"word{each} " * 20, f"{number}-{each}") for each in range(100)])
-    home.session("long", *[user(f"word{each} " * 20, f"long-{each}") for each in range(3000)])
+        home.session(f"s{number}", *[user(f"word{each} " * 20, f"{number}-{each}") for each in range(short)])
+    home.session("long", *[user(f"word{each} " * 20, f"long-{each}") for each in range(long)])
     run = (
         "import sys; from foldmark.sessions.archive import indexing, syncing\n"
         "indexing.STEP = 1 << 13\n"
@@ -230,7 +233,7 @@ def test_two_at_once(home: Home) -> None:
     )
     running = [forked.Popen([sys.executable, "-c", run, home.folder, home.archive]) for _ in range(3)]
     assert [each.wait() for each in running] == [0, 0, 0]
-    assert len(home.index()["messages"]) == 4000
+    assert len(home.index()["messages"]) == 10 * short + long
     assert home.index() == fresh(home)
 
 
@@ -241,7 +244,7 @@ def test_many_make_the_index_at_once(tmp_path: Path) -> None:
         "while not Path(sys.argv[1], 'go').exists(): time.sleep(0)\n"
         "open_index(Path(sys.argv[1]) / 'archive', write=True).close()"
     )
-    for _ in range(5):
+    for _ in range(5 if DEEP else 2):
         command: list[str | Path] = [sys.executable, "-c", run, tmp_path]
         running = [forked.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
         for each in running:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from session_records import REAL_FILES, assistant, call, jsonl, result, user
+from session_records import REAL_FILES, SHORT_FILES, assistant, call, jsonl, result, user
 from trim_check import at, compare, parsed, trimmed_copy
 
+import forked
 from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.hook.answering import ADVICE
 from foldmark.sessions.places import session_path
@@ -362,7 +362,7 @@ def test_any_calls(tmp_path_factory: pytest.TempPathFactory, attempts: list[Any]
 
 
 @pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
-@pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", SHORT_FILES, ids=lambda path: path.stem)
 class TestReal:
     def trimmed(self, source: Path, folder: Path, wish: TrimOptions = DEEP) -> TrimResult:
         path = folder / source.name
@@ -423,7 +423,7 @@ def test_the_table_of_kinds() -> None:
     """The script fails if a trim adds tokens to a kind, or if a second trim changes anything."""
     script = Path(__file__).parents[2] / "benchmarks" / "trim_kinds.py"
     file = next(path for path in REAL_FILES if path.stem == "agentcmd-three")
-    done = subprocess.run([sys.executable, script, file], capture_output=True, text=True, check=True)
+    done = forked.run([sys.executable, script, file], capture_output=True, text=True, check=True)
     head, _, *lines, whole, files = done.stdout.splitlines()
     assert head == "| tokens in 1 sessions | before | default | deep | deep, --spare 0 |"
     assert any(line.startswith("| superseded todo lists (all but the newest) | ") for line in lines)

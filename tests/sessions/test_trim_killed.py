@@ -17,7 +17,7 @@ from trim_check import at, compare
 from trim_killed import ID
 
 import forked
-from sampled import sampled
+from sampled import DEEP, sampled
 
 PROGRAM = Path(__file__).with_name("trim_killed.py")
 NAME = "99999999-2222-4333-8444-555555555555"
@@ -57,7 +57,7 @@ def outcomes(folder: Path) -> Iterator[Path]:
         assert process.returncode == -9
         yield path
     chance = random.Random(7)
-    for number in range(5):
+    for number in range(5 if DEEP else 2):
         path = at(folder / f"random {number}", NAME, SESSION * 20)
         process = started(path, 0)
         time.sleep(chance.uniform(0.1, 0.5))

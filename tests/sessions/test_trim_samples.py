@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from session_records import REAL_FILES
+from session_records import REAL_FILES, SHORT_FILES
 from trim_check import compare, parsed, trimmed_copy
 
 from foldmark.sessions.places import session_path
@@ -36,7 +36,7 @@ def trimmed(source: Path, folder: Path, wish: TrimOptions = DEFAULT, id: str = I
 
 
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)
-@pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", SHORT_FILES, ids=lambda path: path.stem)
 def test_nothing_else_changes(source: Path, wish: TrimOptions, tmp_path: Path) -> None:
     old = source.read_bytes()
     done = trimmed(source, tmp_path, wish)
@@ -47,7 +47,7 @@ def test_nothing_else_changes(source: Path, wish: TrimOptions, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, f"{ID}.jsonl"])
 
 
-@pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", SHORT_FILES, ids=lambda path: path.stem)
 def test_untouched_lines_have_the_same_bytes(source: Path, tmp_path: Path) -> None:
     old_lines = source.read_bytes().split(b"\n")
     new_lines = trimmed(source, tmp_path, TrimOptions(500, ())).session.path.read_bytes().split(b"\n")
@@ -63,7 +63,7 @@ def test_untouched_lines_have_the_same_bytes(source: Path, tmp_path: Path) -> No
     assert untouched
 
 
-@pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", SHORT_FILES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("again", [500, 10], ids=["the same", "stricter"])
 def test_a_cut_result_is_not_cut_again(source: Path, again: int, tmp_path: Path) -> None:
     first = trimmed(source, tmp_path, TrimOptions(500, ("*",)))

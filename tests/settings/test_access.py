@@ -256,7 +256,6 @@ def test_a_request_goes_to_a_configured_server(
     """The request carries the server's own key or none, whatever other keys are in the environment."""
     for name, end in product(("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE"), ("API_KEY", "AUTH_TOKEN")):
         monkeypatch.setenv(f"{name}_{end}", "SECRET")
-        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, "SECRET")
     for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):

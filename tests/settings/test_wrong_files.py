@@ -13,6 +13,7 @@ from foldmark import CommandError
 from foldmark.settings.given import Settings
 from foldmark.settings.loading import MOST_BYTES
 from patience import LIMIT
+from sampled import DEEP
 
 A_NUMBER = "must be a number from 0 to 1,000,000,000"
 A_MODEL = "a model must be 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, "
@@ -28,47 +29,54 @@ def refused(place: Place, text: str | bytes, name: str = ".foldmark.toml") -> st
     return told.removeprefix(str(path))
 
 
+WRONG_VALUES = [
+    ("context_size = -1", f"context_size {A_NUMBER}, not -1"),
+    ("context_size = 5.5", f"context_size {A_NUMBER}, not 5.5"),
+    ("context_size = 5.0", f"context_size {A_NUMBER}, not 5.0"),
+    ("context_size = true", f"context_size {A_NUMBER}, not true"),
+    ("context_size = nan", f"context_size {A_NUMBER}, not nan"),
+    ("context_size = inf", f"context_size {A_NUMBER}, not a number that large"),
+    ("context_size = 1000000001", f"context_size {A_NUMBER}, not 1000000001"),
+    (f"context_size = 0x{'f' * 9000}", f"context_size {A_NUMBER}, not a number that large"),
+    ('context_size = "many"', f"context_size {A_NUMBER}, not 'many'"),
+    ('context_size = "²"', f"context_size {A_NUMBER}, not '²'"),
+    ("context_size = [5]", f"context_size {A_NUMBER}, not a list"),
+    ("context_size = {a = 5}", f"context_size {A_NUMBER}, not a table"),
+    ("context_size = 2026-01-01", f"context_size {A_NUMBER}, not a date"),
+    ("warn_threshold = 101", "warn_threshold must be a number from 0 to 100, not 101"),
+    ('urgent_threshold = "101"', "urgent_threshold must be a number from 0 to 100, not '101'"),
+    ("sliding_context_low_water = nan", "sliding_context_low_water must be a share above 0 and up to 1, not nan"),
+    ("sliding_context_low_water = 0", "sliding_context_low_water must be a share above 0 and up to 1, not 0"),
+    ("sliding_context_low_water = true", "sliding_context_low_water must be a share above 0 and up to 1, not true"),
+    ("truncation = 1", "truncation must be one of on, off, not 1"),
+    ('truncation = "yes"', "truncation must be one of on, off, not 'yes'"),
+    ("truncate_shape = true", "truncate_shape must be one of head, head-tail, not true"),
+    ('truncate_shape = "middle"', "truncate_shape must be one of head, head-tail, not 'middle'"),
+    ("system = 5", "system must be a text, not 5"),
+    ('thinking = "much"', "thinking must be one of default, off, low, medium, high, not 'much'"),
+    (
+        'model_commands = ["mark", "undo"]',
+        "model_commands must be 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, not 'undo'",
+    ),
+    (
+        "model_commands = [5]",
+        "model_commands must be 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, not a list",
+    ),
+    ("trim_threshold_chars = -1", f"trim_threshold_chars {A_NUMBER}, not -1"),
+    ("trim_target_tools = [1]", "trim_target_tools must be a list of tools' names, not a list"),
+    ("trim_target_tools = 5", "trim_target_tools must be a list of tools' names, not 5"),
+]
+
+
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "told", "name"),
     [
-        ("context_size = -1", f"context_size {A_NUMBER}, not -1"),
-        ("context_size = 5.5", f"context_size {A_NUMBER}, not 5.5"),
-        ("context_size = 5.0", f"context_size {A_NUMBER}, not 5.0"),
-        ("context_size = true", f"context_size {A_NUMBER}, not true"),
-        ("context_size = nan", f"context_size {A_NUMBER}, not nan"),
-        ("context_size = inf", f"context_size {A_NUMBER}, not a number that large"),
-        ("context_size = 1000000001", f"context_size {A_NUMBER}, not 1000000001"),
-        (f"context_size = 0x{'f' * 9000}", f"context_size {A_NUMBER}, not a number that large"),
-        ('context_size = "many"', f"context_size {A_NUMBER}, not 'many'"),
-        ('context_size = "²"', f"context_size {A_NUMBER}, not '²'"),
-        ("context_size = [5]", f"context_size {A_NUMBER}, not a list"),
-        ("context_size = {a = 5}", f"context_size {A_NUMBER}, not a table"),
-        ("context_size = 2026-01-01", f"context_size {A_NUMBER}, not a date"),
-        ("warn_threshold = 101", "warn_threshold must be a number from 0 to 100, not 101"),
-        ('urgent_threshold = "101"', "urgent_threshold must be a number from 0 to 100, not '101'"),
-        ("sliding_context_low_water = nan", "sliding_context_low_water must be a share above 0 and up to 1, not nan"),
-        ("sliding_context_low_water = 0", "sliding_context_low_water must be a share above 0 and up to 1, not 0"),
-        ("sliding_context_low_water = true", "sliding_context_low_water must be a share above 0 and up to 1, not true"),
-        ("truncation = 1", "truncation must be one of on, off, not 1"),
-        ('truncation = "yes"', "truncation must be one of on, off, not 'yes'"),
-        ("truncate_shape = true", "truncate_shape must be one of head, head-tail, not true"),
-        ('truncate_shape = "middle"', "truncate_shape must be one of head, head-tail, not 'middle'"),
-        ("system = 5", "system must be a text, not 5"),
-        ('thinking = "much"', "thinking must be one of default, off, low, medium, high, not 'much'"),
-        (
-            'model_commands = ["mark", "undo"]',
-            "model_commands must be 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, not 'undo'",
-        ),
-        (
-            "model_commands = [5]",
-            "model_commands must be 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, not a list",
-        ),
-        ("trim_threshold_chars = -1", f"trim_threshold_chars {A_NUMBER}, not -1"),
-        ("trim_target_tools = [1]", "trim_target_tools must be a list of tools' names, not a list"),
-        ("trim_target_tools = 5", "trim_target_tools must be a list of tools' names, not 5"),
+        (*wrong, name)
+        for number, wrong in enumerate(WRONG_VALUES)
+        for kind, name in enumerate((".foldmark.toml", ".work.toml"))
+        if DEEP or number % 2 == kind
     ],
 )
-@pytest.mark.parametrize("name", [".foldmark.toml", ".work.toml"])
 def test_wrong_values_are_refused(place: Place, line: str, told: str, name: str) -> None:
     assert refused(place, f"# settings\n[context]\n\n{line}\n", name) == f", line 4: {told}"
 
