@@ -4,14 +4,15 @@ Real agents: test_clients.py.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 from plan import Answer, Reply, Say, Think, Use
 from running import Running
-from wire_anthropic import AnthropicWire
+from wire_anthropic import SYSTEM_MESSAGES, AnthropicWire
 from wire_bound import BoundWire
 
 from foldmark.live.clients.answers import message_in
@@ -33,11 +34,14 @@ class Client:
         self.session = SESSION
         self.headers: dict[str, str] = {}
 
-    def say(self, text: str) -> str:
-        """Send a prompt, answer all calls, and return the text of the last answer."""
+    def say(self, text: str, *systems: str) -> str:
+        """Send a prompt, answer all calls, and return the text of the last answer. The first of `systems` follows the
+        prompt as a system message, each other one the results of calls."""
         self.messages.append({"role": "user", "content": [{"type": "text", "text": text}]})
         if len(self.messages) == 1:
             self.messages[0]["content"].insert(0, REMINDER)
+        notes = iter(systems)
+        self._note(notes)
         while True:
             answer = self.ask(self.messages)
             self.messages.append({"role": "assistant", "content": answer})
@@ -49,6 +53,12 @@ class Client:
                 for call in calls
             ]
             self.messages.append({"role": "user", "content": results})
+            self._note(notes)
+
+    def _note(self, notes: Iterator[str]) -> None:
+        for text in islice(notes, 1):
+            self.headers["anthropic-beta"] = SYSTEM_MESSAGES
+            self.messages.append({"role": "system", "content": [{"type": "text", "text": text}]})
 
     def ask(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send messages with a cache mark on the newest one, and return the blocks of the answer."""
@@ -82,7 +92,8 @@ class Model:
         if not body.get("tools"):
             return Reply((Say((json.dumps(self.found),)),))
         signature = self.wire.sign(body) if isinstance(self.wire, BoundWire) else f"signed-{self.asked}"
-        if "READ" in json.dumps(body["messages"][-1]):
+        asked = next(each for each in reversed(body["messages"]) if each["role"] != "system")
+        if "READ" in json.dumps(asked):
             calls = (Use(f"toolu_{self.asked}a", "Read", {"at": 1.0}), Use(f"toolu_{self.asked}b", "Read", {}))
             return Reply((Think("To read.", signature), Say(("Reading.",)), *calls), stop="calls")
         return Reply((Think("Hm.", signature), Say((f"I see {len(body['messages'])}.",))))

@@ -7,7 +7,7 @@ its users quoted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -17,7 +17,7 @@ from rules_anthropic import anthropic, manual_thinking
 _ANSWER, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
 _BINDING = "thinking-binding-controls-2026-08-01"
-_SYSTEM_MESSAGES = "mid-conversation-system-2026-04-07"
+SYSTEM_MESSAGES = "mid-conversation-system-2026-04-07"
 _ASKED = {"context_management": "context-management-2025-06-27", "compaction": "compact-2026-09-04"}
 _TYPES = {
     400: "invalid_request_error",
@@ -39,6 +39,22 @@ _SAID = {
 }
 
 
+def misplaced_systems(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the API says of a system message at a wrong place; an empty text if there is none. One follows a
+    user's message, or an answer that ends with the call of a server's tool, and precedes an answer or ends the list."""
+    for at, message in enumerate(messages):
+        if message.get("role") != "system" or not message.get("content"):
+            continue
+        before, after = messages[at - 1] if at else {}, messages[at + 1 : at + 2]
+        last = before["content"][-1] if isinstance(before.get("content"), list) and before["content"] else {}
+        waits = before.get("role") == "assistant" and last.get("type") == "server_tool_use"
+        if before.get("role") not in ("user", "system") and not waits:
+            return f"messages.{at}: role 'system' must follow a user message"
+        if after and after[0]["role"] not in ("assistant", "system"):
+            return f"messages.{at}: role 'system' must precede an 'assistant' message or end the array"
+    return ""
+
+
 class AnthropicWire:
     """A server that knows the thinking and the compactions that it signed, and refuses changed ones. Asked for a
     compaction, it turns the text of the reply into one, or sends none if the reply stops for another reason."""
@@ -58,7 +74,9 @@ class AnthropicWire:
             return error(401, "x-api-key header is required")
         if not headers.get("anthropic-version"):
             return error(400, "anthropic-version: header is required")
-        if _SYSTEM_MESSAGES in headers.get("anthropic-beta", "").split(","):
+        if SYSTEM_MESSAGES in headers.get("anthropic-beta", "").split(","):
+            if misplaced := misplaced_systems(body.get("messages", ())):
+                return error(400, misplaced)
             body = {**body, "messages": [each for each in body.get("messages", ()) if each.get("role") != "system"]}
         if path == _COUNT:
             extra = [name for name in ("max_tokens", "stream") if name in body]

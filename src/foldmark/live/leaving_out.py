@@ -3,6 +3,10 @@
 Messages that the context no longer shows are left out, in whole exchanges, as operations remove them. Everything else
 keeps its bytes, with two exceptions: cache marks move to the nearest preceding message that is kept, and thinking is
 removed if it was bound to messages that are gone. Blocks that the client injected or that Foldmark does not know stay.
+
+A system message between the others belongs to the message before it, and leaves and returns with it. Those that the
+client adds to its first prompt, to a command to Foldmark, or without any text, tell the model of the client's state
+once and for all: they stay, and `ClientDialect.joined` finds their place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,19 +54,21 @@ class EditedMessages(NamedTuple):
 def edited(
     dialect: ClientDialect, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
 ) -> EditedMessages:
-    """Return the messages to send instead of `sent`; `known` has an entry for each. Raises UnpairedError."""
+    """Return the messages to send instead of `sent`; `known` has an entry for each. Raises MisplacedError."""
     ours, theirs = blake2b(digest_size=16), blake2b(digest_size=16)
     found: list[SentMessage] = []
     waiting = list(view.inserted)
     changed, gone = False, set[str]()
+    begun = False  # an answer has come
+    alone = lost = False  # the message before this one has left; the system messages that follow it leave as well
 
-    def add(raw: bytes, message: ClientMessage) -> None:
-        found.append(SentMessage(raw, message))
+    def add(raw: bytes, message: ClientMessage, alone: bool = False) -> None:
+        found.append(SentMessage(raw, message, alone))
         if view.binds:
             ours.update(message.key.encode())
 
     last = len(sent) - 1
-    for place, ((raw, message), each) in enumerate(zip(sent, known, strict=True)):
+    for place, ((raw, message, *_), each) in enumerate(zip(sent, known, strict=True)):
         if waiting:
             begins = next((id for id in each.ids if id > 0), None)
             # Messages that come after all others are put before the prompt being asked.
@@ -70,7 +76,14 @@ def edited(
                 inserted = waiting.pop(0)[1]
                 add(inserted, dialect.read(inserted))
                 changed = True
-        kept = _kept(dialect, raw, message, each, view)
+        if message.role != "system":
+            kept = _kept(dialect, raw, message, each, view)
+            lost = kept is None and begun and LOCAL not in each.ids
+            begun = begun or message.role == "assistant"
+        elif lost and message.blocks and not any(id > 0 and view.shows(id) for id in each.ids):
+            kept = None
+        else:
+            kept = _kept(dialect, raw, message, each, view)
         if kept is not None and not gone.isdisjoint(message.results):
             kept = _noticed(dialect, kept, message, each, view, gone)
         elif kept is None:
@@ -84,9 +97,10 @@ def edited(
         if view.binds:
             theirs.update(message.key.encode())
         if kept is raw:
-            add(raw, message)
+            add(raw, message, alone)
+            alone = False
             continue
-        changed = True
+        changed, alone = True, kept is None
         if kept is not None:
             add(kept, dialect.read(kept))
         elif (own := dialect.mark_of(raw)) is not None:
@@ -95,9 +109,10 @@ def edited(
         found.insert(0, SentMessage(dialect.opening, dialect.read(dialect.opening)))
         changed = True
     if changed:
-        dialect.check(message for _, message in found)
+        found = dialect.joined(found)
+        dialect.check([each.message for each in found])
     prefix = ours.hexdigest() if view.binds else ""
-    return EditedMessages(dialect.joined(found) if changed else [raw for raw, _ in found], prefix, changed)
+    return EditedMessages([raw for raw, *_ in found], prefix, changed)
 
 
 def repeated(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[KnownMessage]:
@@ -177,7 +192,7 @@ def _without_thinking(dialect: ClientDialect, kept: bytes) -> bytes | None:
 def _move(dialect: ClientDialect, found: list[SentMessage], mark: bytes) -> None:
     """Put a cache mark on the newest message that can carry it."""
     for at in range(len(found) - 1, -1, -1):
-        raw, message = found[at]
+        raw, message, *_ = found[at]
         if dialect.mark_of(raw) is not None:
             return
         if (made := dialect.marked(raw, mark)) is not None:

@@ -21,7 +21,7 @@ from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.request import Request
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, UnpairedError
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, MisplacedError
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import RequestReader
@@ -269,7 +269,7 @@ class Sessions:
     def _beside(self, request: ClientRequest) -> EditedMessages:
         """Return the messages of a request outside the conversation: any part of a conversation that it repeats is sent
         as the log shows it, without the commands to Foldmark."""
-        raw, dialect = [raw for raw, _ in request.sent], request.dialect
+        raw, dialect = [each.raw for each in request.sent], request.dialect
         if not request.head.session and (found := self._unnamed.repeated(request)) is not None:
             self._transcripts[found.session] = found
         for transcript in reversed(self._transcripts.values()):
@@ -277,13 +277,13 @@ class Sessions:
                 continue
             known = repeated(transcript.known, [message.key for message in request.messages[:-1]])
             known += [KnownMessage("") for _ in request.messages[-1:]]  # the question itself
-            with suppress(UnpairedError):
+            with suppress(MisplacedError):
                 shown = self._shown(request, transcript, known, inserts=False)
                 if shown.changed:
                     raw = shown.messages
                     break
         made = [clean for each in raw if (clean := prompts.without_repeated(dialect, each, self._sign))]
-        return EditedMessages(made, "", changed=made != [raw for raw, _ in request.sent])
+        return EditedMessages(made, "", changed=made != [each.raw for each in request.sent])
 
     def _conversation(self, session: str) -> Agent:
         """Return the conversation of a session, named after the folder and the beginning of the session's id, as long
@@ -338,7 +338,7 @@ class Sessions:
         with agent.reading() as (moment, at):
             fold = at.fold
             if not self._is_edited(transcript, at):
-                return EditedMessages([raw for raw, _ in request.sent], "", changed=False)
+                return EditedMessages([each.raw for each in request.sent], "", changed=False)
             own = [segment for segment in fold.segments if segment.agent == agent.id]
             firsts, lasts = [segment.first for segment in own], [segment.last for segment in own]
 

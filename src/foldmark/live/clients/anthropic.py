@@ -17,6 +17,7 @@ from foldmark.live.clients.dialect import (
     ClientBody,
     ClientMessage,
     ClientRequest,
+    MisplacedError,
     RequestHead,
     RoleClient,
     RoleMessage,
@@ -113,6 +114,16 @@ class AnthropicClient(RoleClient):
 
     def binds(self, model: str) -> bool:
         return thinking.binds(model)
+
+    def check(self, messages: Sequence[ClientMessage]) -> None:
+        super().check(messages)
+        before = ""
+        for message in messages:
+            if message.role == "system" and message.blocks and before not in ("user", "system"):
+                raise MisplacedError(f"a system message follows {before or 'nothing'}")
+            if before == "system" and message.role not in ("assistant", "system"):
+                raise MisplacedError(f"a system message precedes one of role {message.role}")
+            before = message.role if message.blocks or message.role != "system" else before
 
     def mark_of(self, raw: bytes) -> bytes | None:
         found = _MARK.findall(raw) if b'"cache_control"' in raw else []

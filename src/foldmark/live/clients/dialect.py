@@ -26,8 +26,9 @@ _SURROGATE = re.compile(
 )
 
 
-class UnpairedError(ValueError):
-    """A call without its result, or a result without its call."""
+class MisplacedError(ValueError):
+    """A message that the provider refuses at its place: a call without its result, a result without its call, or a
+    system message that does not follow a user's."""
 
 
 class ClientBody(Struct):
@@ -76,10 +77,11 @@ class ClientMessage(Struct, frozen=True, gc=False):
 
 
 class SentMessage(NamedTuple):
-    """A message with its bytes in the body, cache marks included."""
+    """A message with its bytes in the body, cache marks included. `alone` is True if the message before it has left."""
 
     raw: bytes
     message: ClientMessage
+    alone: bool = False
 
 
 class ClientRequest(Struct, frozen=True):
@@ -96,7 +98,7 @@ class ClientRequest(Struct, frozen=True):
     @property
     def messages(self) -> list[ClientMessage]:
         """The messages without their bytes."""
-        return [message for _, message in self.sent]
+        return [each.message for each in self.sent]
 
     def with_messages(self, messages: Iterable[bytes]) -> bytes:
         """Return the body with these messages instead of its own."""
@@ -226,24 +228,25 @@ class ClientDialect(ABC):
         one."""
         return None
 
-    def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
+    def joined(self, found: Sequence[SentMessage]) -> list[SentMessage]:
         """Return the messages in a form that the wire accepts after others have been removed between them."""
-        return [raw for raw, _ in found]
+        return list(found)
 
-    def check(self, messages: Iterable[ClientMessage]) -> None:
-        """Raise UnpairedError unless every result directly follows its call, and every call has its result."""
+    def check(self, messages: Sequence[ClientMessage]) -> None:
+        """Raise MisplacedError unless every result directly follows its call, every call has its result, and every
+        message stands where the wire allows it."""
         open_calls: set[str] = set()
         for message in messages:
             if message.role == "assistant":
                 if open_calls and not message.results:
-                    raise UnpairedError(f"calls without a result: {len(open_calls)}")
+                    raise MisplacedError(f"calls without a result: {len(open_calls)}")
                 open_calls = set(message.calls)
             elif message.results:
                 if not set(message.results) <= open_calls:
-                    raise UnpairedError("a result without its call")
+                    raise MisplacedError("a result without its call")
                 open_calls -= set(message.results)
         if open_calls:
-            raise UnpairedError(f"calls without a result: {len(open_calls)}")
+            raise MisplacedError(f"calls without a result: {len(open_calls)}")
 
     @abstractmethod
     def messages_of(self, events: Iterable[Event]) -> list[bytes]:
@@ -322,20 +325,35 @@ class RoleClient(ClientDialect):
                 return TypedPrompt(at, text.strip())
         return None
 
-    def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
-        # A system message does not separate neighbours of the same role: it stays after the user's message that it was
-        # added to.
-        joined: list[bytes] = []
-        before, last = "", 0
-        for raw, message in found:
-            if message.role == "system":
-                joined.append(raw)
-            elif message.role == before:
-                joined[last] = self.rewritten(raw, (*self.blocks(joined[last]), *self.blocks(raw)))
+    def joined(self, found: Sequence[SentMessage]) -> list[SentMessage]:
+        joined: list[SentMessage] = []
+        last, before = -1, ""  # place and role of the newest message that is not a system message
+        systems: list[SentMessage] = []  # waiting for the end of a user's messages, where alone they may stand
+        moved = False  # one of them stood elsewhere
+
+        def placed() -> list[SentMessage]:
+            texts = [each for each in systems if each.message.blocks]
+            if not moved or len(texts) < 2:
+                return systems
+            # One message, since the API may refuse two. Those without text have other members that a text may not have.
+            raw = self.rewritten(texts[0].raw, (block for raw, *_ in texts for block in self.blocks(raw)))
+            return [SentMessage(raw, self.read(raw)), *(each for each in systems if not each.message.blocks)]
+
+        for each in found:
+            if each.message.role == "system":
+                systems.append(each)
+                moved |= each.alone or before != "user"
+            elif each.message.role == before:
+                raw = self.rewritten(each.raw, (*self.blocks(joined[last].raw), *self.blocks(each.raw)))
+                joined[last] = SentMessage(raw, self.read(raw))
+                moved |= bool(systems)
             else:
-                before, last = message.role, len(joined)
-                joined.append(raw)
-        return joined
+                if before == "user":
+                    joined += placed()
+                    systems, moved = [], False
+                last, before = len(joined), each.message.role
+                joined.append(each)
+        return joined + placed() if before == "user" else joined
 
     def messages_of(self, events: Iterable[Event]) -> list[bytes]:
         found: list[tuple[str, list[dict[str, Any]]]] = []

@@ -9,7 +9,7 @@ answer did not have, so such calls are numbered within their message.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -25,10 +25,10 @@ from foldmark.live.clients.dialect import (
     ClientBody,
     ClientMessage,
     ClientRequest,
+    MisplacedError,
     RequestHead,
     RoleClient,
     RoleMessage,
-    UnpairedError,
     decoded,
     key_of,
     plain,
@@ -162,14 +162,14 @@ class GeminiClient(RoleClient):
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
         return block.get("thought") is True
 
-    def check(self, messages: Iterable[ClientMessage]) -> None:
+    def check(self, messages: Sequence[ClientMessage]) -> None:
         open_calls: tuple[str, ...] = ()
         for message in messages:
             if sorted(message.results) != sorted(open_calls):
-                raise UnpairedError(f"{len(message.results)} responses for {len(open_calls)} calls")
+                raise MisplacedError(f"{len(message.results)} responses for {len(open_calls)} calls")
             open_calls = message.calls
         if open_calls:
-            raise UnpairedError(f"calls without a response: {len(open_calls)}")
+            raise MisplacedError(f"calls without a response: {len(open_calls)}")
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return list(_parts_of(event, first=not before or "functionCall" not in before[-1]))
