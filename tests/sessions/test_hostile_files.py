@@ -287,7 +287,7 @@ def test_a_line_of_nothing_but_values_is_refused(session: Any, monkeypatch: pyte
 
 def test_memory_does_not_grow_with_the_texts(log: foldmark.Log, tmp_path: Path) -> None:
     peaks = []
-    lines = 300 if DEEP else 120
+    lines = 300 if DEEP else 80
     for size in (10, 100_000):
         path = tmp_path / f"{size}.jsonl"
         with path.open("wb") as file:

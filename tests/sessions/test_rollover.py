@@ -9,6 +9,8 @@ import signal
 import stat
 import subprocess
 import sys
+import time
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from test_handoff import GOOD
 
 import foldmark
 import forked
+from foldmark.cli.program import run
 from foldmark.core.records import CodingSession
 from foldmark.sessions.claude import project_folder
 from sampled import DEEP, sampled
@@ -55,6 +58,27 @@ class Place:
         return self.session
 
     def ran(self, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[bytes]:
+        """Run the command in this process, which takes a third of the time of another one. With `--launch` it would
+        replace this process."""
+        if "--launch" in words:
+            return self.started(*words, stdin=stdin, **environment)
+        streams = {name: TextIOWrapper(BytesIO(), errors="backslashreplace") for name in ("stdout", "stderr")}
+        with pytest.MonkeyPatch.context() as patch:
+            for name in list(os.environ):
+                patch.delenv(name)
+            for name, value in {**self.environment, **environment}.items():
+                patch.setenv(name, value)
+            patch.chdir(self.work if self.work.exists() else self.folder)
+            patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin.encode())))
+            for name, stream in streams.items():
+                patch.setattr(sys, name, stream)
+            code = run(["rollover", *words])
+        for stream in streams.values():
+            stream.flush()
+        out, err = (stream.buffer.getvalue() for stream in streams.values())
+        return subprocess.CompletedProcess(words, code, out, err)
+
+    def started(self, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[bytes]:
         return forked.run(
             [PROGRAM, "rollover", *words],
             input=stdin.encode(),
@@ -191,12 +215,12 @@ def test_the_session_of_the_environment_is_rolled_over(place: Place) -> None:
     other.write_bytes(jsonl(user("x", cwd=str(place.work))))
     os.utime(place.session, (1, 1))
     assert place.rolled(CLAUDE_CODE_SESSION_ID=ID)["parent_file"] == str(place.session)
-    os.utime(other, (4e9, 4e9))
+    os.utime(other, (time.time() + 60,) * 2)
     assert place.rolled()["parent_file"] == str(other)
 
 
 def test_a_rollover_prints_the_new_session_and_how_to_start_it(place: Place) -> None:
-    done = place.ran("--summary-file", "-", stdin="Go on.\x1b[31m")
+    done = place.started("--summary-file", "-", stdin="Go on.\x1b[31m")
     assert done.returncode == 0
     out = done.stdout.decode()
     new = next(path for path in place.session.parent.iterdir() if path != place.session)

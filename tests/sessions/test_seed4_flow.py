@@ -159,12 +159,13 @@ class ClaudeCode:
         assert (done.returncode, done.stderr) == (0, b""), done
         return str(done.stdout.decode())
 
-    def grow(self, percent: int) -> list[str]:
-        """Read files until the context reaches this share; return the hook's texts for the model."""
+    def grow(self, percent: int, most: int = 280) -> list[str]:
+        """Read files of at most `most` lines until the context reaches this share; return the hook's texts for the
+        model."""
         told = []
         while self.used() * 100 // WINDOW < percent:
             number = next(self.steps)
-            length = 280 if self.used() + 6_000 < WINDOW * percent // 100 else 60  # the last steps pass it by little
+            length = min(most, (WINDOW * percent // 100 - self.used()) // 14 + 1)  # a line has 15 tokens
             lines = "".join(f"{line:6}→    stripe_{number}_{line} = lost({line * number})\n" for line in range(length))
             told.append(self.step("Read", {"file_path": f"/app/src/stripes_{number}.py"}, lines))
         told.append(self.step("TodoWrite", {"todos": ""}, "Todos have been modified"))
@@ -216,8 +217,8 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
 
     # The context grows to 75%, with reminders at most once a minute.
     assert claude.step("Bash", {"command": "ls"}, "a") is None
-    assert one(WARNED, claude.grow(60))
-    assert claude.grow(75) == [], "no minute has passed"
+    assert one(WARNED, claude.grow(60, 560))
+    assert claude.grow(75, 560) == [], "no minute has passed"
     claude.a_minute_passes()
     assert one(RECOMMENDED, [claude.step("Bash", {"command": "ls"}, "b")])
     assert claude.step("Bash", {"command": "ls"}, "c") is None

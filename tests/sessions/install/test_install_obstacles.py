@@ -72,7 +72,7 @@ def fresh(home: Path, source: Path) -> None:
 def test_killed_while_installing(home: Path, tmp_path: Path, again: bool) -> None:
     source = home.rename(tmp_path / "source")
     before = tree(source)
-    for number in range(1, 200, 1 if DEEP else 7):
+    for number in range(1, 200, 1 if DEEP else 10):
         fresh(home, source)
         told = killed_at(number, lambda: install(places(home), WANTED, environment(home)))
         if again:
@@ -89,7 +89,7 @@ def test_killed_while_uninstalling(home: Path, tmp_path: Path) -> None:
     before = tree(home)
     install(places(home), WANTED, environment(home))
     source = home.rename(tmp_path / "source")
-    for number in range(1, 200, 1 if DEEP else 5):
+    for number in range(1, 200, 1 if DEEP else 7):
         fresh(home, source)
         told = killed_at(number, lambda: uninstall(places(home), environment(home)))
         uninstall(places(home), environment(home))
@@ -105,7 +105,7 @@ def test_killed_while_the_program_moves(home: Path, tmp_path: Path) -> None:
     install(places(home), WANTED, environment(home))
     source = home.rename(tmp_path / "source")
     moved = replace(WANTED, program="/new/foldmark")
-    for number in range(1, 200, 1 if DEEP else 7):
+    for number in range(1, 200, 1 if DEEP else 10):
         fresh(home, source)
         told = killed_at(number, lambda: install(places(home), moved, environment(home)))
         uninstall(places(home), environment(home))
