@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from request_validators import VALIDATORS
+from sdk_cases import of_kinds
 from sdk_sessions import KINDS, call, now, output, said, session, thinking, user
 
 from foldmark.core.errors import CommandError
@@ -227,9 +228,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_it_comes_back_as_it_was(kind: str, case: Case, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "name"), of_kinds([*CASES]))
+def test_it_comes_back_as_it_was(kind: str, name: str, tmp_path: Path) -> None:
+    case = CASES[name]
     with session(kind, tmp_path) as talk:
         now(talk.add_items([user("first"), *case.items]))
         assert json.dumps(now(talk.get_items())) == json.dumps([user("first"), *case.items])
@@ -256,15 +257,15 @@ def test_failed_results_are_marked(tmp_path: Path) -> None:
         assert [result.get("is_error", False) for result in results] == [True, True, False]
 
 
-@pytest.mark.parametrize("provider", ["openai_responses", "openai"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_foldmark_itself_could_go_on(case: Case, provider: str, tmp_path: Path) -> None:
+def test_foldmark_itself_could_go_on(case: Case, tmp_path: Path) -> None:
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items([user("first"), *case.items, user("and now?")]))
-        body = talk.agent.request(provider, "gpt-5").body
-        assert VALIDATORS[provider](body) == []
-        sent = json.dumps(body, ensure_ascii=False)
-        assert all(name in sent for kind, _, name in case.messages if kind == "tool_call" and name)
+        for provider in ("openai_responses", "openai"):
+            body = talk.agent.request(provider, "gpt-5").body
+            assert VALIDATORS[provider](body) == []
+            sent = json.dumps(body, ensure_ascii=False)
+            assert all(name in sent for kind, _, name in case.messages if kind == "tool_call" and name)
 
 
 def test_images_and_thinking_are_sent_by_foldmark_too(tmp_path: Path) -> None:

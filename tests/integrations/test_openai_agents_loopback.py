@@ -11,6 +11,7 @@ import pytest
 from agents import Agent, ModelSettings, RunConfig, function_tool
 from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
 from plan import Answer, Broken, Fail, Http, Reply, Say, Think, Use
+from sdk_cases import crossed
 from sdk_sessions import KINDS, now, run, session, texts
 from sdk_wires import WIRES, WholeResponses, asking, loopback
 from server import Loopback
@@ -18,8 +19,10 @@ from server import Loopback
 from foldmark.integrations.openai_agents import FoldmarkSession
 from stored import stored
 
-ways = pytest.mark.parametrize("how", ["run", "run_streamed"])
+HOWS = ("run", "run_streamed")
+
 wires = pytest.mark.parametrize("wire", WIRES)
+wires_and_ways = pytest.mark.parametrize(("wire", "how"), crossed([*WIRES], HOWS))
 
 
 @function_tool
@@ -43,13 +46,6 @@ def asked(server: Loopback, number: int = -1) -> list[tuple[str, str]]:
     return server.wire.texts(server.asked[number].body)
 
 
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-
-
 async def converse(name: str, server: Loopback, how: str, talk: Any, *lines: str, **more: Any) -> list[str]:
     """Say the lines in order, run those that are commands on the session, and return the answers."""
     found = []
@@ -63,8 +59,7 @@ async def converse(name: str, server: Loopback, how: str, talk: Any, *lines: str
     return found
 
 
-@wires
-@ways
+@wires_and_ways
 def test_it_remembers(wire: str, how: str, tmp_path: Path) -> None:
     answers = [text("Hello Ann."), use("a"), text("Rain."), text("Ann.")]
     with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
@@ -82,8 +77,7 @@ def test_it_remembers(wire: str, how: str, tmp_path: Path) -> None:
         ]
 
 
-@wires
-@ways
+@wires_and_ways
 def test_operations_between_runs(wire: str, how: str, tmp_path: Path) -> None:
     answers = [text("Hello."), use("a"), text("Rain."), text("one"), text("two"), text("three")]
     with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
@@ -97,9 +91,9 @@ def test_operations_between_runs(wire: str, how: str, tmp_path: Path) -> None:
         assert asked(server) == [("system", "Help."), ("user", "Anybody?")]
 
 
-@ways
-def test_thinking_goes_with_what_it_led_to(how: str, tmp_path: Path) -> None:
-    """The API refuses one without the other. Each message in turn is forgotten, then each alone is remembered. One
+@pytest.mark.parametrize(("how", "mode"), crossed(HOWS, ("forget", "remember")))
+def test_thinking_goes_with_what_it_led_to(how: str, mode: str, tmp_path: Path) -> None:
+    """The API refuses one without the other. Each message in turn is forgotten, or alone remembered. One
     thinking item leads to a remark and a call, the other to an answer alone."""
     remark = (Think("Let me see.", "opaque-1"), Say(("I look.",)), Use("a", "weather", {"city": "Oslo"}))
     thought = Reply((Think("Hm.", "opaque-2"), Say(("Sunny.",))))
@@ -117,11 +111,10 @@ def test_thinking_goes_with_what_it_led_to(how: str, tmp_path: Path) -> None:
         ]
         context = list(talk.agent.context().messages)[:8]
         assert [event.kind for event in context][1:4] == ["assistant", "tool_call", "tool_result"]
-        for mode in ("forget", "remember"):
-            for event in context:
-                at = talk.agent.apply_filter(mode, [event.id])
-                assert (("user", "So?")) in ask("So?")
-                talk.do(f"/restore {at}")
+        for event in context:
+            at = talk.agent.apply_filter(mode, [event.id])
+            assert (("user", "So?")) in ask("So?")
+            talk.do(f"/restore {at}")
 
 
 @wires
@@ -214,8 +207,7 @@ def test_inside_of_a_session_that_compacts(kind: str, tmp_path: Path) -> None:
             assert texts(now(talk.get_items())) == ["Hello", "Hi"]
 
 
-@ways
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "how"), crossed(KINDS, HOWS))
 def test_compaction_with_a_bound_on_what_is_rolled_back(kind: str, how: str, tmp_path: Path) -> None:
     """Runs compact automatically despite the bound, and the next request begins with the compacted copy."""
 

@@ -22,13 +22,14 @@ from agents import (
 )
 from agents.memory import SessionSettings
 from agents.testing import ScriptedModel, assistant_message, function_call
-from sdk_sessions import KINDS, RUNNERS, now, run, said, session, texts, user
+from sdk_cases import WAYS, crossed
+from sdk_sessions import KINDS, now, run, said, session, texts, user
 
 from patience import LIMIT
 from stored import stored
 
 both = pytest.mark.parametrize("kind", KINDS)
-ways = pytest.mark.parametrize("how", RUNNERS)
+ways = pytest.mark.parametrize(("kind", "how"), WAYS)
 
 
 @function_tool
@@ -54,7 +55,6 @@ def turns_of(talk: Any) -> list[list[str]]:
     return list(found.values())
 
 
-@both
 @ways
 def test_a_conversation_is_remembered(kind: str, how: str, tmp_path: Path) -> None:
     model = ScriptedModel([[assistant_message("San Francisco")], [assistant_message("California")]])
@@ -69,7 +69,6 @@ def test_a_conversation_is_remembered(kind: str, how: str, tmp_path: Path) -> No
             assert talk.agent.open_turn is None
 
 
-@both
 @ways
 def test_without_a_session_nothing_is_remembered(kind: str, how: str, tmp_path: Path) -> None:
     model = ScriptedModel([[assistant_message("Hello")], [assistant_message("No")]])
@@ -80,7 +79,6 @@ def test_without_a_session_nothing_is_remembered(kind: str, how: str, tmp_path: 
         assert now(talk.get_items()) == []
 
 
-@both
 @ways
 def test_each_session_remembers_its_own(kind: str, how: str, tmp_path: Path) -> None:
     model = ScriptedModel([[assistant_message(text)] for text in ("cats", "dogs", "you like cats")])
@@ -92,7 +90,6 @@ def test_each_session_remembers_its_own(kind: str, how: str, tmp_path: Path) -> 
         assert texts(last_input(model)) == ["I like cats", "cats", "What do I like?"]
 
 
-@both
 @ways
 def test_tools(kind: str, how: str, tmp_path: Path) -> None:
     asked = [function_call("weather", {"city": city}, call_id=city) for city in ("Oslo", "Rome")]
@@ -111,7 +108,6 @@ def test_tools(kind: str, how: str, tmp_path: Path) -> None:
             ]
 
 
-@both
 @ways
 def test_a_handoff_and_two_agents_in_one_session(kind: str, how: str, tmp_path: Path) -> None:
     model = ScriptedModel(
@@ -132,9 +128,10 @@ def test_a_handoff_and_two_agents_in_one_session(kind: str, how: str, tmp_path: 
             assert turns_of(talk) == [["user", "tool_call", "tool_result", "assistant"], ["user", "assistant"]]
 
 
-@both
-@ways
-@pytest.mark.parametrize(("limit", "expected"), [(2, ["m3", "r3", "m4"]), (0, ["m4"]), (100, None), (None, None)])
+LIMITS: list[tuple[int | None, list[str] | None]] = [(2, ["m3", "r3", "m4"]), (0, ["m4"]), (100, None), (None, None)]
+
+
+@pytest.mark.parametrize(("kind", "how", "limit", "expected"), [(*way, *limit) for way, limit in crossed(WAYS, LIMITS)])
 def test_limits_of_a_run(kind: str, how: str, limit: int | None, expected: list[str] | None, tmp_path: Path) -> None:
     model = ScriptedModel([[assistant_message(f"r{n}")] for n in (1, 2, 3, 4)])
     agent = Agent(name="test", model=model)
@@ -158,7 +155,6 @@ def test_a_limit_between_a_call_and_its_result(kind: str, tmp_path: Path) -> Non
         assert texts(last_input(model)) == ["Rain.", "Sure?"]
 
 
-@both
 @ways
 def test_a_list_as_input(kind: str, how: str, tmp_path: Path) -> None:
     model = ScriptedModel([[assistant_message("ok")]])
@@ -172,7 +168,6 @@ def test_a_list_as_input(kind: str, how: str, tmp_path: Path) -> None:
             assert turns_of(talk) == [["user", "assistant"], ["user", "user", "assistant"]]
 
 
-@both
 @ways
 def test_a_callback_that_chooses(kind: str, how: str, tmp_path: Path) -> None:
     model = ScriptedModel([[assistant_message("ok")]])
@@ -189,7 +184,6 @@ def test_a_callback_that_chooses(kind: str, how: str, tmp_path: Path) -> None:
         assert texts(now(talk.get_items())) == ["Hello.", "Hi.", "Name?", "ok"]
 
 
-@both
 @ways
 def test_a_run_that_fails(kind: str, how: str, tmp_path: Path) -> None:
     """The person's text and the completed steps are kept, and the next run continues from there."""
@@ -210,7 +204,6 @@ def test_a_run_that_fails(kind: str, how: str, tmp_path: Path) -> None:
             assert ends == [], "nothing was taken out of the context"
 
 
-@both
 @ways
 def test_too_many_steps(kind: str, how: str, tmp_path: Path) -> None:
     steps = [[function_call("weather", {"city": "Oslo"}, call_id=f"c{n}")] for n in range(3)]
@@ -224,9 +217,9 @@ def test_too_many_steps(kind: str, how: str, tmp_path: Path) -> None:
         assert [item.get("type") for item in last_input(model)][-3:] == [None, "function_call", "function_call_output"]
 
 
-@both
-@ways
-@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "how", "parallel"), [(*way, parallel) for way, parallel in crossed(WAYS, (True, False))]
+)
 def test_a_guardrail_of_the_input(kind: str, how: str, parallel: bool, tmp_path: Path) -> None:
     model = ScriptedModel([[assistant_message("no")], [assistant_message("fine")]])
     guard = InputGuardrail(trip, run_in_parallel=parallel)
@@ -238,7 +231,6 @@ def test_a_guardrail_of_the_input(kind: str, how: str, parallel: bool, tmp_path:
         assert texts(last_input(model)) == ["bad", "good"]
 
 
-@both
 @ways
 def test_a_guardrail_of_the_output(kind: str, how: str, tmp_path: Path) -> None:
     model = ScriptedModel([[assistant_message("secret")], [assistant_message("fine")]])

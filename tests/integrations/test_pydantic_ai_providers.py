@@ -5,15 +5,9 @@ from collections.abc import AsyncIterable, Iterator
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 from plan import Reply, Say, Think, Use, Wire
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
 from server import Loopback
 from wire_anthropic import AnthropicWire
 from wire_openai import OpenAIWire, ResponsesWire
@@ -23,20 +17,25 @@ from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
 
 def model_of(wire: Wire, url: str) -> tuple[Model[Any], Any]:
-    """Return a Pydantic AI model and its client. The caller closes the client."""
+    """Return a Pydantic AI model and its client. The caller closes the client.
+
+    The SDKs are imported here: that takes two seconds, and most workers collect these tests without running them.
+    """
     if isinstance(wire, AnthropicWire):
+        from anthropic import AsyncAnthropic
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
         claude = AsyncAnthropic(base_url=url, api_key="test-key")
         return AnthropicModel(wire.model, provider=AnthropicProvider(anthropic_client=claude)), claude
+
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
     client = AsyncOpenAI(base_url=url, api_key="test-key")
     kind = OpenAIChatModel if isinstance(wire, OpenAIWire) else OpenAIResponsesModel
     return kind(wire.model, provider=OpenAIProvider(openai_client=client)), client
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
 
 
 @pytest.fixture
