@@ -1,14 +1,15 @@
-"""Adds lists of items to a session in separate processes: `python sdk_writer.py KIND FOLDER LISTS LENGTH NAME...`.
+"""Adds lists of items to sessions in separate processes: `python sdk_writer.py FOLDER LISTS LENGTH NAME...`.
 
-It imports the SDK once and forks a process for each NAME. Each process opens the session, prints "ready" and begins
-when it has read a character.
+It imports the SDK once and forks a process for each NAME and each kind of session. Each process opens the session,
+prints "ready" and begins when it has read a character.
 """
 
 import os
 import sys
+from itertools import product
 from pathlib import Path
 
-from sdk_sessions import now, session, user
+from sdk_sessions import KINDS, now, session, user
 
 
 def write(kind: str, folder: str, lists: str, length: str, name: str) -> None:
@@ -20,9 +21,9 @@ def write(kind: str, folder: str, lists: str, length: str, name: str) -> None:
             now(talk.add_items([user(f"{name} {number} {place}") for place in range(int(length))]))
 
 
-def main(kind: str, folder: str, lists: str, length: str, *names: str) -> None:
+def main(folder: str, lists: str, length: str, *names: str) -> None:
     processes = []
-    for name in names:
+    for kind, name in product(KINDS, names):
         if (process := os.fork()) == 0:
             write(kind, folder, lists, length, name)
             os._exit(0)

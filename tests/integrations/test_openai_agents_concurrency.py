@@ -5,6 +5,7 @@ import asyncio
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import forked
 from foldmark.log.doctor import examine
 from patience import LIMIT
 
-pytestmark = pytest.mark.parametrize("kind", KINDS)
+kinds = pytest.mark.parametrize("kind", KINDS)
 
 LENGTH = 4
 
@@ -43,6 +44,7 @@ def check(talk: Any, expected: dict[str, int], *, ordered: bool = True) -> None:
         assert list(examine(talk.log)) == []
 
 
+@kinds
 def test_tasks(kind: str, tmp_path: Path) -> None:
     async def all_at_once(talk: Any) -> None:
         await asyncio.gather(*(talk.add_items(listed(f"task{n}", 0)) for n in range(20)))
@@ -52,6 +54,7 @@ def test_tasks(kind: str, tmp_path: Path) -> None:
         check(talk, {f"task{n}": 1 for n in range(20)})
 
 
+@kinds
 def test_threads_with_loops_of_their_own(kind: str, tmp_path: Path) -> None:
     with session(kind, tmp_path) as one, session(kind, tmp_path) as two, ThreadPoolExecutor(6) as threads:
 
@@ -64,28 +67,32 @@ def test_threads_with_loops_of_their_own(kind: str, tmp_path: Path) -> None:
         check(two, {f"thread{n}": 5 for n in range(6)})
 
 
-def test_processes(kind: str, tmp_path: Path) -> None:
+def test_processes(tmp_path: Path) -> None:
     writer = Path(__file__).with_name("sdk_writer.py")
-    with session(kind, tmp_path) as talk:
+    with ExitStack() as stack:
+        talks = [stack.enter_context(session(kind, tmp_path)) for kind in KINDS]
         children = forked.Popen(
-            [sys.executable, str(writer), kind, str(tmp_path), "15", str(LENGTH), "process0", "process1"],
+            [sys.executable, str(writer), str(tmp_path), "15", str(LENGTH), "process0", "process1"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         assert children.stdout is not None
-        assert [children.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+        assert [children.stdout.readline() for _ in range(4)] == ["ready\n"] * 4
         assert children.stdin is not None
-        children.stdin.write("go")
+        children.stdin.write("go" * 2)
         children.stdin.flush()
         for number in range(15):
-            now(talk.add_items(listed("here", number)))
+            for talk in talks:
+                now(talk.add_items(listed("here", number)))
         _, errors = children.communicate(timeout=LIMIT)
         assert (children.returncode, errors) == (0, "")
-        check(talk, {"process0": 15, "process1": 15, "here": 15})
+        for talk in talks:
+            check(talk, {"process0": 15, "process1": 15, "here": 15})
 
 
+@kinds
 def test_popping_at_once_gives_each_item_to_one(kind: str, tmp_path: Path) -> None:
     async def pop_all(*sessions: Any) -> list[Any]:
         return await asyncio.gather(*(sessions[n % len(sessions)].pop_item() for n in range(15)))
@@ -97,6 +104,7 @@ def test_popping_at_once_gives_each_item_to_one(kind: str, tmp_path: Path) -> No
         assert now(one.get_items()) == now(two.get_items()) == []
 
 
+@kinds
 def test_runs_side_by_side(kind: str, tmp_path: Path) -> None:
     async def several(talk: Any) -> None:
         agents = [Agent(name=str(n), model=ScriptedModel([[assistant_message(f"answer {n}")]])) for n in range(8)]
@@ -108,6 +116,7 @@ def test_runs_side_by_side(kind: str, tmp_path: Path) -> None:
         assert sorted(found) == sorted([*(f"answer {n}" for n in range(8)), *(f"question {n}" for n in range(8))])
 
 
+@kinds
 def test_clearing_among_others(kind: str, tmp_path: Path) -> None:
     """Afterwards the session holds only complete lists, those added after the last clear."""
 

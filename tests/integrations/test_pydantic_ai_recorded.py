@@ -1,5 +1,6 @@
 """Each message is recorded once, wherever it comes back from, and edits by others are respected."""
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -116,51 +117,59 @@ def test_times_that_do_not_advance(log: foldmark.Log) -> None:
     assert recorded(history.agent) == ["one", "two", "three"]
 
 
-def test_another_process_goes_on(tmp_path: Path) -> None:
-    program = """
-import asyncio, sys, warnings
+# It imports Pydantic AI once, and forks a process for each prompt.
+PROGRAM = """
+import asyncio, os, sys, traceback, warnings
 from pathlib import Path
 warnings.simplefilter("error")
-sys.path.append(sys.argv[2])
+sys.path.append(sys.argv[1])
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessagesTypeAdapter
-from pydantic_ai.models.function import FunctionModel
 from pydantic_ai_played import Played
 from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
-prompt, kept = sys.argv[1], Path("kept.json")
-given = ModelMessagesTypeAdapter.validate_json(kept.read_bytes()) if kept.exists() else None
-with FoldmarkHistory("chat.db") as history:
-    played = Played()
-    agent = Agent(played.model, system_prompt="Be kind.", capabilities=[history])
-    result = asyncio.run(agent.run(prompt, message_history=given))
-    kept.write_bytes(result.all_messages_json())
-    assert history.messages() == result.all_messages()
-    print(played.asked[-1])
+def go_on(prompt, kept):
+    given = ModelMessagesTypeAdapter.validate_json(kept.read_bytes()) if kept.exists() else None
+    with FoldmarkHistory("chat.db") as history:
+        played = Played()
+        agent = Agent(played.model, system_prompt="Be kind.", capabilities=[history])
+        result = asyncio.run(agent.run(prompt, message_history=given))
+        kept.write_bytes(result.all_messages_json())
+        assert history.messages() == result.all_messages()
+        print(played.asked[-1], flush=True)
+
+for line in sys.stdin:
+    if os.fork() == 0:
+        try:
+            go_on(line.strip(), Path("kept.json"))
+        except BaseException:
+            print(traceback.format_exc(limit=-1).splitlines()[-1], flush=True)
+        os._exit(0)
+    os.wait()
 """
 
+
+def test_another_process_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "chat.db"
+    command: list[str | Path] = [sys.executable, "-c", PROGRAM, Path(__file__).parent]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with forked.Popen(command, cwd=tmp_path, env={"HOME": str(tmp_path)}, text=True, **pipes) as program:
 
-    def process(prompt: str) -> str:
-        done = forked.run(
-            [sys.executable, "-c", program, prompt, Path(__file__).parent],
-            cwd=tmp_path,
-            env={"HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT,
-        )
-        assert not done.stderr
-        return str(done.stdout).strip()
+        def process(prompt: str) -> str:
+            assert program.stdin is not None
+            assert program.stdout is not None
+            program.stdin.write(f"{prompt}\n")
+            program.stdin.flush()
+            return str(program.stdout.readline()).strip()
 
-    process("one")
-    with foldmark.open(path, settings={}) as log:
-        log.agent("default").do("/mark M")
-    assert process("two") == str(["system: Be kind.", "user: one", "assistant: answer 1", "user: two"])
-    with FoldmarkHistory(path) as history:
-        history.do("/clear M")
-    assert process("three") == str(["system: Be kind.", "user: one", "assistant: answer 1", "user: three"])
+        assert process("one") == str(["system: Be kind.", "user: one"])
+        with foldmark.open(path, settings={}) as log:
+            log.agent("default").do("/mark M")
+        assert process("two") == str(["system: Be kind.", "user: one", "assistant: answer 1", "user: two"])
+        with FoldmarkHistory(path) as history:
+            history.do("/clear M")
+        assert process("three") == str(["system: Be kind.", "user: one", "assistant: answer 1", "user: three"])
+        assert program.communicate(timeout=LIMIT) == ("", "")
     with foldmark.open(path, settings={}) as log:
         texts = ["Be kind.", "one", "answer 1", "two", "answer 1", "three", "answer 1"]
         assert recorded(log.agent("default")) == texts
