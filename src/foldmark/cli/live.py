@@ -65,12 +65,15 @@ def live(
     import socket
 
     from foldmark.live.agent_programs import AGENTS, SECRET, AnyProgram, installed, run, supervised
-    from foldmark.live.gateway import loopback_socket, upstream_url
+    from foldmark.live.gateway import loopback_socket
+    from foldmark.live.upstreams import check_proxies, outward, upstream_url
 
     if agent is None and not serve and listening is None:
         raise click.UsageError(f"name the agent to run: {listing(AGENTS)}, or another program")
     named = AGENTS.get(agent or DEFAULT) or AnyProgram(agent or DEFAULT)
     base = named.given(given) if given else named.upstreams(os.environ)
+    os.environ.update(outward(named.environment(os.environ)))  # the gateway asks in the agent's place
+    check_proxies()
     if listening is not None:
         return _serve(setup, base, os.environ.pop(SECRET, ""), socket.socket(fileno=listening))
     if serve:
@@ -112,7 +115,7 @@ def _serve(
         run = blake2b(secret.encode(), digest_size=16).hexdigest() if secret else ""
         sessions = Sessions(log, Path.cwd().name or "/", base, os.environ, run=run)
         try:
-            with Gateway(base, secret=secret, sessions=sessions, listening=own) as gateway:
+            with Gateway(base, secret=secret, sessions=sessions, listening=own, environment=os.environ) as gateway:
                 if shown is not None:
                     for variable, url in shown.variables(gateway.url).items():
                         print(f"{variable}={url}", flush=True)

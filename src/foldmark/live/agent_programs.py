@@ -21,6 +21,7 @@ from typing import ClassVar
 import msgspec
 
 from foldmark.core.errors import CommandError
+from foldmark.live.upstreams import without_proxy
 
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 """The base URL that Codex uses with a login to ChatGPT."""
@@ -64,8 +65,13 @@ class AgentProgram:
         """Return the environment variables that set the gateway at `url` as the agent's base URL."""
         return {self.variable: url}
 
+    def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the environment as the agent uses it, with the variables that its settings set."""
+        return environment
+
     def upstream(self, environment: Mapping[str, str]) -> str:
         """Return the base URL that the agent would have used. Raises CommandError if it asks another service."""
+        environment = self.environment(environment)
         for name in self.elsewhere:
             if environment.get(name, "").lower() not in ("", "0", "false"):
                 raise CommandError(
@@ -83,6 +89,12 @@ class AgentProgram:
         return []
 
 
+class _ClaudeSettings(msgspec.Struct):
+    """The members of a settings file of Claude Code that are read."""
+
+    env: dict[str, str | int | float | bool] = {}
+
+
 class ClaudeCode(AgentProgram):
     """Claude Code."""
 
@@ -92,7 +104,19 @@ class ClaudeCode(AgentProgram):
 
     def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
         # Its settings may set variables, which override those of the shell.
-        return ["--settings", f'{{"env":{{"ANTHROPIC_BASE_URL":"{url}"}}}}']
+        variables = {**without_proxy(self.environment(environment)), **self.variables(url)}
+        return ["--settings", msgspec.json.encode({"env": variables}).decode()]
+
+    def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        found = dict(environment)
+        home = Path(environment.get("CLAUDE_CONFIG_DIR") or Path(environment.get("HOME") or Path.home(), ".claude"))
+        for folder, name in ((home, "settings"), (Path(".claude"), "settings"), (Path(".claude"), "settings.local")):
+            try:
+                settings = msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=_ClaudeSettings)
+            except (OSError, msgspec.MsgspecError):
+                continue
+            found |= {name: str(value) for name, value in settings.env.items()}
+        return found
 
 
 class Codex(AgentProgram):
@@ -202,7 +226,7 @@ def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:
     """Run an agent until it exits, and return its exit code: 128 plus the signal's number if a signal ended it. Raises
     like `installed`."""
     program, command = installed(agent), agent.command(url, arguments, os.environ)
-    environment = {**os.environ, **agent.variables(url)}
+    environment = {**os.environ, **without_proxy(agent.environment(os.environ)), **agent.variables(url)}
     with _interrupts_ignored():
         code = subprocess.run([program, *command[1:]], env=environment).returncode
     return code if code >= 0 else 128 - code

@@ -24,8 +24,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
-from foldmark.core.errors import CommandError
 from foldmark.live.sessions import LONGEST, Answering, Sessions
+from foldmark.live.upstreams import client, decoded, readable, upstream_url
 
 LOG = logging.getLogger(__name__)
 
@@ -35,8 +35,7 @@ HOP_BY_HOP = frozenset(
 )
 """Headers about one connection, not about the message (RFC 9110, 7.6.1). This server has already answered `expect`."""
 
-CONNECT_SECONDS = 30.0
-"""Timeout for connecting to the upstream. The agent itself decides how long an answer may take."""
+_ACCEPTED = b"accept-encoding"
 
 LEAVE_SECONDS = 3
 """Seconds to wait at the end for answers that are still streaming."""
@@ -64,7 +63,7 @@ class Passing(NamedTuple):
 
 class Gateway:
     """A gateway to `upstream`, an http or https URL, that runs while it is entered; `url` is the agent's base URL. With
-    several upstreams, name -> URL, the base URL for each is `url/NAME`.
+    several upstreams, name -> URL, the base URL for each is `url/NAME`. `environment` names certificates to trust.
 
     `sessions` record and edit the requests; without them, everything is only forwarded. A gateway that replaces another
     one receives its `port`, or its `listening` socket, and its `secret`, so that the agent's base URL stays valid.
@@ -79,6 +78,7 @@ class Gateway:
         secret: str = "",
         sessions: Sessions | None = None,
         listening: socket.socket | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.secret = secret or secrets.token_urlsafe(24)
         self._socket = listening or loopback_socket(port)
@@ -87,7 +87,7 @@ class Gateway:
             self.url = f"http://127.0.0.1:{self.port}/{self.secret}"
             several = {"": upstream} if isinstance(upstream, str) else upstream
             upstreams = {name: upstream_url(url) for name, url in several.items()}
-            forwarder = Forwarder(upstreams, self.secret, self.port, sessions)
+            forwarder = Forwarder(upstreams, self.secret, self.port, sessions, environment or {})
             if sessions is not None:
                 sessions.others.base = f"http://127.0.0.1:{self.port}"
         except BaseException:
@@ -124,9 +124,14 @@ class Forwarder:
     path under the upstream of that name."""
 
     def __init__(
-        self, upstreams: Mapping[str, httpx.URL], secret: str, port: int, sessions: Sessions | None = None
+        self,
+        upstreams: Mapping[str, httpx.URL],
+        secret: str,
+        port: int,
+        sessions: Sessions | None,
+        environment: Mapping[str, str],
     ) -> None:
-        self._sessions = sessions
+        self._sessions, self._environment = sessions, environment
         self._places = {f"/{secret}/{name}".rstrip("/").encode(): url for name, url in upstreams.items()}
         self._hosts = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
         self._client: httpx.AsyncClient
@@ -134,9 +139,7 @@ class Forwarder:
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """Hold the connections to the upstream."""
-        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        async with httpx.AsyncClient(timeout=timeout, limits=limits) as self._client:
+        async with client(self._environment) as self._client:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -168,6 +171,10 @@ class Forwarder:
                     await Response(body, media_type=None, headers={"content-type": media})(scope, receive, send)
                     return
                 content = made.body
+                if made.taken is not None:
+                    headers = [
+                        (name, readable(value) if name == b"accept-encoding" else value) for name, value in headers
+                    ]
                 if made.body is not begun:
                     headers = [(name, value) for name, value in headers if name != b"content-length"]
                     headers.append((b"content-length", str(len(made.body)).encode()))
@@ -292,19 +299,16 @@ async def _kept(answer: httpx.Response, taken: Callable[[bytes, bool], object]) 
         if len(kept) <= LONGEST:
             kept += piece
         yield piece
-    if len(kept) <= LONGEST and (plain := _plain(answer, bytes(kept))) is not None:
+    plain = decoded(answer, bytes(kept)) if len(kept) <= LONGEST else None
+    if plain is None:
+        LOG.warning("an answer was not recorded: %s", _unread(answer))
+    else:
         taken(plain, "event-stream" in answer.headers.get("content-type", ""))
 
 
-def _plain(answer: httpx.Response, body: bytes) -> bytes | None:
-    """Return the answer's body with its encoding, such as gzip, removed; None if it cannot be decoded here."""
+def _unread(answer: httpx.Response) -> str:
     encoding = answer.headers.get("content-encoding", "identity")
-    if encoding == "identity":
-        return body
-    try:
-        return httpx.Response(200, headers={"content-encoding": encoding}, content=body).content
-    except httpx.HTTPError:
-        return None
+    return "it is too long" if encoding == "identity" else f"its encoding is {encoding}, or it is too long"
 
 
 async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
@@ -322,14 +326,3 @@ def _unreachable(host: str, error: Exception) -> Response:
     message = f"foldmark: {host} could not be reached ({error}); the gateway is well, so ask again"
     body = {"type": "error", "error": {"type": "api_error", "message": message}}
     return Response(json.dumps(body), 502, media_type="application/json")
-
-
-def upstream_url(text: str) -> httpx.URL:
-    """Return the base URL of a provider. Raises CommandError if the text is not one."""
-    try:
-        url = httpx.URL(text)
-    except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
-        raise CommandError(f"{text!r} is no base URL of a provider; it has to look like https://api.anthropic.com")
-    return url

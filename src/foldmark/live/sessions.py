@@ -29,6 +29,7 @@ from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage,
 from foldmark.live.other_programs import Asked, OtherPrograms
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
+from foldmark.live.upstreams import question_client
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
 from foldmark.request.standing import Standing
@@ -82,7 +83,7 @@ class Sessions:
 
     `upstream` is a base URL, or one for each wire by its name. `run` is the same for all gateways of one run of the
     client. `others` manages the information for other programs and their questions; `environment` locates their files,
-    and without it there are none."""
+    and without it there are none. It also names certificates to trust."""
 
     def __init__(
         self,
@@ -94,7 +95,8 @@ class Sessions:
         run: str = "",
     ) -> None:
         self._log, self._folder, self._upstream, self._sign = log, folder, upstream, log.given.live_sign
-        self.others = OtherPrograms(environment or {}, self._asked)
+        self._environment = environment or {}
+        self.others = OtherPrograms(self._environment, self._asked)
         log.complete = lambda asked: self._asked(_ASKING.get(), asked)
         self._reader = RequestReader()
         self._transcripts: dict[str, ClientTranscript] = {}
@@ -168,7 +170,7 @@ class Sessions:
         kept = {name: value for name, value in headers.items() if name in dialect.credentials}
         target, body = dialect.question(asked, request)
         try:
-            with httpx.Client(timeout=None) as client:
+            with question_client(self._environment) as client:
                 upstream = self._upstream if isinstance(self._upstream, str) else self._upstream[dialect.name]
                 url = f"{upstream.rstrip('/')}{target}"
                 came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})

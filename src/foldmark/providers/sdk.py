@@ -42,11 +42,21 @@ def imported(module: str, server: str, extra: str) -> Any:
 def http(**more: Any) -> Any:
     """Return an HTTP client for an SDK, which closes it together with its own client.
 
-    It does not follow redirects: a conversation is sent only to the given address.
+    It does not follow redirects: a conversation is sent only to the given address. Raises ProviderError if a proxy in
+    the environment cannot be used.
     """
     import httpx2
 
-    return httpx2.AsyncClient(verify=certificates(), follow_redirects=False, **more)
+    try:
+        return httpx2.AsyncClient(verify=certificates(), follow_redirects=False, **more)
+    except ImportError:
+        text = (
+            "A SOCKS proxy is set, and the package for it is not installed. Install it: pip install socksio; or unset "
+        )
+        raise ProviderError("sdk", f"{text}ALL_PROXY, HTTPS_PROXY and HTTP_PROXY.") from None
+    except (ValueError, httpx2.InvalidURL) as error:
+        text = f"A proxy cannot be used: {brief(str(error))}. Correct ALL_PROXY, HTTPS_PROXY and HTTP_PROXY."
+        raise ProviderError("request", text) from None
 
 
 @cache
