@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from foldmark.core.events import Event
 from foldmark.core.request import ToolSpec
 from foldmark.core.turns import place
-from foldmark.providers.registry import dialect_of
+from foldmark.providers.registry import BUILT_IN, dialect_of
+from sampled import DEEP
 
 DIALECTS = (None, "anthropic", "openai", "gemini", "gemini_gca")
 
@@ -259,6 +260,8 @@ MODELS = {
     "offline": ("offline",),
 }
 """Provider -> models of several generations."""
+SPEAKERS = list(MODELS) if DEEP else list({BUILT_IN[name].dialect: name for name in reversed(BUILT_IN)}.values())
+"""The providers that a property of the dialects is shown for: the first of each dialect, or all in a deep run."""
 TARGETS = [(provider, model) for provider, models in MODELS.items() for model in models]
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
@@ -271,6 +274,12 @@ ODD_TOOLS = (
     ToolSpec("schön", "Schön.", {"type": "object", "properties": {}, "additionalProperties": False}),
 )
 tool_lists = st.sampled_from([(), (READ,), (READ, *ODD_TOOLS)])
+
+
+def models_of(provider: str) -> list[str]:
+    """Return the models that a speaker stands for: its own, and by default those of all that speak its dialect."""
+    same = [name for name in MODELS if BUILT_IN[name].dialect == BUILT_IN[provider].dialect]
+    return [model for name in ([provider] if DEEP else same) for model in MODELS[name]]
 
 
 def violations(provider: str, model: str, body: dict[str, Any]) -> list[str]:

@@ -18,11 +18,13 @@ from random_logs import (
     READ,
     REASONING,
     REDACTED,
+    SPEAKERS,
     THINKING,
     call,
     image,
     logs,
     message,
+    models_of,
     result,
     strings,
     texts_of,
@@ -100,7 +102,7 @@ def wanted(draw: st.DrawFn, provider: str) -> Wanted:
     """Draw a log, the start of its window, and everything else that shapes a request."""
     events = draw(logs())
     return Wanted(
-        draw(st.sampled_from(MODELS[provider])),
+        draw(st.sampled_from(models_of(provider))),
         events,
         draw(configs),
         draw(st.sampled_from([0, *(event.id for event in events), 10**6])),
@@ -125,9 +127,10 @@ def entries_of(sent: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 providers = pytest.mark.parametrize("provider", BUILT_IN)
+speakers = pytest.mark.parametrize("provider", SPEAKERS)
 
 
-@providers
+@speakers
 @given(data=st.data())
 def test_every_log_gives_a_body_that_the_provider_accepts(provider: str, data: st.DataObject) -> None:
     each = data.draw(wanted(provider))
@@ -137,7 +140,7 @@ def test_every_log_gives_a_body_that_the_provider_accepts(provider: str, data: s
     assert msgspec.json.decode(msgspec.json.encode(sent)) == sent
 
 
-@providers
+@speakers
 @given(data=st.data())
 def test_every_message_is_accounted_for_once_and_its_text_is_sent(provider: str, data: st.DataObject) -> None:
     each = data.draw(wanted(provider))
@@ -157,7 +160,7 @@ def test_every_message_is_accounted_for_once_and_its_text_is_sent(provider: str,
             assert part.text.strip() in "\n".join(sent)
 
 
-@providers
+@speakers
 @given(data=st.data())
 def test_every_text_is_sent_in_the_order_of_the_log(provider: str, data: st.DataObject) -> None:
     each = data.draw(wanted(provider))
@@ -173,7 +176,7 @@ def test_every_text_is_sent_in_the_order_of_the_log(provider: str, data: st.Data
         place = sent.index(text, place) + len(text)
 
 
-@providers
+@speakers
 @given(data=st.data())
 def test_the_layers_are_sent_once(provider: str, data: st.DataObject) -> None:
     each = data.draw(wanted(provider))
@@ -182,7 +185,7 @@ def test_the_layers_are_sent_once(provider: str, data: st.DataObject) -> None:
         assert not layer.text.strip() or sent.count(layer.text) == (layer in each.layers)
 
 
-@providers
+@speakers
 @given(data=st.data())
 def test_every_result_is_sent_whole_or_with_the_hint_or_is_listed_as_left_out(
     provider: str, data: st.DataObject
@@ -404,7 +407,7 @@ def test_blocks_that_a_provider_would_refuse_are_not_sent(provider: str, block: 
     assert with_block(provider, "I look.", block) == [[], []]
 
 
-@providers
+@speakers
 def test_unknown_content_among_the_blocks_is_ignored(provider: str) -> None:
     foreign = [block for blocks in KEPT.values() for block in blocks]
     for block in (*NO_KEPT, *foreign, *IMAGES, *NO_IMAGES):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_logs import message
+from random_logs import SPEAKERS, message
 
 import foldmark
 from foldmark.core.assembly.window import SLACK, Units, choose
@@ -270,7 +270,7 @@ def test_system_messages_are_sent_whatever_the_window_is(agent: Agent) -> None:
 # The cut does not move
 
 
-@pytest.mark.parametrize("provider", BUILT_IN)
+@pytest.mark.parametrize("provider", SPEAKERS)
 def test_the_cut_does_not_move_inside_a_turn(agent: Agent, provider: str) -> None:
     talk(agent, 20)
     agent.append("user", "Work.")
