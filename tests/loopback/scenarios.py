@@ -38,6 +38,7 @@ ODD = (
     "naïve 日本語 🐈‍⬛ 👩‍👩‍👧‍👦 a\u2028b\u2029c\x85d\x1ce\ufefff \0 "
     " \r\n\n data: {}\n\nevent: x\r\r \\u00e9 \\ud83d \x7f"
 )
+ODD_PIECES = [ODD[at : at + 9] for at in range(0, len(ODD), 9)]
 LONG_NAME = "mcp.files/read-" + "all." * 21 + "x"
 assert len(LONG_NAME) == 100
 
@@ -81,8 +82,8 @@ ANSWERS = (
     Answered("one letter at a time", says(*"A somewhat longer text, letter by letter.")),
     Answered("a long text", says(*("line of text\n" * 20 for _ in range(100)))),
     Answered("odd characters", says(*ODD)),
-    Answered("odd characters, escaped, byte by byte", says(*ODD), split=1, spelling="escaped"),
-    Answered("odd characters, raw, byte by byte", says(*ODD), split=1, spelling="raw"),
+    Answered("odd characters, escaped, byte by byte", says(*ODD_PIECES), split=1, spelling="escaped"),
+    Answered("odd characters, raw, byte by byte", says(*ODD_PIECES), split=1, spelling="raw"),
     Answered("odd characters in one piece, raw", says(ODD), split=7, spelling="raw"),
     Answered("nothing", Reply(())),
     Answered("an empty text", says("")),

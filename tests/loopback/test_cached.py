@@ -25,6 +25,7 @@ from foldmark.providers import openai_api
 from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
+from sampled import sampled
 
 WORDS = "what was said of it, and what came of that, " * 150
 
@@ -157,7 +158,7 @@ def test_changes_by_policy_explain_a_cache_miss(policy: str) -> None:
         missed = [row for row in rows if row["cache"]["missed"]]
         assert len(missed) > 5 if policy == "eager" else 0 < len(missed) <= 5
         # A single request shows the same as the list, however old it is.
-        for row in rows:
+        for row in sampled(rows, 6):
             assert it.agent.do(f"/context sent {row['id']}").data["cache"] == row["cache"]
 
 

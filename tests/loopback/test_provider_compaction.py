@@ -16,6 +16,7 @@ from foldmark import Agent, CommandError, FoldmarkError
 from foldmark.sending.questions import make_window_summary, window_summary_due
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
+from sampled import sampled
 from stored import stored
 
 Start = Callable[..., tuple[Agent, Loopback]]
@@ -172,14 +173,15 @@ def test_what_stayed_gives_way_where_the_budget_would_be_passed(start: Start) ->
     for number in range(4, 10):
         ask(agent, number)
     agent.do(f"/summarize ..{turns(agent)[6]}")
-    settled, sizes = [], []
-    for number in range(10, 40):
+    settled, sizes, numbers = [], [], range(10, 40)
+    for number in numbers:
         ask(agent, number)
         agent.append("user", "Well?")
         request = agent.request()
         settled.append(request.manifest.edge.settled)
         sizes.append(request.tokens)
-        check_rebuilt(agent)
+        if number in sampled(numbers, 10):
+            check_rebuilt(agent)
         agent.append("assistant", "So.")
         agent.end_turn()
     assert settled == sorted(settled)
