@@ -886,9 +886,7 @@ def test_the_key_is_never_shown() -> None:
 
 @pytest.fixture
 def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """An environment without any settings of Anthropic."""
-    for name in ("API_KEY", "AUTH_TOKEN", "PROFILE", "IDENTITY_TOKEN", "IDENTITY_TOKEN_FILE", "BASE_URL"):
-        monkeypatch.delenv(f"ANTHROPIC_{name}", raising=False)
+    """A home without any settings of Anthropic."""
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -671,16 +672,19 @@ def token_office(status: int) -> Iterator[tuple[str, list[str]]]:
 
 @pytest.fixture
 def no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment without Google credentials; returns the configuration folder."""
-    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT"):
-        monkeypatch.delenv(name, raising=False)
+    """A home without Google credentials; returns the configuration folder."""
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     return tmp_path
 
 
+@cache
+def _private_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
 def account(folder: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    key = _private_key()
     file = folder / "account.json"
     about = {
         "type": "service_account",
