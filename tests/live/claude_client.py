@@ -17,6 +17,7 @@ from wire_bound import BoundWire
 
 from foldmark.live.clients.answers import message_in
 from foldmark.log import Agent
+from patience import LIMIT
 
 KEY = "sk-planted-0c9d2e"
 SESSION = "5e55104e-0000-4000-8000-000000000001"
@@ -71,9 +72,8 @@ class Client:
         content = json.dumps(
             {**body, "messages": [*before, marked], "tools": self.tools}, separators=(",", ":")
         ).encode()
-        came = httpx.post(
-            f"{self.url}/v1/messages", headers={**headers, "x-claude-code-session-id": self.session}, content=content
-        )
+        headers["x-claude-code-session-id"] = self.session
+        came = httpx.post(f"{self.url}/v1/messages", headers=headers, content=content, timeout=LIMIT)
         assert came.status_code == 200, came.text
         return list(message_in(came.content)["content"])
 

@@ -12,6 +12,7 @@ from running import Running
 
 from foldmark.live.clients.answers import response_in
 from foldmark.log import Agent
+from patience import LIMIT
 
 TOOL = {"type": "function", "name": "Read", "parameters": {"type": "object", "properties": {}}}
 ADDED = "internal_chat_message_metadata_passthrough"
@@ -57,7 +58,7 @@ class Client:
             "x-codex-turn-metadata": json.dumps({"request_kind": "turn", "thread_source": "user", **self.about})
         }
         content = json.dumps({**body, "input": items, "tools": self.tools}, separators=(",", ":")).encode()
-        came = httpx.post(f"{self.url}/v1/responses", headers=headers, content=content)
+        came = httpx.post(f"{self.url}/v1/responses", headers=headers, content=content, timeout=LIMIT)
         assert came.status_code == 200, came.text
         answer = response_in(came.content)["output"]
         return [{"status": "completed", **item, ADDED: {"turn_id": "t"}} for item in answer]

@@ -15,6 +15,7 @@ from foldmark.dialects.gemini.contents import first_candidate, parts_of
 from foldmark.live.clients.answers import contents_in
 from foldmark.live.sessions import Sessions
 from foldmark.log import Agent
+from patience import LIMIT
 
 KEY = "planted-key-4411"
 MODEL = "gemini-3.8-flash"
@@ -101,7 +102,7 @@ class Client:
         headers = {"x-goog-api-key": KEY, "user-agent": "GeminiCLI-tui/0.61.0", "content-type": "application/json"}
         content = json.dumps(body, separators=(",", ":")).encode()
         url = f"{self.url}/v1beta/models/{self.model}:{method}"
-        came = httpx.post(url, headers=headers, content=content, timeout=30)
+        came = httpx.post(url, headers=headers, content=content, timeout=LIMIT)
         assert came.status_code == 200, came.text
         return came.content
 

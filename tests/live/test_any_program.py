@@ -2,9 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from plan import Reply, Say
@@ -15,35 +15,44 @@ from wire_openai import ResponsesWire
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.live.agent_programs import AGENTS, AnyProgram
+from forked import PROGRAM, Popen, run
 from patience import LIMIT
+from sampled import DEEP
 
 KEY = "sk-planted-a11e"
-PROGRAM = """
+TWO_PROVIDERS = """
 import anthropic, openai
 
 tool = {"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}
 said = [{"role": "user", "content": "Hello, first"}]
-with anthropic.Anthropic().messages.stream(
-    model="claude-sonnet-4-6", max_tokens=100, messages=said, tools=[tool]
-) as stream:
-    print(stream.get_final_text())
 asked = [{"role": "user", "content": "Hello, second"}]
-for event in openai.OpenAI().responses.create(model="gpt-5.1", input=asked, store=False, stream=True):
-    if event.type == "response.completed":
-        print(event.response.output_text)
+with anthropic.Anthropic() as first, openai.OpenAI() as second:
+    with first.messages.stream(model="claude-sonnet-4-6", max_tokens=100, messages=said, tools=[tool]) as stream:
+        print(stream.get_final_text())
+    for event in second.responses.create(model="gpt-5.1", input=asked, store=False, stream=True):
+        if event.type == "response.completed":
+            print(event.response.output_text)
 """
+STAND_IN = """
+import json, os, sys
+print(json.dumps(dict(os.environ)), flush=True)
+sys.stdin.read()
+"""
+"""A program that says what environment it was given, and waits. A new process would import the SDKs anew, which takes
+longer than the rest of the test, so by default the program above runs in this process, in that environment."""
 
 
-def test_a_program_with_two_providers(tmp_path: Path) -> None:
+def test_a_program_with_two_providers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each provider gets its own requests, and each conversation is recorded."""
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(TWO_PROVIDERS if DEEP else STAND_IN)
     with (
         Loopback(AnthropicWire(), [Reply((Say(("One.",)),))]) as first,
         Loopback(ResponsesWire(), [Reply((Say(("Two.",)),))]) as second,
-    ):
-        ended = subprocess.run(
-            [sys.executable, "-m", "foldmark", "live", "--", sys.executable, str(program)],
+        Popen(
+            [PROGRAM, "live", "--", sys.executable, str(program)],
             env={
                 **os.environ,
                 "FOLDMARK_DB": str(tmp_path / "live.db"),
@@ -53,16 +62,23 @@ def test_a_program_with_two_providers(tmp_path: Path) -> None:
                 "OPENAI_BASE_URL": f"{second.url}/v1",
                 "ANTHROPIC_API_KEY": KEY,
                 "OPENAI_API_KEY": KEY,
-                "NO_PROXY": "127.0.0.1",
             },
             cwd=tmp_path,
-            capture_output=True,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
             text=True,
-            timeout=LIMIT,
-        )
-        assert ended.returncode == 0, ended.stderr
-        assert ended.stdout.split() == ["One.", "Two."]
-        assert "foldmark: recording; %help inside the agent" in ended.stderr
+        ) as live,
+    ):
+        if not DEEP:
+            assert live.stdout is not None
+            for name, value in json.loads(live.stdout.readline()).items():
+                monkeypatch.setenv(name, value)
+            exec(TWO_PROVIDERS, {})
+        out, err = live.communicate(timeout=LIMIT)
+        assert live.returncode == 0, err
+        assert (out if DEEP else capsys.readouterr().out).split() == ["One.", "Two."]
+        assert "foldmark: recording; %help inside the agent" in err
         assert first.refusals == second.refusals == []
         assert "Hello, first" in json.dumps(first.asked[0].body)
         assert "Hello, second" in json.dumps(second.asked[0].body)
@@ -93,8 +109,8 @@ def test_upstreams_that_a_person_names() -> None:
 )
 def test_what_cannot_begin(tmp_path: Path, words: list[str], said: str) -> None:
     """The error comes at once: nothing is recorded, and no gateway is started."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "foldmark", "live", *words],
+    ended = run(
+        [PROGRAM, "live", *words],
         env={**os.environ, "FOLDMARK_DB": str(tmp_path / "live.db"), "XDG_STATE_HOME": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,

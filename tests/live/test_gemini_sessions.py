@@ -13,6 +13,7 @@ from foldmark.app import Setup
 from foldmark.live.status import statuses
 from foldmark.mcp.conversations import Conversations, ToolUse
 from foldmark.mcp.tools import TOOLS
+from patience import LIMIT
 
 
 def test_it_is_recorded(gemini: GeminiRunning) -> None:
@@ -179,7 +180,7 @@ def test_an_escaped_prompt_goes_to_the_model(gemini: GeminiRunning) -> None:
 def test_damaged_bodies_pass(gemini: GeminiRunning) -> None:
     for content in (b"{", b"[]", b'{"contents":{}}', b'{"contents":[{"role":"user"}]}', b'{"contents":[]}'):
         url = f"{gemini.gateway.url}/v1beta/models/{MODEL}:streamGenerateContent?alt=sse"
-        came = httpx.post(url, headers={"x-goog-api-key": KEY}, content=content)
+        came = httpx.post(url, headers={"x-goog-api-key": KEY}, content=content, timeout=LIMIT)
         assert came.status_code in (400, 500)
     gemini.upstream.refusals.clear()
     assert gemini.agents == [] or gemini.kinds() == []

@@ -12,6 +12,7 @@ from plan import Answer, Broken, Fail, Reply, Say, Think, Use
 
 from foldmark.core.errors import ProviderError
 from foldmark.live.status import statuses
+from patience import LIMIT
 
 
 def test_it_is_recorded(codex: CodexRunning) -> None:
@@ -307,5 +308,5 @@ def test_an_escaped_prompt_goes_to_the_model(codex: CodexRunning) -> None:
 
 def test_a_websocket_is_refused_so_that_codex_asks_by_http(codex: CodexRunning) -> None:
     headers = {"connection": "upgrade", "upgrade": "websocket"}
-    assert httpx.get(f"{codex.gateway.url}/v1/responses", headers=headers).status_code == 426
+    assert httpx.get(f"{codex.gateway.url}/v1/responses", headers=headers, timeout=LIMIT).status_code == 426
     assert codex.upstream.refusals == []

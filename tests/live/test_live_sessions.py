@@ -31,6 +31,7 @@ from foldmark.log.listening import wait_for
 from foldmark.mcp.conversations import Conversations, ToolUse
 from foldmark.mcp.tools import TOOLS
 from patience import LIMIT
+from sampled import DEEP
 
 
 def test_it_is_recorded(running: ClaudeRunning) -> None:
@@ -226,12 +227,12 @@ def test_a_call_that_nobody_waits_for(running: ClaudeRunning) -> None:
 
 
 def test_two_clients_at_once(running: ClaudeRunning) -> None:
-    clients = [Client(running.gateway.url) for _ in range(2)]
+    clients, turns = [Client(running.gateway.url) for _ in range(2)], 8 if DEEP else 4
     for number, client in enumerate(clients):
         client.session = f"{number}{SESSION[1:]}"
 
     def talk(client: Client) -> None:
-        for number in range(8):
+        for number in range(turns):
             client.say(f"{client.session[0]} asks READ {number}")
 
     threads = [Thread(target=talk, args=(client,)) for client in clients]
@@ -243,17 +244,17 @@ def test_two_clients_at_once(running: ClaudeRunning) -> None:
     for client in clients:
         agent = running.log.agent(f"app · {client.session[:8]}")
         users = [event.content for event in agent.context().messages if event.kind == "user"]
-        assert users == [f"{client.session[0]} asks READ {number}" for number in range(8)]
-        assert agent.context().size.messages == 8 * 9
+        assert users == [f"{client.session[0]} asks READ {number}" for number in range(turns)]
+        assert agent.context().size.messages == turns * 9
 
 
 def test_a_killed_gateway_is_there_again(tmp_path: Path, wire: AnthropicWire) -> None:
-    database, own = tmp_path / "live.db", loopback_socket()
+    database, own, kills = tmp_path / "live.db", loopback_socket(), 4 if DEEP else 2
     with Loopback(wire, Model(wire)) as upstream, own:
         words = ["--db", str(database), "live", "--upstream", upstream.url]
         with supervised(own, "secret", words, tmp_path / "live.log") as gateway:
             client = Client(f"http://127.0.0.1:{own.getsockname()[1]}/secret")
-            for number in range(4):
+            for number in range(kills):
                 client.say(f"prompt {number}")
                 before = gateway()
                 os.kill(before, signal.SIGKILL)
@@ -261,11 +262,11 @@ def test_a_killed_gateway_is_there_again(tmp_path: Path, wire: AnthropicWire) ->
                 while gateway() == before:
                     assert time.monotonic() < until
                     time.sleep(0.02)
-            client.say("prompt 4")  # brings the messages that a killed gateway had not recorded
+            client.say(f"prompt {kills}")  # brings the messages that a killed gateway had not recorded
         with foldmark.open(database, settings={}) as log:
             (agent,) = log.agents()
             texts = [event.content for event in agent.context().messages if event.kind == "user"]
-        assert texts == [f"prompt {number}" for number in range(5)]
+        assert texts == [f"prompt {number}" for number in range(kills + 1)]
         assert upstream.refusals == []
 
 
@@ -304,7 +305,9 @@ def test_no_key_is_kept(running: ClaudeRunning, tmp_path: Path, caplog: pytest.L
 
 def test_damaged_bodies_pass(running: ClaudeRunning) -> None:
     for content in (b"{", b"[]", b'{"messages":{}}', b'{"messages":[{"role":"user"}]}', b'{"messages":[]}'):
-        came = httpx.post(f"{running.gateway.url}/v1/messages", headers={"x-api-key": KEY}, content=content)
+        came = httpx.post(
+            f"{running.gateway.url}/v1/messages", headers={"x-api-key": KEY}, content=content, timeout=LIMIT
+        )
         assert came.status_code in (400, 404, 500)
     running.upstream.refusals.clear()
     assert running.log.agents() == [] or running.kinds() == []

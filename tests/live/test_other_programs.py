@@ -25,6 +25,7 @@ from foldmark.mcp.conversations import Conversations, ToolUse
 from foldmark.mcp.tools import TOOLS
 from foldmark.sessions.hook import live_state, statusline
 from foldmark.sessions.session_model import NO_GATEWAY
+from patience import LIMIT
 
 NAME = f"app · {SESSION[:8]}"
 
@@ -239,10 +240,10 @@ def test_nobody_else_may_ask(running: Told) -> None:
     url = str(running.state["url"])
     asked = len(running.upstream.asked)
     wrong = url.replace("/ask/", "x/ask/")
-    assert httpx.post(wrong, content=b"x").status_code == 404
-    assert httpx.post(url, content=b"x", headers={"host": "evil.example"}).status_code == 404
-    assert httpx.get(url).status_code == 404
-    assert httpx.post(url, content=b"x").status_code == 400
-    assert httpx.post(f"{url}x", content=b"x").status_code == 409
+    assert httpx.post(wrong, content=b"x", timeout=LIMIT).status_code == 404
+    assert httpx.post(url, content=b"x", headers={"host": "evil.example"}, timeout=LIMIT).status_code == 404
+    assert httpx.get(url, timeout=LIMIT).status_code == 404
+    assert httpx.post(url, content=b"x", timeout=LIMIT).status_code == 400
+    assert httpx.post(f"{url}x", content=b"x", timeout=LIMIT).status_code == 409
     assert running.gateway.secret not in url
     assert len(running.upstream.asked) == asked

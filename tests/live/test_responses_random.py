@@ -7,9 +7,10 @@ import pytest
 from codex_client import CodexRunning
 
 from foldmark.core.errors import CommandError
+from sampled import sampled
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", sampled(range(8), 3))
 def test_every_request_is_valid_whatever_was_taken_out(codex: CodexRunning, seed: int) -> None:
     """Kept items have their bytes, and no item is sent without those that it needs: the provider checks that (L4)."""
     chance, client = random.Random(seed), codex.client
