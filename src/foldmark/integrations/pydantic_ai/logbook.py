@@ -64,10 +64,11 @@ class Logbook:
         known = iter(found)
         with self._agent.batch() if None in found else nullcontext():
             for i, entries in new:
-                there = [next(known) for _ in entries]
-                behind = (each.events for each in met[i + 1 :] if each)
-                later = [e for e, entry in zip(found, at, strict=True) if e is not None and entry > i]
-                events = self._append(transaction, messages[i], entries, there, [*chain(*behind), *later])
+                there, behind = [next(known) for _ in entries], list[int]()
+                if any(entry.kind == "summary" for entry in entries):
+                    behind += chain(*(each.events for each in met[i + 1 :] if each))
+                    behind += [e for e, entry in zip(found, at, strict=True) if e is not None and entry > i]
+                events = self._append(transaction, messages[i], entries, there, behind)
                 met[i] = Known(messages[i], tuple(messages[i].parts), tuple(events))
         self._met = {id(each.message): each for each in met if each}
 
