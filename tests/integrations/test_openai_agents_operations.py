@@ -13,6 +13,7 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.integrations.openai_agents import FoldmarkSession
 from foldmark.log.doctor import examine
+from sampled import DEEP
 from stored import connection, stored
 
 
@@ -349,12 +350,13 @@ def test_what_reading_costs_follows_the_limit(tmp_path: Path) -> None:
         connection(talk.log).set_progress_handler(None)
         return count
 
+    size = 1000 if DEEP else 200
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items([item for number in range(25) for item in turn(number)]))
         few = steps(talk)
-        now(talk.add_items([item for number in range(25, 1000) for item in turn(number)]))
+        now(talk.add_items([item for number in range(25, size) for item in turn(number)]))
         assert steps(talk) < 2 * few
-        assert texts(shown(talk, 8))[-1] == "a999"
+        assert texts(shown(talk, 8))[-1] == f"a{size - 1}"
 
 
 def test_a_wrong_command_says_what_there_is(talk: Any) -> None:

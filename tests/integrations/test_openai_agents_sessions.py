@@ -12,6 +12,8 @@ import pytest
 from agents.memory import SessionSettings
 from sdk_sessions import KINDS, call, now, output, said, session, texts, thinking, user
 
+from sampled import DEEP
+
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -227,7 +229,7 @@ def test_a_thousand_items(kind: str, tmp_path: Path) -> None:
 
 
 def test_large_images(kind: str, tmp_path: Path) -> None:
-    url = "data:image/png;base64," + "iVBORw0KGgo" * 400_000
+    url = "data:image/png;base64," + "iVBORw0KGgo" * (400_000 if DEEP else 100_000)
     part = {"type": "input_image", "image_url": url, "detail": "auto"}
     items = [
         {"role": "user", "content": [{"type": "input_text", "text": "what is it?"}, part, {**part, "detail": "low"}]},

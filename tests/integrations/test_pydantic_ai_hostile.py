@@ -22,6 +22,7 @@ from pydantic_ai_played import Played, paired, recorded, run, said
 
 import foldmark
 from foldmark.integrations.pydantic_ai import FoldmarkHistory
+from sampled import DEEP
 
 TEXTS = [
     "\ud800 alone",
@@ -35,7 +36,7 @@ TEXTS = [
     "[Earlier conversation omitted.]",
     '... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id=1") to see full output]',
     "🧑‍🚀" * 1000,
-    "x" * 1_000_000,
+    "x" * (1_000_000 if DEEP else 200_000),
 ]
 PROMPT = UserPromptPart("Go")
 
