@@ -9,20 +9,18 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from agents import Agent, Runner, SQLiteSession, set_tracing_disabled
-from agents.items import TResponseInputItem
-from agents.memory import Session
+if TYPE_CHECKING:
+    from agents import Agent
+    from agents.items import TResponseInputItem
+    from agents.memory import Session
 
-from foldmark.integrations.openai_agents import FoldmarkSession
 
 KINDS = ("sqlite", "foldmark")
 RUNNERS = ("run", "run_sync", "run_streamed")
 
 _T = TypeVar("_T")
-
-set_tracing_disabled(True)
 
 
 def now(wanted: Coroutine[Any, Any, _T]) -> _T:
@@ -33,6 +31,12 @@ def now(wanted: Coroutine[Any, Any, _T]) -> _T:
 @contextmanager
 def session(kind: str, folder: Path, session_id: str = "talk", **more: Any) -> Iterator[Any]:
     """Yield a session of a kind, on that kind's database in `folder`."""
+    from agents import SQLiteSession, set_tracing_disabled
+    from agents.memory import Session
+
+    from foldmark.integrations.openai_agents import FoldmarkSession
+
+    set_tracing_disabled(True)
     path = folder / f"{kind}.db"
     found = SQLiteSession(session_id, path, **more) if kind == "sqlite" else FoldmarkSession(session_id, path, **more)
     assert isinstance(found, Session)
@@ -63,7 +67,7 @@ def output(call_id: str, text: Any = "rain") -> dict[str, Any]:
 
 def add(session: Session, items: list[dict[str, Any]]) -> None:
     """Add items that are plain dictionaries, as the other helpers return them."""
-    now(session.add_items(cast(list[TResponseInputItem], items)))
+    now(session.add_items(cast("list[TResponseInputItem]", items)))
 
 
 def thinking(number: int = 1) -> dict[str, Any]:
@@ -82,6 +86,8 @@ def texts(items: list[Any]) -> list[str]:
 
 async def run(how: str, agent: Agent[Any], given: Any, **more: Any) -> Any:
     """Run an agent once, with the runner's method `how`."""
+    from agents import Runner
+
     if how == "run":
         return await Runner.run(agent, given, **more)
     if how == "run_sync":
@@ -93,6 +99,8 @@ async def run(how: str, agent: Agent[Any], given: Any, **more: Any) -> Any:
 
 
 def _sync(agent: Agent[Any], given: Any, more: dict[str, Any]) -> Any:
+    from agents import Runner
+
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

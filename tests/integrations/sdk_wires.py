@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agents import Model, OpenAIChatCompletionsModel, OpenAIResponsesModel
-from openai import AsyncOpenAI
 from plan import Answer, Http, Reply, Say, Use
 from server import Loopback
 from wire_openai import OpenAIWire, ResponsesWire
+
+if TYPE_CHECKING:
+    from agents import Model
 
 
 class _Whole:
@@ -88,18 +89,18 @@ def loopback(wire: WholeResponses | WholeChat, answers: Iterable[Answer]) -> Loo
     return Loopback(wire, answer)
 
 
-WIRES: dict[str, tuple[type[WholeResponses | WholeChat], type[Any]]] = {
-    "responses": (WholeResponses, OpenAIResponsesModel),
-    "chat": (WholeChat, OpenAIChatCompletionsModel),
-}
+WIRES: dict[str, type[WholeResponses | WholeChat]] = {"responses": WholeResponses, "chat": WholeChat}
 
 
 @asynccontextmanager
 async def asking(name: str, url: str) -> AsyncIterator[Model]:
     """Yield the SDK's own model for a protocol, as a client of the server at `url`."""
-    wire, made = WIRES[name]
+    from agents import OpenAIChatCompletionsModel, OpenAIResponsesModel
+    from openai import AsyncOpenAI
+
+    made = OpenAIResponsesModel if name == "responses" else OpenAIChatCompletionsModel
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="test-key", max_retries=0) as client:
-        yield made(wire.model, client)
+        yield made(WIRES[name].model, client)
 
 
 def _response(event: bytes) -> Any:

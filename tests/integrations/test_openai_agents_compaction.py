@@ -7,20 +7,23 @@ from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from agents import SessionSettings
-from agents.memory import OpenAIResponsesCompactionSession
 from sdk_cases import of_kinds
 from sdk_sessions import KINDS, add, call, now, output, said, session, texts, thinking, user
 
 import foldmark
-from foldmark.integrations.openai_agents import FoldmarkSession
-from foldmark.integrations.openai_agents.recording import OPAQUE
 from foldmark.log.doctor import examine
 from sampled import sampled
 from stored import stored
+
+if TYPE_CHECKING:
+    from agents import SessionSettings
+    from agents.memory import OpenAIResponsesCompactionSession
+
+    from foldmark.integrations.openai_agents import FoldmarkSession
+    from foldmark.integrations.openai_agents.recording import OPAQUE
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 

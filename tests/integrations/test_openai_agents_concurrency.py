@@ -1,22 +1,26 @@
 """Concurrent use of one session by tasks, threads, session objects and processes. Nothing is lost, and the items of one
 list stay together [SPEC 2]. The SDK's own session must pass the same tests."""
 
+from __future__ import annotations
+
 import asyncio
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from agents import Agent
-from agents.testing import ScriptedModel, assistant_message
 from sdk_sessions import KINDS, now, run, session, texts, user
 
 import forked
 from foldmark.log.doctor import examine
 from patience import LIMIT
+
+if TYPE_CHECKING:
+    from agents import Agent
+    from agents.testing import ScriptedModel, assistant_message
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 

@@ -1,23 +1,28 @@
 """The real SDK sends the items of a `FoldmarkSession`, also after operations and in both protocols, to a server that
 refuses what OpenAI's server would refuse."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
-from agents import Agent, ModelSettings, RunConfig, function_tool
-from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
 from plan import Answer, Broken, Fail, Http, Reply, Say, Think, Use
 from sdk_cases import crossed
 from sdk_sessions import KINDS, now, run, session, texts
 from sdk_wires import WIRES, WholeResponses, asking, loopback
 from server import Loopback
 
-from foldmark.integrations.openai_agents import FoldmarkSession
 from stored import stored
+
+if TYPE_CHECKING:
+    import openai
+    from agents import Agent, ModelSettings, RunConfig, function_tool
+    from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
+
+    from foldmark.integrations.openai_agents import FoldmarkSession
 
 HOWS = ("run", "run_streamed")
 
@@ -25,7 +30,6 @@ wires = pytest.mark.parametrize("wire", WIRES)
 wires_and_ways = pytest.mark.parametrize(("wire", "how"), crossed([*WIRES], HOWS))
 
 
-@function_tool
 def weather(city: str) -> str:
     """The weather."""
     return f"rain in {city}"
@@ -50,7 +54,7 @@ async def converse(name: str, server: Loopback, how: str, talk: Any, *lines: str
     """Say the lines in order, run those that are commands on the session, and return the answers."""
     found = []
     async with asking(name, server.url) as model:
-        agent = Agent(name="helper", instructions="Help.", model=model, tools=[weather])
+        agent = Agent(name="helper", instructions="Help.", model=model, tools=[function_tool(weather)])
         for line in lines:
             if line.startswith("/"):
                 talk.do(line)
@@ -62,7 +66,7 @@ async def converse(name: str, server: Loopback, how: str, talk: Any, *lines: str
 @wires_and_ways
 def test_it_remembers(wire: str, how: str, tmp_path: Path) -> None:
     answers = [text("Hello Ann."), use("a"), text("Rain."), text("Ann.")]
-    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire](), answers) as server:
         said = now(converse(wire, server, how, talk, "I am Ann.", "Weather in Oslo?", "Who am I?"))
         assert said == ["Hello Ann.", "Rain.", "Ann."]
         assert asked(server) == [
@@ -80,7 +84,7 @@ def test_it_remembers(wire: str, how: str, tmp_path: Path) -> None:
 @wires_and_ways
 def test_operations_between_runs(wire: str, how: str, tmp_path: Path) -> None:
     answers = [text("Hello."), use("a"), text("Rain."), text("one"), text("two"), text("three")]
-    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire](), answers) as server:
         now(converse(wire, server, how, talk, "I am Ann.", "/mark BEFORE", "Weather?", "/rewind BEFORE", "Who am I?"))
         rewound = [("system", "Help."), ("user", "I am Ann."), ("assistant", "Hello."), ("user", "Who am I?")]
         assert asked(server) == rewound
@@ -99,7 +103,7 @@ def test_thinking_goes_with_what_it_led_to(how: str, mode: str, tmp_path: Path) 
     thought = Reply((Think("Hm.", "opaque-2"), Say(("Sunny.",))))
     answers = [Reply(remark, "calls"), text("Rain."), thought, *[text("ok")] * 20]
     settings = ModelSettings(response_include=["reasoning.encrypted_content"])
-    with session("foldmark", tmp_path) as talk, loopback(WIRES["responses"][0](), answers) as server:
+    with session("foldmark", tmp_path) as talk, loopback(WIRES["responses"](), answers) as server:
 
         def ask(*lines: str) -> list[tuple[str, str]]:
             now(converse("responses", server, how, talk, *lines, run_config=RunConfig(model_settings=settings)))
@@ -120,7 +124,7 @@ def test_thinking_goes_with_what_it_led_to(how: str, mode: str, tmp_path: Path) 
 @wires
 def test_a_provider_that_fails(wire: str, tmp_path: Path) -> None:
     answers: list[Answer] = [Fail("busy"), use("a"), Broken((Say(("half an ans",)),)), text("Here I am.")]
-    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire](), answers) as server:
         with pytest.raises(openai.InternalServerError):
             now(converse(wire, server, "run", talk, "first"))
         with pytest.raises(Exception, match=r"."):
@@ -138,7 +142,7 @@ def test_a_provider_that_fails(wire: str, tmp_path: Path) -> None:
 @wires
 def test_a_fork_goes_its_own_way(wire: str, tmp_path: Path) -> None:
     answers = [text("Hello."), text("from the child"), text("from the parent")]
-    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire](), answers) as server:
         now(converse(wire, server, "run", talk, "I am Ann."))
         child = FoldmarkSession(talk.do("/fork").data["child"], talk.log)
         now(converse(wire, server, "run", child, "Who am I?"))
@@ -150,7 +154,7 @@ def test_a_fork_goes_its_own_way(wire: str, tmp_path: Path) -> None:
 @wires
 def test_every_limit_gives_a_request_that_is_taken(wire: str, tmp_path: Path) -> None:
     answers = [use("a"), use("b", "Rome"), text("Rain in both."), *[text("ok")] * 8]
-    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire](), answers) as server:
         now(converse(wire, server, "run", talk, "Weather?"))
         for limit in range(8):
             config = RunConfig(session_settings=SessionSettings(limit=limit))
@@ -161,7 +165,7 @@ def test_every_limit_gives_a_request_that_is_taken(wire: str, tmp_path: Path) ->
 @wires
 def test_a_call_that_was_never_answered(wire: str, tmp_path: Path) -> None:
     """After a crash in the middle of a run, the runner omits the call automatically."""
-    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), [text("ok")]) as server:
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire](), [text("ok")]) as server:
         arguments = json.dumps({"city": "Oslo"})
         lost = {"type": "function_call", "call_id": "a", "name": "weather", "arguments": arguments}
         now(talk.add_items([{"role": "user", "content": "Weather?"}, lost]))
@@ -221,7 +225,7 @@ def test_compaction_with_a_bound_on_what_is_rolled_back(kind: str, how: str, tmp
                 max_rollback_items=1,
                 should_trigger_compaction=lambda context: len(context["session_items"]) >= 4,
             )
-            agent = Agent(name="helper", instructions="Help.", model=model, tools=[weather])
+            agent = Agent(name="helper", instructions="Help.", model=model, tools=[function_tool(weather)])
             for line in ("one", "two", "three"):
                 await run(how, agent, line, session=outer)
                 asked.append(await outer.get_items())

@@ -1,20 +1,24 @@
 """A person's operations on a session's conversation between runs, and the agent's view afterwards [SPEC 3, 5.3]."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sdk_sessions import add, call, now, output, said, session, texts, thinking, user
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.integrations.openai_agents import FoldmarkSession
 from foldmark.log.doctor import examine
 from sampled import DEEP
 from stored import connection, stored
+
+if TYPE_CHECKING:
+    from foldmark.integrations.openai_agents import FoldmarkSession
 
 
 def is_open(talk: FoldmarkSession) -> bool:

@@ -1,38 +1,41 @@
 """Runs of the SDK's own runner on a session, with each of its methods and the SDK's scripted model. `SQLiteSession`
 passes the same tests; `test_openai_agents_loopback.py` tests the same over HTTP."""
 
+from __future__ import annotations
+
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from agents import (
-    Agent,
-    GuardrailFunctionOutput,
-    InputGuardrail,
-    InputGuardrailTripwireTriggered,
-    MaxTurnsExceeded,
-    ModelBehaviorError,
-    OutputGuardrail,
-    OutputGuardrailTripwireTriggered,
-    RunConfig,
-    Runner,
-    RunState,
-    function_tool,
-)
-from agents.memory import SessionSettings
-from agents.testing import ScriptedModel, assistant_message, function_call
 from sdk_cases import WAYS, crossed
 from sdk_sessions import KINDS, now, run, said, session, texts, user
 
 from patience import LIMIT
 from stored import stored
 
+if TYPE_CHECKING:
+    from agents import (
+        Agent,
+        GuardrailFunctionOutput,
+        InputGuardrail,
+        InputGuardrailTripwireTriggered,
+        MaxTurnsExceeded,
+        ModelBehaviorError,
+        OutputGuardrail,
+        OutputGuardrailTripwireTriggered,
+        RunConfig,
+        Runner,
+        RunState,
+        function_tool,
+    )
+    from agents.memory import SessionSettings
+    from agents.testing import ScriptedModel, assistant_message, function_call
+
 both = pytest.mark.parametrize("kind", KINDS)
 ways = pytest.mark.parametrize(("kind", "how"), WAYS)
 
 
-@function_tool
 def weather(city: str) -> str:
     """The weather."""
     return f"rain in {city}"
@@ -94,7 +97,7 @@ def test_each_session_remembers_its_own(kind: str, how: str, tmp_path: Path) -> 
 def test_tools(kind: str, how: str, tmp_path: Path) -> None:
     asked = [function_call("weather", {"city": city}, call_id=city) for city in ("Oslo", "Rome")]
     model = ScriptedModel([asked, [assistant_message("Rain in both.")], [assistant_message("Yes.")]])
-    agent = Agent(name="test", model=model, tools=[weather])
+    agent = Agent(name="test", model=model, tools=[function_tool(weather)])
     with session(kind, tmp_path) as talk:
         now(run(how, agent, "Weather?", session=talk))
         now(run(how, agent, "Sure?", session=talk))
@@ -148,7 +151,7 @@ def test_limits_of_a_run(kind: str, how: str, limit: int | None, expected: list[
 def test_a_limit_between_a_call_and_its_result(kind: str, tmp_path: Path) -> None:
     asked = [function_call("weather", {"city": "Oslo"}, call_id="a")]
     model = ScriptedModel([asked, [assistant_message("Rain.")], [assistant_message("Yes.")]])
-    agent = Agent(name="test", model=model, tools=[weather])
+    agent = Agent(name="test", model=model, tools=[function_tool(weather)])
     with session(kind, tmp_path) as talk:
         now(run("run", agent, "Weather?", session=talk))
         now(run("run", agent, "Sure?", session=talk, run_config=RunConfig(session_settings=SessionSettings(limit=2))))
@@ -191,7 +194,7 @@ def test_a_run_that_fails(kind: str, how: str, tmp_path: Path) -> None:
     model = ScriptedModel(
         [ModelBehaviorError("broke"), asked, ModelBehaviorError("broke"), [assistant_message("Rain.")]]
     )
-    agent = Agent(name="test", model=model, tools=[weather])
+    agent = Agent(name="test", model=model, tools=[function_tool(weather)])
     with session(kind, tmp_path) as talk:
         for text in ("first", "second"):
             with pytest.raises(ModelBehaviorError, match="broke"):
@@ -208,7 +211,7 @@ def test_a_run_that_fails(kind: str, how: str, tmp_path: Path) -> None:
 def test_too_many_steps(kind: str, how: str, tmp_path: Path) -> None:
     steps = [[function_call("weather", {"city": "Oslo"}, call_id=f"c{n}")] for n in range(3)]
     model = ScriptedModel([*steps, [assistant_message("done")]])
-    agent = Agent(name="test", model=model, tools=[weather])
+    agent = Agent(name="test", model=model, tools=[function_tool(weather)])
     with session(kind, tmp_path) as talk:
         with pytest.raises(MaxTurnsExceeded):
             now(run(how, agent, "go", session=talk, max_turns=2))

@@ -1,18 +1,22 @@
 """The requirements of the SDK's own tests for a session: add, get with a limit, pop, clear, settings, closing. The
 SDK's `SQLiteSession` must meet each of them too."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
-from agents.memory import SessionSettings
 from sdk_sessions import KINDS, call, now, output, said, session, texts, thinking, user
 
 from sampled import DEEP
+
+if TYPE_CHECKING:
+    from agents.memory import SessionSettings
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 

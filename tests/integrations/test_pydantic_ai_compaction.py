@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.messages import (
-    CompactionPart,
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    ModelResponse,
-    TextPart,
-)
-from pydantic_ai_played import Played, run
 
 import foldmark
-from foldmark.integrations.pydantic_ai import FoldmarkHistory
 from stored import stored
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import (
+        CompactionPart,
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+    )
+    from pydantic_ai_played import Played, run
+
+    from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
 
 def compacted(provider: str, text: str = "It is seven.") -> ModelResponse:

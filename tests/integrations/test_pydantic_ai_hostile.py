@@ -1,28 +1,33 @@
 """Unexpected texts and values in a Pydantic AI history and in its log."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.messages import (
-    CompactionPart,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    ModelSettingsDeltaPart,
-    SystemPromptPart,
-    TextContent,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
-from pydantic_ai_played import Played, paired, recorded, run, said
 
 import foldmark
-from foldmark.integrations.pydantic_ai import FoldmarkHistory
 from sampled import DEEP
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import (
+        CompactionPart,
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        ModelSettingsDeltaPart,
+        SystemPromptPart,
+        TextContent,
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+    from pydantic_ai_played import Played, paired, recorded, run, said
+
+    from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
 TEXTS = [
     "\ud800 alone",
@@ -38,7 +43,6 @@ TEXTS = [
     "🧑‍🚀" * 1000,
     "x" * (1_000_000 if DEEP else 200_000),
 ]
-PROMPT = UserPromptPart("Go")
 
 
 @pytest.fixture
@@ -166,7 +170,9 @@ def test_parts_that_say_nothing(log: foldmark.Log) -> None:
 
 def test_parts_beside_the_prompt_in_front(log: foldmark.Log) -> None:
     messages: list[ModelMessage] = [
-        ModelRequest([SystemPromptPart("Be kind."), ModelSettingsDeltaPart(settings={"thinking": "low"}), PROMPT]),
+        ModelRequest(
+            [SystemPromptPart("Be kind."), ModelSettingsDeltaPart(settings={"thinking": "low"}), UserPromptPart("Go")]
+        ),
         ModelResponse([TextPart("hi")]),
     ]
     history = FoldmarkHistory(log)
@@ -179,14 +185,14 @@ def test_parts_beside_the_prompt_in_front(log: foldmark.Log) -> None:
 
 def test_a_prompt_for_one_request_is_not_the_agents_own(log: foldmark.Log) -> None:
     history = FoldmarkHistory(log)
-    history.record([ModelRequest([SystemPromptPart("for now", scope="request"), PROMPT])])
+    history.record([ModelRequest([SystemPromptPart("for now", scope="request"), UserPromptPart("Go")])])
     history.do("/clear")
     assert said(run(Agent(Played().model, capabilities=[history]), "next").all_messages())[0] == "user: next"
 
 
 def test_an_empty_message_of_an_interrupted_run_is_not_recorded(log: foldmark.Log) -> None:
     history = FoldmarkHistory(log)
-    history.record([ModelRequest([PROMPT]), ModelRequest([], state="interrupted")])
+    history.record([ModelRequest([UserPromptPart("Go")]), ModelRequest([], state="interrupted")])
     assert [event.content for event in history.agent.context().messages] == ["Go"]
 
 

@@ -1,16 +1,21 @@
 """Clear, rewind, forget and similar operations on a Pydantic AI agent's history, between runs and inside a tool."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai_played import Played, paired, recorded, run, said
 
 import foldmark
-from foldmark.integrations.pydantic_ai import FoldmarkHistory
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai_played import Played, paired, recorded, run, said
+
+    from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
 
 @pytest.fixture

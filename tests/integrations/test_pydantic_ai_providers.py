@@ -1,19 +1,24 @@
 """Pydantic AI's own provider classes send requests to a loopback server that refuses as the real servers do."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from plan import Reply, Say, Think, Use, Wire
-from pydantic_ai import Agent
-from pydantic_ai.models import Model
 from server import Loopback
 from wire_anthropic import AnthropicWire
 from wire_openai import OpenAIWire, ResponsesWire
 
 import foldmark
-from foldmark.integrations.pydantic_ai import FoldmarkHistory
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.models import Model
+
+    from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
 
 def model_of(wire: Wire, url: str) -> tuple[Model[Any], Any]:

@@ -1,35 +1,40 @@
 """Each message is recorded once, wherever it comes back from, and edits by others are respected."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.capabilities import ProcessHistory
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    ModelResponse,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
-from pydantic_ai_played import Played, paired, recorded, run, said
 
 import foldmark
 import forked
 from foldmark.core.errors import StoreError
-from foldmark.integrations.pydantic_ai import FoldmarkHistory
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from patience import LIMIT
 from sampled import DEEP
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import ProcessHistory
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+    from pydantic_ai_played import Played, paired, recorded, run, said
+
+    from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
 
 @pytest.fixture

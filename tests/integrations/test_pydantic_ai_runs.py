@@ -1,33 +1,38 @@
 """Runs of Pydantic AI are recorded in a conversation and come back from it."""
 
+from __future__ import annotations
+
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import BaseModel
-from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, UsageLimits
-from pydantic_ai.capabilities import ProcessHistory
-from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior, UsageLimitExceeded
-from pydantic_ai.messages import (
-    BinaryContent,
-    FilePart,
-    ImageUrl,
-    ModelMessagesTypeAdapter,
-    ModelResponse,
-    NativeToolCallPart,
-    NativeToolReturnPart,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    UserPromptPart,
-)
-from pydantic_ai.models.test import TestModel
-from pydantic_ai.tools import DeferredToolResults
-from pydantic_ai_played import Played, paired, run, said
 
 import foldmark
-from foldmark.integrations.pydantic_ai import FoldmarkHistory
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, UsageLimits
+    from pydantic_ai.capabilities import ProcessHistory
+    from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior, UsageLimitExceeded
+    from pydantic_ai.messages import (
+        BinaryContent,
+        FilePart,
+        ImageUrl,
+        ModelMessagesTypeAdapter,
+        ModelResponse,
+        NativeToolCallPart,
+        NativeToolReturnPart,
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.tools import DeferredToolResults
+    from pydantic_ai_played import Played, paired, run, said
+
+    from foldmark.integrations.pydantic_ai import FoldmarkHistory
 
 
 @pytest.fixture
