@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from threading import Thread
 from typing import ClassVar
@@ -90,7 +90,7 @@ class ChatApplication(App[None]):
         self._leaving = False
         self._ended_by = 0
 
-    @property
+    @cached_property  # Textual asks for it with each style of each widget
     def available_themes(self) -> dict[str, Theme]:
         """The themes by name."""
         return {DARK.name: DARK, LIGHT.name: LIGHT, **super().available_themes}
