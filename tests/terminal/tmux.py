@@ -4,14 +4,12 @@ import shlex
 import subprocess
 import time
 from collections.abc import Mapping
-from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 from patience import LIMIT
-
-_NUMBERS = count(1)
 
 
 class Tmux:
@@ -19,7 +17,8 @@ class Tmux:
     shows `ended with CODE`."""
 
     def __init__(self, folder: Path, *command: str, env: Mapping[str, str], columns: int = 100, rows: int = 30) -> None:
-        self._socket = str(folder / f"tmux-{next(_NUMBERS)}")  # a server that is ending still holds its socket
+        # The path of a socket has at most 104 bytes, and a server that is ending still holds its own.
+        self._place = TemporaryDirectory(prefix="tmux-", dir="/tmp")
         self._command, self._env, self._folder = command, env, folder
         self._size = ("-x", str(columns), "-y", str(rows))
 
@@ -35,6 +34,7 @@ class Tmux:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._tmux("kill-server")
+        self._place.cleanup()
 
     @property
     def screen(self) -> str:
@@ -48,6 +48,13 @@ class Tmux:
     def press(self, *keys: str) -> None:
         """Press keys by tmux's names for them: `Enter`, `C-c`, `F2`, `Space`."""
         self._tmux("send-keys", *keys)
+
+    def paste(self, text: str) -> None:
+        """Paste the text as a terminal does, in brackets."""
+        pasted = Path(self._place.name, "pasted")
+        pasted.write_text(text, encoding="utf-8", newline="")
+        self._tmux("load-buffer", str(pasted))
+        self._tmux("paste-buffer", "-p")
 
     def line(self, text: str) -> None:
         """Type a line and send it."""
@@ -70,7 +77,8 @@ class Tmux:
             time.sleep(0.05)
 
     def _tmux(self, *arguments: str) -> str:
-        # A program inside tmux has its own controlling terminal; this client needs none.
-        done = subprocess.run(["tmux", "-S", self._socket, *arguments], capture_output=True, text=True, check=False)
+        # A program inside tmux has its own controlling terminal; this client needs none. -u: UTF-8 in any locale.
+        command = ["tmux", "-u", "-S", str(Path(self._place.name, "socket")), *arguments]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=LIMIT)
         assert done.returncode == 0, f"tmux {arguments[0]}: {done.stderr}"
         return done.stdout
