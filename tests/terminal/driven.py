@@ -17,6 +17,7 @@ from foldmark.core.ports import Provider
 from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
 from foldmark.terminal.application import ChatApplication
+from foldmark.terminal.screens import KeyLine
 from patience import LIMIT
 
 BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -46,10 +47,11 @@ class Driven:
 
     async def until(self, what: str | Callable[[], object]) -> None:
         """Wait until a text is shown or a condition holds."""
-        end = monotonic() + LIMIT
+        end, pause = monotonic() + LIMIT, 0.02
         while not (what in self.screen if isinstance(what, str) else what()):
             assert monotonic() < end, f"{what!r} did not come; the screen:\n{self.screen}"
-            await sleep(0.02)
+            await sleep(pause)
+            pause = min(1.5 * pause, 0.2)
 
     async def still(self) -> None:
         """Wait until no worker runs and the screen has stopped changing. Cursors stop blinking."""
@@ -81,10 +83,12 @@ async def driven(
         async with app.run_test(size=size) as pilot:
             found = Driven(app, pilot)
             await found.until(lambda: app.chat.attended)
-            await found.until("F1 keys")  # the line of keys appears last
+            await found.until(lambda: app.chat.query_one(KeyLine).children)  # the line of keys is filled last
             # Lines that arrive before the log is read would appear after lines that are typed meanwhile.
             await found.until(lambda: not any(each.is_running for each in app.workers))
             yield found
+            if not app.ended:
+                assert found.screen  # the last frame can be drawn
             app.action_leave()
             await found.until(lambda: app.ended)
     finally:

@@ -19,6 +19,7 @@ from foldmark.log import Agent, Log
 from foldmark.sessions.archive.syncing import sync
 from foldmark.terminal.side_screens import find as screen
 from foldmark.terminal.side_screens.find import FindScreen, SurroundingsScreen
+from patience import LIMIT
 from stored import stored
 
 
@@ -190,7 +191,7 @@ def test_only_the_newest_line_is_searched_for(log: Log, monkeypatch: pytest.Monk
 
     def slow(agent: Agent, line: str) -> values.Found:
         begun.append(line)
-        assert go_on.wait(30)
+        assert go_on.wait(LIMIT)
         return values.Found((), f"hits for {line}")
 
     monkeypatch.setattr(screen, "find", slow)

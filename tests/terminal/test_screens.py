@@ -20,8 +20,10 @@ from foldmark.terminal.panels import PanelScreen
 from foldmark.terminal.screens import KeyLine
 from foldmark.terminal.side_screens.keys import KeysScreen, places
 from foldmark.terminal.theme import DARK, LIGHT, fitting
+from sampled import DEEP
 
 KEYS = {"turns": "f2", "agents": "f3", "state": "f4", "time": "f5", "find": "f6", "keys": "f1"}
+COLOURS = ("dark", "light", "none")
 
 
 def owners() -> list[type[DOMNode]]:
@@ -92,10 +94,10 @@ def test_the_theme_fits_the_terminal(says: str, theme: object) -> None:
     assert fitting({"COLORFGBG": says}) is theme
 
 
-async def each_screen(chat: Driven) -> None:
-    """Open and check every screen and a question."""
+async def each_screen(chat: Driven, keys: dict[str, str]) -> None:
+    """Open and check these screens, the chat and a question."""
     shown: list[str] = []
-    for name, key in KEYS.items():
+    for name, key in keys.items():
         await chat.press(key)
         await opened(chat, name.capitalize())
         await look(chat, shown)
@@ -105,7 +107,7 @@ async def each_screen(chat: Driven) -> None:
     chat.app.push_screen(Question(f"Erase turn 1? {FINAL}"))
     await chat.until(FINAL)
     await look(chat, shown)
-    assert len({*shown}) == len(KEYS) + 2
+    assert len({*shown}) == len(keys) + 2
 
 
 async def opened(chat: Driven, name: str) -> None:
@@ -126,10 +128,13 @@ async def look(chat: Driven, shown: list[str]) -> None:
     shown.append(chat.screen)
 
 
-@pytest.mark.parametrize("colours", ["dark", "light", "none"])
+@pytest.mark.parametrize("colours", COLOURS)
 def test_every_screen_fits_80_columns_in_both_themes_and_without_colours(
     log: Log, colours: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The colours do not change the layout: each screen is opened in one of them, and in all in a deep run."""
+    at, names = COLOURS.index(colours), [*KEYS]
+    keys = {name: KEYS[name] for name in (names if DEEP else names[at :: len(COLOURS)])}
     monkeypatch.setenv("COLORFGBG", "0;15" if colours == "light" else "15;0")
     if colours == "none":
         monkeypatch.setenv("NO_COLOR", "1")
@@ -139,7 +144,7 @@ def test_every_screen_fits_80_columns_in_both_themes_and_without_colours(
         async with driven(agent, size=(80, 24)) as chat:
             assert chat.app.theme == ("light" if colours == "light" else "dark")
             assert chat.app.no_color is (colours == "none")
-            await each_screen(chat)
+            await each_screen(chat, keys)
 
     asyncio.run(see())
 

@@ -18,6 +18,7 @@ from foldmark.terminal.meter import Bar, pieces
 from foldmark.terminal.screens import TextScreen
 from foldmark.terminal.side_screens.rows import RowList
 from foldmark.terminal.side_screens.turns import LineInput, TurnsScreen
+from sampled import DEEP
 from stored import connection
 
 # The values
@@ -100,7 +101,7 @@ def test_the_cost_of_the_list_follows_the_window(log: Log) -> None:
         agent.configure("sliding_context_tokens", 20_000)
         return agent
 
-    agents = (filled("small", 400), filled("large", 4000))
+    agents = (filled("small", 400), filled("large", 4000 if DEEP else 1200))
     for agent in agents:
         found = context_turns(agent, 100)  # everything that is read only once is read now
         assert len([row for row in found.rows if not row.sent]) == 50
