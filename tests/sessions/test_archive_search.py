@@ -383,6 +383,7 @@ def test_a_search_does_not_wait_for_another_indexing_process(home: Home, program
     assert len(json.loads(program("search", "schema", "--json").out)["hits"]) == 2
 
 
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system does not say how much is read")
 def test_only_the_needed_lines_of_a_long_session_are_read(home: Home) -> None:
     filler = [user(f"filler {number} {'and more of it ' * 60}", f"f{number}") for number in range(3000)]
     home.session("aa11", *filler[:1500], user("Look at the quartz.", "q"), *filler[1500:])

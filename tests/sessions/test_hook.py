@@ -481,11 +481,14 @@ def test_closed_streams(place: HookPlace) -> None:
     place.write(answer(124_000))
     event = place.folder / "event.json"
     event.write_text(json.dumps(place.event("PostToolUse")))
-    for how in ("<&-", f"<{event} >&-", f"<{event} >&- 2>&-", f"<{event} >/dev/full"):
+    ways = ["<&-", f"<{event} >&-", f"<{event} >&- 2>&-"]
+    if Path("/dev/full").exists():
+        ways.append(f"<{event} >/dev/full")
+    for how in ways:
         place.forget_reminder()
         done = subprocess.run(f"exec '{PROGRAM}' hook {how}", shell=True, env=place.environment, capture_output=True)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), how
-    assert len(place.logged) == 4
+    assert len(place.logged) == len(ways)
 
 
 def test_a_closed_standard_output_is_ignored(place: HookPlace) -> None:
