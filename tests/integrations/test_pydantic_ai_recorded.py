@@ -158,7 +158,7 @@ for line in sys.stdin:
 def test_another_process_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "chat.db"
     command: list[str | Path] = [sys.executable, "-c", PROGRAM, Path(__file__).parent]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with forked.Popen(command, cwd=tmp_path, env={"HOME": str(tmp_path)}, text=True, **pipes) as program:
 
         def process(prompt: str) -> str:

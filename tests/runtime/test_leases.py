@@ -380,7 +380,7 @@ def test_agents_of_a_killed_process_are_taken_over_at_once(
     start: Callable[..., Process], agent: Agent, reaped: bool
 ) -> None:
     """This also holds while the killed process is a zombie."""
-    first = start(child=True)
+    first = start(child=not reaped)
     first.say("default", "Go.")
     first.kill(reaped=reaped)
     say(agent)
@@ -421,34 +421,37 @@ def test_agents_of_a_stopped_process_are_taken_over_when_its_lease_has_expired(
     assert last(agent, 5)[:3] == [("user", "Go.", False), ("turn_ended", "", True), ("user", "Hello?", False)]
 
 
-@pytest.mark.parametrize(("ended", "state"), sampled([*product((True, False), (MODEL, TOOLS))], 2))
 def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
-    start: Callable[..., Process], agent: Agent, ended: bool, state: str
+    start: Callable[..., Process], agent: Agent
 ) -> None:
     first = start(child=True)
-    first.say("default", "Go.")
-    if state == TOOLS:
-        first.tell("call hold + call slash mark M")
-        first.until("holding")
-    first.signal(signal.SIGSTOP)
-    first.stopped()
-    later(agent.log, SECONDS)
-    if ended:
-        say(agent)
-    else:
-        take(agent, "this one")
-    before, sent = events(agent), stored(agent.log).newest_sent(agent.id, 10)
-    first.signal(signal.SIGCONT)
-    first.tell("answer Late." if state == MODEL else "result late")
-    who = "nobody" if ended else f"process {os.getpid()} on {here().host.partition(' ')[0]}"
-    heard = first.heard()
-    assert heard.startswith(
-        "error default LeaseError conversation 'default' is no longer run by this process, which was "
-    )
-    assert f"stopped for more than 30 seconds; {who}" in heard
-    assert heard.endswith("runs it now. What this process had recorded by then is kept.")
-    assert (events(agent), stored(agent.log).newest_sent(agent.id, 10)) == (before, sent)
-    assert [each.holder for each in stored(agent.log).leases()] == ([] if ended else ["this one"])
+    for ended, state in sampled([*product((True, False), (MODEL, TOOLS))], 2):
+        first.say("default", "Go.")
+        if state == TOOLS:
+            first.tell("call hold + call slash mark M")
+            first.until("holding")
+        first.signal(signal.SIGSTOP)
+        first.stopped()
+        later(agent.log, SECONDS)
+        held = None
+        if ended:
+            say(agent)
+        else:
+            held = take(agent, "this one")
+        before, sent = events(agent), stored(agent.log).newest_sent(agent.id, 10)
+        first.signal(signal.SIGCONT)
+        first.tell("answer Late." if state == MODEL else "result late")
+        who = "nobody" if ended else f"process {os.getpid()} on {here().host.partition(' ')[0]}"
+        heard = first.heard()
+        assert heard.startswith(
+            "error default LeaseError conversation 'default' is no longer run by this process, which was "
+        )
+        assert f"stopped for more than 30 seconds; {who}" in heard
+        assert heard.endswith("runs it now. What this process had recorded by then is kept.")
+        assert (events(agent), stored(agent.log).newest_sent(agent.id, 10)) == (before, sent)
+        assert [each.holder for each in stored(agent.log).leases()] == ([] if ended else ["this one"])
+        if held is not None:
+            held.give_back()
 
 
 def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(

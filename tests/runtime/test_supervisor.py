@@ -14,10 +14,11 @@ from foldmark import Agent, Log
 from foldmark.commands import context
 from foldmark.core.request import Piece, Request, ToolCall, ToolSpec
 from foldmark.log.doctor import examine
-from foldmark.runtime import supervisor
+from foldmark.runtime import supervisor, unprompted
 from foldmark.runtime.supervisor import ContextChangedError, NoAudience, TurnInterruptedError
 from foldmark.runtime.unprompted import WAKES
 from patience import LIMIT
+from sampled import DEEP
 from stored import stored
 
 
@@ -259,7 +260,9 @@ def test_a_caller_that_cancels_its_wait_gets_a_cancellation(log: Log) -> None:
     asyncio.run(program())
 
 
-def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log) -> None:
+def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    wakes = WAKES if DEEP else 6
+    monkeypatch.setattr(unprompted, "WAKES", wakes)
     root = log.agent("default")
     root.do("/note Be polite.")
 
@@ -283,7 +286,7 @@ def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log) -> None:
             await agents.settled()
 
     asyncio.run(program())
-    assert 3 * WAKES < model.requests < 10 * WAKES
+    assert 3 * wakes < model.requests < 10 * wakes
     assert len(heard.agents) == 1
     assert sum(stored(log).unread_count(agent.id) for agent in log.agents()) == 1
 
