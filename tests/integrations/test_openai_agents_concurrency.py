@@ -17,6 +17,7 @@ from sdk_sessions import KINDS, now, run, session, texts, user
 import forked
 from foldmark.log.doctor import examine
 from patience import LIMIT
+from sampled import DEEP
 
 if TYPE_CHECKING:
     from agents import Agent
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 LENGTH = 4
+LISTS = 15 if DEEP else 6
 
 
 def listed(name: str, number: int) -> list[dict[str, Any]]:
@@ -76,7 +78,7 @@ def test_processes(tmp_path: Path) -> None:
     with ExitStack() as stack:
         talks = [stack.enter_context(session(kind, tmp_path)) for kind in KINDS]
         children = forked.Popen(
-            [sys.executable, str(writer), str(tmp_path), "15", str(LENGTH), "process0", "process1"],
+            [sys.executable, str(writer), str(tmp_path), str(LISTS), str(LENGTH), "process0", "process1"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -87,13 +89,13 @@ def test_processes(tmp_path: Path) -> None:
         assert children.stdin is not None
         children.stdin.write("go" * 2)
         children.stdin.flush()
-        for number in range(15):
+        for number in range(LISTS):
             for talk in talks:
                 now(talk.add_items(listed("here", number)))
         _, errors = children.communicate(timeout=LIMIT)
         assert (children.returncode, errors) == (0, "")
         for talk in talks:
-            check(talk, {"process0": 15, "process1": 15, "here": 15})
+            check(talk, dict.fromkeys(("process0", "process1", "here"), LISTS))
 
 
 @kinds
