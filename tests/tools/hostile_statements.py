@@ -59,7 +59,7 @@ _LONG = "(SELECT hex(zeroblob(124000)) || a AS x FROM (SELECT 'a' AS a UNION ALL
 _COUNTING = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 _MANY = "json_each('[" + "1," * 900 + "1]')"
 
-_SLOWEST = 80 if DEEP else 16
+_SLOWEST = 80 if DEEP else 4
 """Number of comparisons of a text with a slow pattern; nothing can interrupt a single comparison."""
 
 READING = {

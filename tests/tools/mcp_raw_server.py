@@ -1,7 +1,8 @@
 """A hand-written MCP server of the older protocol, or the `modern` one, for behaviour that the SDK's servers lack.
 
 The JSON file in its argument gives its `tools` and `calls` (tool -> result; none: silence). With `ignores` it ignores
-the end of its input, with `silent` it answers nothing from the start. It records its process and the notifications
+the end of its input, with `silent` it answers nothing from the start. `says` gives lines for its standard error (tool
+-> lines), and `ends` the tools that end it. It records its process and the notifications
 that it gets in its working folder."""
 
 import json
@@ -28,6 +29,10 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             more = MODERN if plan.get("modern") else {}
             return {"tools": plan["tools"], **more} if "pages" not in plan else page(params.get("cursor"))
         case "tools/call":
+            if said := plan.get("says", {}).get(params["name"]):
+                print(said, file=sys.stderr, flush=True)
+            if params["name"] in plan.get("ends", ()):
+                os._exit(3)
             result: dict[str, Any] | None = plan["calls"].get(params["name"])
             return result
     raise LookupError

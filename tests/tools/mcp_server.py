@@ -82,13 +82,6 @@ async def wait() -> str:
     return "never"
 
 
-@server.tool(annotations=READ_ONLY)
-def crash() -> str:
-    """Ends the server."""
-    print("the disk is full\nno way to go on", file=sys.stderr, flush=True)
-    os._exit(3)
-
-
 async def over_http(transport: str, port_file: Path) -> None:
     import uvicorn
 

@@ -292,27 +292,17 @@ def test_links_that_lead_nowhere(links: Place) -> None:
     links.refused("read_file", path=previous)
 
 
-@pytest.mark.parametrize("tool", ["read_file", "list_files", "grep"])
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "\0",
-        "a\0b",
-        "/" * 5000,
-        "a/" * 500_000,
-        "x" * 4096,
-        "x/" * 2000,
-        "\ud800",
-        "~nobody-here/x",
-        "\x1b[2K",
-        "é" * 4000,
-    ],
-    ids=range(11),
+INVALID_PATHS = (
+    *("", "\0", "a\0b", "/" * 5000, "a/" * 500_000, "x" * 4096, "x/" * 2000, "\ud800", "~nobody-here/x", "\x1b[2K"),
+    "é" * 4000,
 )
-def test_an_invalid_path_is_refused(place: Place, tool: str, path: str) -> None:
-    place.answer = "yes"
-    place.refused(tool, path=path, **({"pattern": "x"} if tool == "grep" else {}))
+
+
+@pytest.mark.parametrize("tool", ["read_file", "list_files", "grep"])
+def test_an_invalid_path_is_refused(place: Place, tool: str) -> None:
+    for path in INVALID_PATHS:
+        with case(path):
+            place.refused(tool, path=path, **({"pattern": "x"} if tool == "grep" else {}))
 
 
 WRONG_ARGUMENTS: list[Any] = [

@@ -16,6 +16,7 @@ import pytest
 from request_validators import VALIDATORS
 
 import foldmark
+import forked
 from foldmark import Agent, CommandError, Log
 from foldmark.core.codec import Secrets
 from foldmark.operations.effects import NOBODY, Asking, Decision, Permission
@@ -83,7 +84,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pa
     """Transport -> the folder of a listening server."""
     folders = {transport: tmp_path_factory.mktemp(transport) for transport in ("http", "sse")}
     command = [sys.executable, str(SDK)]
-    started = [subprocess.Popen([*command, name, "port"], cwd=folder) for name, folder in folders.items()]
+    started = [forked.Popen([*command, name, "port"], cwd=folder) for name, folder in folders.items()]
     for folder in folders.values():
         until((folder / "port").exists)
     yield folders
@@ -135,7 +136,7 @@ def lone() -> Iterator[Agent]:
 
 def test_the_tools_of_all_servers(agent: Agent, places: tuple[dict[str, Path], Log, Servers]) -> None:
     names = [each.spec.name for each in places[2].tools]
-    own = ["echo", "note", "add", "fail", "show", "environment", "wait", "crash"]
+    own = ["echo", "note", "add", "fail", "show", "environment", "wait"]
     assert names == [f"mcp__{server}__{name}" for server in TRANSPORTS for name in own]
     (echo, note) = places[2].tools[:2]
     assert echo.spec.description == "Says what it is told."
@@ -345,27 +346,33 @@ def test_one_that_hangs_holds_up_nobody(tmp_path: Path, lone: Agent, monkeypatch
         ]
         (good,) = servers.tools
         assert good(lone, {}, NOBODY) == "ok"
-    assert running(tmp_path) == []
+    until(lambda: running(tmp_path) == [])
 
 
-def test_a_crash_in_a_call(
-    agent: Agent, places: tuple[dict[str, Path], Log, Servers], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = running(places[0]["stdio"])
-    with pytest.raises(CommandError, match="Field required"):
-        agent.call_tool("mcp__stdio__echo", {})  # the server also writes this to its standard error
-    monkeypatch.setattr("foldmark.tools.mcp.connection.MOST_LOGGED", 0)
-    with pytest.raises(CommandError) as caught:
-        agent.call_tool("mcp__stdio__crash", {})
-    assert str(caught.value) == (
-        "the MCP server stdio disconnected during this call or before it "
-        "(it said: the disk is full / no way to go on); it is connected again. Repeat the call if "
-        "running it twice does no harm"
-    )
-    assert agent.call_tool("mcp__stdio__echo", {"text": "back"}) == "back"
-    after = running(places[0]["stdio"])
-    assert len(after) == 1
-    assert after != before
+def test_a_crash_in_a_call(tmp_path: Path, lone: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan: dict[str, Any] = {
+        "tools": [tool(name, annotations={"readOnlyHint": True}) for name in ("echo", "crash")],
+        "calls": {"echo": text("back")},
+        "says": {"echo": "a former error", "crash": "the disk is full\nno way to go on"},
+        "ends": ["crash"],
+    }
+    write(tmp_path, {"raw": raw(tmp_path, **plan)})
+    with Servers(tmp_path) as servers:
+        assert servers.connect(lone, Person("yes").asking) == []
+        echo, crash = servers.tools
+        before = running(tmp_path)
+        assert echo(lone, {}, NOBODY) == "back"
+        monkeypatch.setattr("foldmark.tools.mcp.connection.MOST_LOGGED", 0)
+        with pytest.raises(CommandError) as caught:
+            crash(lone, {}, NOBODY)
+        assert str(caught.value) == (
+            "the MCP server raw disconnected during this call or before it "
+            "(it said: the disk is full / no way to go on); it is connected again. Repeat the call if "
+            "running it twice does no harm"
+        )
+        assert echo(lone, {}, NOBODY) == "back"
+        until(lambda: len(running(tmp_path)) == 1)
+        assert running(tmp_path) != before
 
 
 def test_a_server_that_does_not_come_back(tmp_path: Path, lone: Agent) -> None:
@@ -457,7 +464,7 @@ def test_closing_during_a_call(tmp_path: Path, lone: Agent, monkeypatch: pytest.
         assert len(running(tmp_path)) == 1
     thread.join()
     assert told == ["the call was interrupted; the MCP server raw was notified, and may have done a part of it"]
-    assert running(tmp_path) == []
+    until(lambda: running(tmp_path) == [])
     assert {*threading.enumerate()} <= before
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import foldmark
+from cases import case
 from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
 from foldmark.core.request import Piece, Request, ToolCall
@@ -137,55 +138,55 @@ def test_the_mark_needs_no_name(agent: Agent) -> None:
     assert slash(agent, "mark", "  X  ") == "Checkpoint 'X' created."
 
 
-@pytest.mark.parametrize(
-    "command", sorted(name for name, command in REGISTRY.commands.items() if "model" not in command.who)
-)
-def test_a_model_cannot_run_commands_for_people(log: Log, agent: Agent, command: str) -> None:
+FOR_PEOPLE = sorted(name for name, command in REGISTRY.commands.items() if "model" not in command.who)
+
+
+def test_a_model_cannot_run_commands_for_people(log: Log, agent: Agent) -> None:
     agent.append("user", "A")
     before = agent.standing().record.head
-    with pytest.raises(
-        CommandError, match="is not for a model; available: /mark, /clear, /fork, /send, /check-mail, /kill"
-    ):
-        slash(agent, command, "1")
-    assert agent.standing().record.head == before
+    wanted = "is not for a model; available: /mark, /clear, /fork, /send, /check-mail, /kill"
+    for command in FOR_PEOPLE:
+        with case(command), pytest.raises(CommandError, match=wanted):
+            slash(agent, command, "1")
+        assert agent.standing().record.head == before, command
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        *(None, [], "mark", {}, {"args": "X"}, {"command": None}, {"command": 1}, {"command": ["mark"]}),
-        *({"command": "mark", "args": None}, {"command": "mark", "args": ["X"]}, {"command": "mark", "x": 1}),
-        *(
-            {"command": ""},
-            {"command": "/mark"},
-            {"command": "MARK"},
-            {"command": " "},
-            {"command": "", "args": "mark X"},
-        ),
-        *({"command": "nope"}, {"command": "mark\nX Y"}, {"command": "\ud800"}, {"command": "x" * 100_000}),
-        *(
-            {"command": "mark", "args": "A B"},
-            {"command": "mark", "args": "x" * 201},
-            {"command": "mark", "args": "\x00"},
-        ),
-        *(
-            {"command": "clear", "args": "NOWHERE"},
-            {"command": "fork", "args": "NOWHERE"},
-            {"command": "fork", "args": "A B"},
-        ),
-        *({"command": "send"}, {"command": "send", "args": "abc123"}, {"command": "send", "args": "zzzz hello"}),
-        *({"command": "check-mail", "args": "now"}, {"command": "kill"}, {"command": "kill", "args": "zzzz"}),
-    ],
-    ids=lambda args: ascii(args)[:40],
-)
-def test_what_is_wrong_writes_nothing(log: Log, agent: Agent, args: Any) -> None:
+WRONG: list[Any] = [
+    *(None, [], "mark", {}, {"args": "X"}, {"command": None}, {"command": 1}, {"command": ["mark"]}),
+    *({"command": "mark", "args": None}, {"command": "mark", "args": ["X"]}, {"command": "mark", "x": 1}),
+    *(
+        {"command": ""},
+        {"command": "/mark"},
+        {"command": "MARK"},
+        {"command": " "},
+        {"command": "", "args": "mark X"},
+    ),
+    *({"command": "nope"}, {"command": "mark\nX Y"}, {"command": "\ud800"}, {"command": "x" * 100_000}),
+    *(
+        {"command": "mark", "args": "A B"},
+        {"command": "mark", "args": "x" * 201},
+        {"command": "mark", "args": "\x00"},
+    ),
+    *(
+        {"command": "clear", "args": "NOWHERE"},
+        {"command": "fork", "args": "NOWHERE"},
+        {"command": "fork", "args": "A B"},
+    ),
+    *({"command": "send"}, {"command": "send", "args": "abc123"}, {"command": "send", "args": "zzzz hello"}),
+    *({"command": "check-mail", "args": "now"}, {"command": "kill"}, {"command": "kill", "args": "zzzz"}),
+]
+
+
+def test_what_is_wrong_writes_nothing(log: Log, agent: Agent) -> None:
     agent.append("user", "A")
     before = agent.standing().record.head, len(log.agents())
-    with pytest.raises(CommandError) as caught:
-        agent.call_tool("slash", args)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 1500
-    assert (agent.standing().record.head, len(log.agents())) == before
+    for args in WRONG:
+        with case(args):
+            with pytest.raises(CommandError) as caught:
+                agent.call_tool("slash", args)
+            assert "\n" not in str(caught.value)
+            assert len(str(caught.value)) < 1500
+            assert (agent.standing().record.head, len(log.agents())) == before
 
 
 def test_a_mark_of_half_a_character(agent: Agent) -> None:
