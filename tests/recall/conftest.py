@@ -16,8 +16,9 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(path: str) -> Iterator[foldmark.Log]:
-    with foldmark.open(path) as log:
+def log(request: pytest.FixtureRequest) -> Iterator[foldmark.Log]:
+    """A log, in the file at `path` if the test asks for that."""
+    with foldmark.open(request.getfixturevalue("path") if "path" in request.fixturenames else ":memory:") as log:
         yield log
 
 

