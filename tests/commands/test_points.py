@@ -327,6 +327,7 @@ def follow(agent: Agent, event_id: int) -> None:
     assert after["reason"] != "operation"
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS.map(lambda deeds: [deed for deed in deeds if deed[0] in SAYING]))
 def test_a_pin_keeps_what_the_window_passes(deeds: list[tuple[str, int, int]]) -> None:
     with foldmark.open(":memory:") as log:
@@ -413,6 +414,7 @@ def test_no_difference(agent: Agent) -> None:
     assert agent.do("/context diff 3 3").text == "From event 3 to 3: 2 messages (~4 tokens) → 2 messages (~4 tokens)"
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS)
 def test_a_difference_is_between_two_contexts(deeds: list[tuple[str, int, int]]) -> None:
     with foldmark.open(":memory:") as log:
@@ -492,6 +494,7 @@ def test_the_bytes_are_those_that_would_go_out(agent: Agent, model: str) -> None
     assert f"{len(agent.request().bytes):,} bytes" in result.text.splitlines()[0]
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS)
 def test_all_that_is_sent_is_shown(deeds: list[tuple[str, int, int]]) -> None:
     with foldmark.open(":memory:") as log:

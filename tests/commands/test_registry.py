@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import foldmark
+from cases import case
 from foldmark import Agent, CommandError, Log, Result
 from foldmark.commands import REGISTRY
 from foldmark.commands.registry import ANYBODY, HUMAN, Command, CommandCall, Registry
@@ -238,17 +239,17 @@ def test_names_do_not_hide_each_other() -> None:
         assert (command.name, rest.strip()) == (name, "X  Y")
 
 
-@pytest.mark.parametrize("name", REGISTRY.commands)
-def test_missing_and_surplus_arguments(agent: Agent, name: str) -> None:
-    command = REGISTRY.commands[name]
-    words = [word for word in command.usage.split() if not word.startswith("[--")]
-    if words and not words[0].startswith("["):
-        message = refused(agent, f"/{name}", registry=REGISTRY)
-        assert message == f"{words[0].strip('.')} is missing; usage: {command.synopsis}"
-    if not (words and words[-1].rstrip("]").endswith("...")):
-        line = " ".join([f"/{name}", *("1" for _ in words), "SURPLUS more"])
-        wanted = f"unexpected argument 'SURPLUS more'; usage: {command.synopsis}"
-        assert refused(agent, line, registry=REGISTRY) == wanted
+def test_missing_and_surplus_arguments(agent: Agent) -> None:
+    for name, command in REGISTRY.commands.items():
+        words = [word for word in command.usage.split() if not word.startswith("[--")]
+        with case(name):
+            if words and not words[0].startswith("["):
+                message = refused(agent, f"/{name}", registry=REGISTRY)
+                assert message == f"{words[0].strip('.')} is missing; usage: {command.synopsis}"
+            if not (words and words[-1].rstrip("]").endswith("...")):
+                line = " ".join([f"/{name}", *("1" for _ in words), "SURPLUS more"])
+                wanted = f"unexpected argument 'SURPLUS more'; usage: {command.synopsis}"
+                assert refused(agent, line, registry=REGISTRY) == wanted
 
 
 # Help

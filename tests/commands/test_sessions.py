@@ -6,6 +6,7 @@ import pytest
 from two_trees import NOW, Open, agent, contents, fork, refused, rows, said, uuid
 
 import foldmark
+from cases import case
 from foldmark import Agent, CommandError, Log
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
@@ -359,55 +360,56 @@ FORK = "agent 20000000 is a fork in conversation 'default', not a conversation; 
 HERE = "you are in conversation 'default'; go to another one first (/session switch, /session new)"
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("/session", "/session needs one of: list, new, switch, rename, archive, delete"),
-        (
-            "/session remove other",
-            "/session needs one of: list, new, switch, rename, archive, delete; did you mean /session rename?",
-        ),
-        ("/session list other", "unexpected argument 'other'; usage: /session list [--all]"),
-        ("/session list --everything", "unexpected argument '--everything'; usage: /session list [--all]"),
-        ("/session new", "NAME is missing; usage: /session new NAME..."),
-        ("/session new other", TAKEN.format("other")),
-        (f"/session new {uuid(9)}", A_NAME.format(f"'{uuid(9)}'")),
-        ("/session new a\x07b", A_NAME.format("'a\\x07b'")),
-        (f"/session new {'x' * 201}", A_NAME.format(f"'{'x' * 40}'")),
-        ("/session new a\u2028b", A_NAME.format("'a\\u2028b'")),
-        ("/session new \ud83d", A_NAME.format("'\\ud83d'")),
-        ("/session switch", "NAME is missing; usage: /session switch NAME..."),
-        ("/session switch nope", NONE.format("nope")),
-        ("/session switch Default", NONE.format("Default")),
-        ("/session switch 4f", NONE.format("4f")),
-        ("/session switch \ud83d", NONE.format("\\ud83d")),
-        ("/session switch 2000", FORK),
-        ("/session rename", "NAME is missing; usage: /session rename NAME NEW..."),
-        ("/session rename default", "NEW is missing; usage: /session rename NAME NEW..."),
-        ("/session rename nope new", NONE.format("nope")),
-        ("/session rename default other", TAKEN.format("other")),
-        ("/session rename default default", TAKEN.format("default")),
-        (f"/session rename default {uuid(1)}", A_NAME.format(f"'{uuid(1)}'")),
-        ("/session rename 2000 new", FORK),
-        ("/session archive", "NAME is missing; usage: /session archive NAME..."),
-        ("/session archive nope", NONE.format("nope")),
-        ("/session archive 2000", FORK),
-        ("/session delete", "NAME is missing; usage: /session delete NAME... [--yes]"),
-        ("/session delete --yes", "NAME is missing; usage: /session delete NAME... [--yes]"),
-        ("/session delete nope --yes", NONE.format("nope")),
-        ("/session delete other -y", "there is no conversation or agent 'other -y'; conversations: default, other"),
-        ("/session delete default --yes", HERE),
-        ("/session delete 1000 --yes", HERE),
-        ("/session delete 2000 --yes", FORK),
-        ("/agents all", "unexpected argument 'all'; usage: /agents"),
-        ("/switch", "UUID is missing; usage: /switch UUID"),
-        ("/switch 2000 3000", "unexpected argument '3000'; usage: /switch UUID"),
-        ("/switch 9999", NONE.format("9999")),
-        (f"/switch {uuid(9)}", NONE.format(uuid(9))),
-    ],
-)
-def test_wrong_requests(talk: Log, line: str, message: str) -> None:
-    assert refused(agent(talk, 2), line) == message
+WRONG = [
+    ("/session", "/session needs one of: list, new, switch, rename, archive, delete"),
+    (
+        "/session remove other",
+        "/session needs one of: list, new, switch, rename, archive, delete; did you mean /session rename?",
+    ),
+    ("/session list other", "unexpected argument 'other'; usage: /session list [--all]"),
+    ("/session list --everything", "unexpected argument '--everything'; usage: /session list [--all]"),
+    ("/session new", "NAME is missing; usage: /session new NAME..."),
+    ("/session new other", TAKEN.format("other")),
+    (f"/session new {uuid(9)}", A_NAME.format(f"'{uuid(9)}'")),
+    ("/session new a\x07b", A_NAME.format("'a\\x07b'")),
+    (f"/session new {'x' * 201}", A_NAME.format(f"'{'x' * 40}'")),
+    ("/session new a\u2028b", A_NAME.format("'a\\u2028b'")),
+    ("/session new \ud83d", A_NAME.format("'\\ud83d'")),
+    ("/session switch", "NAME is missing; usage: /session switch NAME..."),
+    ("/session switch nope", NONE.format("nope")),
+    ("/session switch Default", NONE.format("Default")),
+    ("/session switch 4f", NONE.format("4f")),
+    ("/session switch \ud83d", NONE.format("\\ud83d")),
+    ("/session switch 2000", FORK),
+    ("/session rename", "NAME is missing; usage: /session rename NAME NEW..."),
+    ("/session rename default", "NEW is missing; usage: /session rename NAME NEW..."),
+    ("/session rename nope new", NONE.format("nope")),
+    ("/session rename default other", TAKEN.format("other")),
+    ("/session rename default default", TAKEN.format("default")),
+    (f"/session rename default {uuid(1)}", A_NAME.format(f"'{uuid(1)}'")),
+    ("/session rename 2000 new", FORK),
+    ("/session archive", "NAME is missing; usage: /session archive NAME..."),
+    ("/session archive nope", NONE.format("nope")),
+    ("/session archive 2000", FORK),
+    ("/session delete", "NAME is missing; usage: /session delete NAME... [--yes]"),
+    ("/session delete --yes", "NAME is missing; usage: /session delete NAME... [--yes]"),
+    ("/session delete nope --yes", NONE.format("nope")),
+    ("/session delete other -y", "there is no conversation or agent 'other -y'; conversations: default, other"),
+    ("/session delete default --yes", HERE),
+    ("/session delete 1000 --yes", HERE),
+    ("/session delete 2000 --yes", FORK),
+    ("/agents all", "unexpected argument 'all'; usage: /agents"),
+    ("/switch", "UUID is missing; usage: /switch UUID"),
+    ("/switch 2000 3000", "unexpected argument '3000'; usage: /switch UUID"),
+    ("/switch 9999", NONE.format("9999")),
+    (f"/switch {uuid(9)}", NONE.format(uuid(9))),
+]
+
+
+def test_wrong_requests(talk: Log) -> None:
+    for line, message in WRONG:
+        with case(line):
+            assert refused(agent(talk, 2), line) == message
 
 
 def test_archived_already(talk: Log) -> None:

@@ -184,12 +184,13 @@ def test_the_model(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("line", ["/model {}", "/config set model={}", "/config set MODEL = {}"])
-@pytest.mark.parametrize("name", ["foo", "openai", "openai/", "/gpt-5", "foo/bar", "OPENAI/gpt-5"])
-def test_an_unknown_model_is_refused(agent: Agent, line: str, name: str) -> None:
-    with pytest.raises(CommandError, match=f"a model must be 'offline' or PROVIDER/MODEL with one of .*, not '{name}'"):
-        agent.do(line.format(name))
-    assert agent.standing().newest == 0
-    assert agent.request().provider == "offline"
+def test_an_unknown_model_is_refused(agent: Agent, line: str) -> None:
+    for name in ("foo", "openai", "openai/", "/gpt-5", "foo/bar", "OPENAI/gpt-5"):
+        wanted = f"a model must be 'offline' or PROVIDER/MODEL with one of .*, not '{name}'"
+        with pytest.raises(CommandError, match=wanted):
+            agent.do(line.format(name))
+        assert agent.standing().newest == 0
+        assert agent.request().provider == "offline"
 
 
 def test_the_system_prompt(agent: Agent) -> None:
@@ -241,9 +242,7 @@ def test_no_fresh_state_block(log: Log, agent: Agent, answer: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["/context rebuild", "/summarize"])
-def test_a_model_that_cannot_be_asked(agent: Agent, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+def test_a_model_that_cannot_be_asked(agent: Agent, line: str) -> None:
     said(agent, "sing")
     agent.do("/model openai/gpt-5")
     newest = agent.standing().newest

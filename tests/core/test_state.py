@@ -203,7 +203,7 @@ def test_a_paragraph_after_the_members_belongs_to_the_answer() -> None:
     assert parted(f"Done.\n### STATE\n{BLOCK}\n\n```\ncode\n```") == Parted("Done.\n\n```\ncode\n```", BLOCK)
 
 
-LENGTH = 300_000 if DEEP else 30_000
+LENGTH = 300_000 if DEEP else 10_000
 
 
 @pytest.mark.parametrize(
