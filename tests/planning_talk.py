@@ -18,7 +18,7 @@ NOBODY = Asking()
 
 
 class Talk:
-    """The steps of such a conversation. Every sixth step (in a deep run, each) and the end check the database.
+    """The steps of such a conversation. Every twelfth step (in a deep run, each) and the end check the database.
     With `restarts`, each step opens the database anew, like a separate program."""
 
     def __init__(self, path: Path, restarts: bool = False) -> None:
@@ -58,7 +58,7 @@ class Talk:
     @property
     def agent(self) -> Agent:
         self._steps += 1
-        if DEEP or self._steps % 6 == 0:
+        if DEEP or self._steps % 12 == 0:
             self.check()
         if self._restarts:
             self.reopen()
