@@ -7,7 +7,7 @@ import pytest
 from gemini_screen import KEY, selected
 
 from foldmark.core.errors import CommandError
-from foldmark.live.agent_programs import AGENTS, CHATGPT
+from foldmark.live.agent_programs import AGENTS, CHATGPT, AnyProgram
 
 
 def test_the_upstream_of_a_login(tmp_path: Path) -> None:
@@ -41,3 +41,27 @@ def test_another_service_is_refused(variable: str, tmp_path: Path) -> None:
     selected(tmp_path, "gemini-api-key")
     with pytest.raises(CommandError, match=f"{variable} is set"):
         AGENTS["gemini"].upstream({"HOME": str(tmp_path), variable: "true"})
+
+
+@pytest.mark.parametrize(
+    ("upstream", "own"),
+    [
+        ("https://api.anthropic.com", True),
+        ("https://api.anthropic.com/", True),
+        ("http://api.anthropic.com", False),
+        ("https://api.anthropic.com.office.example", False),
+        ("http://127.0.0.1:8080", False),
+    ],
+)
+def test_claude_code_behaves_as_without_a_gateway_to_its_own_provider(upstream: str, own: bool) -> None:
+    claude, program = AGENTS["claude"], AnyProgram("script")
+    assert claude.is_own(upstream) is own
+    assert program.is_own({**program.upstreams({}), "anthropic": upstream}) is own
+    name = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
+    for variables in (
+        claude.variables("http://gateway", own=own),
+        program.variables("http://gateway", own=own),
+        json.loads(claude.options("http://gateway", {}, own=own)[1])["env"],
+    ):
+        assert variables.get(name) == ("1" if own else None)
+    assert AGENTS["codex"].variables("http://gateway", own=True) == {"OPENAI_BASE_URL": "http://gateway"}

@@ -93,7 +93,7 @@ def live(
     upstreams = [base] if isinstance(base, str) else [f"{wire}={each}" for wire, each in base.items()]
     words = [word for each in upstreams for word in ("--upstream", each)]
     with own, supervised(own, secret, ["--db", setup.db, "live", *words], folder / "live.log"):
-        return run(named, arguments, url)
+        return run(named, arguments, url, own=named.is_own(base))
 
 
 def _serve(
@@ -117,7 +117,7 @@ def _serve(
         try:
             with Gateway(base, secret=secret, sessions=sessions, listening=own, environment=os.environ) as gateway:
                 if shown is not None:
-                    for variable, url in shown.variables(gateway.url).items():
+                    for variable, url in shown.variables(gateway.url, own=shown.is_own(base)).items():
                         print(f"{variable}={url}", flush=True)
                     print("Set this where the agent runs. Ctrl-C ends the gateway.", file=sys.stderr)
                     with suppress(KeyboardInterrupt):

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -61,8 +62,15 @@ class AgentProgram:
             raise CommandError(f"several upstreams need a name each, as in {wires[0]}={upstreams[0]}")
         return upstreams[0]
 
-    def variables(self, url: str) -> dict[str, str]:
-        """Return the environment variables that set the gateway at `url` as the agent's base URL."""
+    def is_own(self, upstreams: str | Mapping[str, str]) -> bool:
+        """Return True if the upstream is the provider's own address, as opposed to another server that speaks its
+        wire."""
+        upstream = upstreams if isinstance(upstreams, str) else upstreams.get(self.wire, "")
+        return _origin(upstream) == _origin(self.provider)
+
+    def variables(self, url: str, *, own: bool = False) -> dict[str, str]:
+        """Return the environment variables that set the gateway at `url` as the agent's base URL. `own` is True if it
+        stands in for the provider itself (`is_own`)."""
         return {self.variable: url}
 
     def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -80,12 +88,14 @@ class AgentProgram:
                 )
         return environment.get(self.variable) or self.provider
 
-    def command(self, url: str, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-        """Return the command line that makes the agent use the base URL `url`."""
-        return [self.program, *self.options(url, environment), *arguments]
+    def command(
+        self, url: str, arguments: Sequence[str], environment: Mapping[str, str], *, own: bool = False
+    ) -> list[str]:
+        """Return the command line that makes the agent use the base URL `url`; `own` as in `variables`."""
+        return [self.program, *self.options(url, environment, own=own), *arguments]
 
-    def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
-        """Return the options that set the base URL if the variable is not sufficient."""
+    def options(self, url: str, environment: Mapping[str, str], *, own: bool = False) -> list[str]:
+        """Return the options that set the base URL if the variables are not sufficient."""
         return []
 
 
@@ -102,9 +112,14 @@ class ClaudeCode(AgentProgram):
     variable, provider = "ANTHROPIC_BASE_URL", "https://api.anthropic.com"
     elsewhere = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 
-    def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
+    def variables(self, url: str, *, own: bool = False) -> dict[str, str]:
+        # Behind any other address than its own, Claude Code does without the search for tools, a window of a million
+        # tokens and a system prompt that is cached for everybody, since another provider might lack them.
+        return {**super().variables(url), **({"_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL": "1"} if own else {})}
+
+    def options(self, url: str, environment: Mapping[str, str], *, own: bool = False) -> list[str]:
         # Its settings may set variables, which override those of the shell.
-        variables = {**without_proxy(self.environment(environment)), **self.variables(url)}
+        variables = {**without_proxy(self.environment(environment)), **self.variables(url, own=own)}
         return ["--settings", msgspec.json.encode({"env": variables}).decode()]
 
     def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -129,7 +144,7 @@ class Codex(AgentProgram):
         chatgpt = not environment.get(self.variable) and codex_login(environment) == "chatgpt"
         return CHATGPT if chatgpt else super().upstream(environment)
 
-    def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
+    def options(self, url: str, environment: Mapping[str, str], *, own: bool = False) -> list[str]:
         settings = [f'openai_base_url="{url}"', 'model_provider="openai"']
         if environment.get("OPENAI_API_KEY") and not codex_login(environment):
             # The built-in provider does not read the key from this variable, and would use a WebSocket.
@@ -170,6 +185,11 @@ class GeminiCli(AgentProgram):
         )
 
 
+def _origin(url: str) -> tuple[str, str | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname
+
+
 def codex_login(environment: Mapping[str, str]) -> str:
     """Return the login of Codex according to its file `auth.json`: `chatgpt`, `key`, or an empty text."""
     from foldmark.sessions.codex import codex_folder
@@ -200,8 +220,15 @@ class AnyProgram(AgentProgram):
     def upstreams(self, environment: Mapping[str, str]) -> dict[str, str]:
         return {each.wire: environment.get(each.variable) or each.provider for each in AGENTS.values()}
 
-    def variables(self, url: str) -> dict[str, str]:
-        return {each.variable: f"{url}/{each.wire}" for each in AGENTS.values()}
+    def is_own(self, upstreams: str | Mapping[str, str]) -> bool:
+        return AGENTS["claude"].is_own(upstreams)
+
+    def variables(self, url: str, *, own: bool = False) -> dict[str, str]:
+        # The program may be a script that runs Claude Code, the only agent that asks whether its provider is its own.
+        found: dict[str, str] = {}
+        for each in AGENTS.values():
+            found |= each.variables(f"{url}/{each.wire}", own=own)
+        return found
 
 
 SECRET = "FOLDMARK_LIVE_SECRET"
@@ -222,11 +249,11 @@ def installed(agent: AgentProgram) -> str:
     return program
 
 
-def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:
-    """Run an agent until it exits, and return its exit code: 128 plus the signal's number if a signal ended it. Raises
-    like `installed`."""
-    program, command = installed(agent), agent.command(url, arguments, os.environ)
-    environment = {**os.environ, **without_proxy(agent.environment(os.environ)), **agent.variables(url)}
+def run(agent: AgentProgram, arguments: Sequence[str], url: str, *, own: bool) -> int:
+    """Run an agent until it exits, and return its exit code: 128 plus the signal's number if a signal ended it. `own`
+    as in `AgentProgram.variables`. Raises like `installed`."""
+    program, command = installed(agent), agent.command(url, arguments, os.environ, own=own)
+    environment = {**os.environ, **without_proxy(agent.environment(os.environ)), **agent.variables(url, own=own)}
     with _interrupts_ignored():
         code = subprocess.run([program, *command[1:]], env=environment).returncode
     return code if code >= 0 else 128 - code
