@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from click.shell_completion import get_completion_class
@@ -85,9 +86,9 @@ def test_another_database_or_none(shell: Shell, names: foldmark.Log, tmp_path: P
         log.agent("elsewhere")
     (tmp_path / "text").write_text("This is no database, but it is long enough to be looked at as one.")
     before = files(tmp_path)
-    assert shell.completes("--db", str(other), "chat", "") == ["plain,elsewhere"]
+    assert shell.completes("--db", quote(str(other)), "chat", "") == ["plain,elsewhere"]
     for wrong in ("none.db", "text", "."):
-        assert shell.completes("--db", str(tmp_path / wrong), "chat", "") == []
+        assert shell.completes("--db", quote(str(tmp_path / wrong)), "chat", "") == []
     assert files(tmp_path).keys() == before.keys()
 
 

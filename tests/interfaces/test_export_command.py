@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from command_line import Cli, files
@@ -43,7 +44,7 @@ def test_into_claudes_folder(cli: Cli, claude: Path, tmp_path: Path) -> None:
         f"  {path}",
         "  missing or incomplete: 1 message: the call that it answers is not in the request",
         "Continue it with:",
-        f"  cd {work} && claude --resume {path.stem}",
+        f"  cd {quote(work)} && claude --resume {path.stem}",
     ]
 
 
@@ -56,7 +57,7 @@ def test_as_json_into_a_file_for_another_folder(cli: Cli, talk: foldmark.Agent, 
         "session_id": json.loads(path.read_bytes().splitlines()[0])["sessionId"],
         "file": "my session.jsonl",
         "cwd": str(other),
-        "command": f"cd '{other}' && claude --resume '{path}'",
+        "command": f"cd {quote(str(other))} && claude --resume {quote(str(path))}",
         "records": 2,
         "messages": {"user": 1, "assistant": 1},
         "left_out": [{"event": 3, "why": "the call that it answers is not in the request"}],
