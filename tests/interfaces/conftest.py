@@ -23,7 +23,7 @@ from terminal import Terminal
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder and a private data folder for each test."""
-    for name in [name for name in os.environ if name.startswith(("FOLDMARK", "IKIGAI", "LC_", "PYTHON"))]:
+    for name in [name for name in os.environ if name.startswith(("FOLDMARK", "LC_", "PYTHON"))]:
         if name != "PYTHONPATH":
             monkeypatch.delenv(name)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")

@@ -32,8 +32,6 @@ PROMPT, METER = "⚪\n> ", "⚪"
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provide]:
     """A function that starts a provider on the loopback interface, for chats with `--model openai/gpt-5`."""
     servers: list[Loopback] = []
-    for name in [name for name in os.environ if name.upper().endswith("_PROXY") or name.startswith("OPENAI_")]:
-        monkeypatch.delenv(name)
 
     def provider(played: Any) -> Loopback:
         server = Loopback(WIRE, played)

@@ -12,8 +12,10 @@ import pytest
 from command_line import PROGRAM, Cli, events
 
 import foldmark
+import forked
 from foldmark.core.events import KINDS
 from patience import LIMIT
+from sampled import DEEP
 from stored import stored
 
 SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")
@@ -334,7 +336,7 @@ def test_the_data_folder_is_made_when_needed(cli: Cli, tmp_path: Path, monkeypat
 def test_a_reader_that_has_enough(cli: Cli, db: str, words: tuple[str, ...]) -> None:
     """A reader may close the pipe early, as in `foldmark … | head -1`."""
     cli("import", SAMPLE)
-    with subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with forked.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stderr
         assert process.stdout.readline()
@@ -353,16 +355,15 @@ def test_a_folder_that_was_removed(program: Cli, tmp_path: Path, monkeypatch: py
     assert wrong.err == "foldmark: the working folder was removed; change to another one, then repeat\n"
 
 
-@pytest.mark.parametrize(
-    "locale",
-    [
-        {"LC_ALL": "C"},
-        {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
-        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
-        {"PYTHONIOENCODING": "latin-1:strict"},
-    ],
-    ids=lambda locale: "-".join(locale.values()),
-)
+LOCALES = [
+    {"LC_ALL": "C"},
+    {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    {"PYTHONIOENCODING": "latin-1:strict"},
+]
+
+
+@pytest.mark.parametrize("locale", LOCALES, ids=lambda locale: "-".join(locale.values()))
 def test_a_locale_without_unicode(
     program: Cli, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch, locale: dict[str, str]
 ) -> None:
@@ -375,10 +376,10 @@ def test_a_locale_without_unicode(
     agent = log.agent("default")
     assert agent.context().messages[0].content == "wörld 你好 \U0001f600"
     assert list(agent.context().marks) == ["ünï"]
-    shown = program("context", "show", "default")
-    assert (shown.code, shown.err) == (0, "")
-    data = program("context", "show", "default", "--json")
-    assert (data.code, data.err) == (0, "")
+    shows = [("context", "show", "default"), ("context", "show", "default", "--json")]
+    for words in shows if DEEP else {1: shows[:1], 3: shows[1:]}.get(LOCALES.index(locale), []):
+        shown = program(*words)
+        assert (shown.code, shown.err) == (0, "")
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
@@ -436,9 +437,11 @@ def test_output_that_cannot_be_written(program: Cli, agent: foldmark.Agent, word
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("stream", [*(each for each in ("<&-", ">&-")), "2>&-"])
-def test_a_closed_stream(program: Cli, agent: foldmark.Agent, stream: str) -> None:
-    done = program("do", "default", "/mark", start=("sh", "-c", f'exec "$@" {stream}', "sh"))
+CLOSED = [("chat", "<&-"), ("do", ">&-"), ("chat", "2>&-"), ("do", "<&-"), ("chat", ">&-"), ("do", "2>&-")]
+
+
+@pytest.mark.parametrize(("command", "stream"), CLOSED if DEEP else CLOSED[:3])
+def test_a_closed_stream(program: Cli, agent: foldmark.Agent, command: str, stream: str) -> None:
+    words = {"chat": ("chat",), "do": ("do", "default", "/mark")}[command]
+    done = program(*words, start=("sh", "-c", f'exec "$@" {stream}', "sh"))
     assert "Traceback" not in done.err
-    talk = program("chat", start=("sh", "-c", f'exec "$@" {stream}', "sh"))
-    assert "Traceback" not in talk.err

@@ -14,20 +14,24 @@ from command_line import Cli, files
 import foldmark
 from foldmark.cost import comparison
 from foldmark.rendering import counter
+from sampled import DEEP
 
 SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")
 ROW = re.compile(
     r"^(full history|steady [\d.]+|eager|newest messages|provider clearing) +([\d,]+) +([\d,]+) +([\d,]+) +\d+%"
 )
+TURNS = 40 if DEEP else 20
+BUDGET = 600 * TURNS
+"""Two thirds of the tokens of the conversation below."""
 EVERY = ["steady 0.8", "eager", "full history", "newest messages", "provider clearing"]
 
 
 @pytest.fixture
 def agent(log: foldmark.Log) -> foldmark.Agent:
-    """A conversation of forty turns, each with its own state."""
+    """A long conversation, each of whose turns has its own state."""
     agent = log.agent("long")
     with agent.batch():
-        for number in range(40):
+        for number in range(TURNS):
             agent.append("user", f"question {number} ".ljust(1500, "q"))
             agent.append("assistant", f"answer {number} ".ljust(2100, "a"))
             agent.record("state", f"Goal: {number}".ljust(300, "s"))
@@ -53,9 +57,11 @@ def test_a_session_file_is_replayed_in_memory(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_conversation_of_the_database_with_a_small_budget(cli: Cli, agent: foldmark.Agent) -> None:
     newest = agent.standing().newest
-    done = cli("cost", "long", "--budget", "24000", "--low-water", "0.8, 0.5", "--model", "anthropic/claude-opus-4-8")
+    done = cli(
+        "cost", "long", "--budget", str(BUDGET), "--low-water", "0.8, 0.5", "--model", "anthropic/claude-opus-4-8"
+    )
     assert (done.code, done.err) == (0, "")
-    assert done.lines[0] == "long: 40 requests to anthropic/claude-opus-4-8, budget 24,000 tokens"
+    assert done.lines[0] == f"long: {TURNS} requests to anthropic/claude-opus-4-8, budget {BUDGET:,} tokens"
     tokens = rows(done.out)
     assert list(tokens) == ["steady 0.8", "steady 0.5", *EVERY[1:]]
     assert tokens["full history"] > tokens["eager"] > tokens["steady 0.8"] > tokens["steady 0.5"]
@@ -67,7 +73,7 @@ def test_a_conversation_of_the_database_with_a_small_budget(cli: Cli, agent: fol
 
 
 def test_only_the_policies_that_are_wanted_in_their_order(cli: Cli, agent: foldmark.Agent) -> None:
-    done = cli("cost", "long", "--budget", "24000", "--policy", "eager", "--policy", "steady", "--json")
+    done = cli("cost", "long", "--budget", str(BUDGET), "--policy", "eager", "--policy", "steady", "--json")
     found = json.loads(done.out)
     assert [(each["policy"], each["low_water"]) for each in found["policies"]] == [("eager", None), ("steady", 0.8)]
     eager, steady = found["policies"]
@@ -76,7 +82,7 @@ def test_only_the_policies_that_are_wanted_in_their_order(cli: Cli, agent: foldm
 
 
 def test_a_cheaper_policy_that_shows_as_much_is_named(cli: Cli, agent: foldmark.Agent) -> None:
-    done = cli("cost", "long", "--budget", "24000", "--policy", "eager", "--policy", "full")
+    done = cli("cost", "long", "--budget", str(BUDGET), "--policy", "eager", "--policy", "full")
     assert re.match(r"full history keeps as many tokens in view and costs \d+% less\.$", done.lines[-1])
     done = cli("cost", "long", "--policy", "steady", "--low-water", "0.5")
     assert done.lines[-1] == "The budget was never reached."
@@ -105,7 +111,7 @@ def test_the_model_and_the_budget_are_the_agents_own(cli: Cli, agent: foldmark.A
 
 
 def test_every_row_of_the_json_adds_up(cli: Cli, agent: foldmark.Agent) -> None:
-    data = json.loads(cli("cost", "long", "--budget", "24000", "--json").out)
+    data = json.loads(cli("cost", "long", "--budget", str(BUDGET), "--json").out)
     assert data["conversation"] == "long"
     assert data["answered"] > 0
     for each in data["policies"]:
@@ -171,7 +177,7 @@ def test_a_plot_without_matplotlib(cli: Cli, agent: foldmark.Agent, monkeypatch:
 
 def test_a_plot(cli: Cli, agent: foldmark.Agent) -> None:
     pytest.importorskip("matplotlib")
-    done = cli("cost", "long", "--budget", "24000", "--plot", "cost.svg")
+    done = cli("cost", "long", "--budget", str(BUDGET), "--plot", "cost.svg")
     assert (done.code, done.err) == (0, "")
     assert "steady 0.8" in Path("cost.svg").read_text()
 
@@ -182,4 +188,4 @@ def test_progress_is_shown_only_on_a_terminal(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     options = comparison.CostOptions(policy=["steady", "full"])
     comparison.compare(agent, options, counter("making request"))
-    assert "\rmaking request 80 of 80\n" in capsys.readouterr().err
+    assert f"\rmaking request {2 * TURNS} of {2 * TURNS}\n" in capsys.readouterr().err

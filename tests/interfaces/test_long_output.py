@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from command_line import PROGRAM, Cli
 
 import foldmark
+from sampled import DEEP
 from terminal import Terminal
 
 LINES = [("context", "show", "default"), ("do", "default", "/context show"), ("do", "default", "/message show 1")]
@@ -27,11 +30,11 @@ def long(log: foldmark.Log) -> str:
 
 @pytest.fixture
 def tool(tmp_path: Path) -> str:
-    """A program that saves its input, from a file or from standard input."""
+    """The command of a program that saves its input, from a file or from standard input."""
     script = tmp_path / "keep"
-    script.write_text(f'#!/bin/sh\ncat "$@" > {tmp_path / "kept"}\necho kept\n')
+    script.write_text(f'#!/bin/sh\ncat "$@" > {quote(str(tmp_path / "kept"))}\necho kept\n')
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    return str(script)
+    return quote(str(script))
 
 
 Start = Callable[..., Terminal]
@@ -40,14 +43,16 @@ Start = Callable[..., Terminal]
 @pytest.fixture
 def start(db: str) -> Start:
     def start(*arguments: str, env: Mapping[str, str]) -> Terminal:
-        clean = {key: value for key, value in os.environ.items() if key not in ("EDITOR", "VISUAL", "PAGER")}
-        return Terminal(PROGRAM, *arguments, env={**clean, **env})
+        return Terminal(PROGRAM, *arguments, env={**os.environ, **env})
 
     return start
 
 
-@pytest.mark.parametrize("words", LINES)
-@pytest.mark.parametrize("names", [("EDITOR",), ("PAGER",), ("EDITOR", "PAGER")])
+NAMES = [("EDITOR",), ("PAGER",), ("EDITOR", "PAGER")]
+PAIRS = [*product(LINES, NAMES)] if DEEP else [*zip(LINES, NAMES, strict=True)]
+
+
+@pytest.mark.parametrize(("words", "names"), PAIRS)
 def test_long(
     start: Start, cli: Cli, tmp_path: Path, tool: str, long: str, words: tuple[str, ...], names: tuple[str, ...]
 ) -> None:

@@ -305,10 +305,7 @@ def test_what_ends_an_offer(cli: Cli, log: foldmark.Log, history: list[list[int]
     assert {*flat(history)} <= {*there(log)}
 
 
-def test_without_the_configured_model_words_decide(
-    cli: Cli, log: foldmark.Log, history: list[list[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+def test_without_the_configured_model_words_decide(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
     log.agent("default").configure("model", "openai/gpt-5")
     made = json.loads(cli("do", "default", "/forget database schema", "--json").out)
     assert made["data"]["matched_locally"] is True

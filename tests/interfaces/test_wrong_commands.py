@@ -14,6 +14,7 @@ from command_line import Cli, events, files
 
 import foldmark
 from foldmark.core.config import KEYS
+from sampled import sampled
 from terminal import CTRL_D, Terminal
 
 CHILD = "abcd1111-0000-4000-8000-000000000001"
@@ -295,7 +296,13 @@ def test_there_are_enough_rows() -> None:
     assert len({(wrong.name, wrong.line) for wrong in TABLE}) == len(TABLE)
 
 
-@pytest.mark.parametrize("wrong", TABLE, ids=lambda wrong: f"{wrong.name[:8]} {ascii(wrong.line)[1:-1]}")
+CHATS = ["default", "empty", PLANNING]
+"""A chat goes through all rows of these conversations. The command line goes through some of them."""
+IN_CHAT = [wrong for wrong in TABLE if wrong.name in CHATS]
+ROWS = [*sampled(IN_CHAT, 40), *(wrong for wrong in TABLE if wrong not in IN_CHAT)]
+
+
+@pytest.mark.parametrize("wrong", ROWS, ids=lambda wrong: f"{wrong.name[:8]} {ascii(wrong.line)[1:-1]}")
 def test_the_whole_line_and_nothing_written(cli: Cli, folder: Path, wrong: Wrong) -> None:
     before = files(folder)
     done = cli("do", wrong.name, wrong.line)
@@ -304,7 +311,7 @@ def test_the_whole_line_and_nothing_written(cli: Cli, folder: Path, wrong: Wrong
     assert files(folder) == before
 
 
-@pytest.mark.parametrize("name", ["default", "empty", PLANNING])
+@pytest.mark.parametrize("name", CHATS)
 def test_the_same_in_the_chat(cli: Cli, folder: Path, name: str) -> None:
     """The chat prints the same lines in the same order, writes nothing, and continues."""
     wrongs = [wrong for wrong in TABLE if wrong.name == name]
@@ -315,7 +322,7 @@ def test_the_same_in_the_chat(cli: Cli, folder: Path, name: str) -> None:
     assert files(folder) == before
 
 
-@pytest.mark.parametrize("wrong", TABLE[::19], ids=lambda wrong: wrong.line)
+@pytest.mark.parametrize("wrong", sampled(TABLE[::19], 4), ids=lambda wrong: wrong.line)
 def test_as_a_program(program: Cli, folder: Path, wrong: Wrong) -> None:
     before = files(folder)
     done = program("do", wrong.name, wrong.line)

@@ -78,8 +78,6 @@ def serve(log: foldmark.Log) -> Iterator[Callable[..., Served]]:
 @pytest.fixture(autouse=True)
 def given_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDMARK_MCP_TOKEN", TOKEN)
-    for name in ("XDG_STATE_HOME", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def bearer(token: str = TOKEN) -> dict[str, str]:

@@ -18,12 +18,6 @@ from foldmark.sessions.claude import project_folder
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
 
-@pytest.fixture(autouse=True)
-def nobody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def session(id: str, tokens: int, written: int) -> Path:
     """Write a session of this folder whose newest answer used `tokens` tokens; 0 for no answer."""
     file = Path(os.environ["HOME"], ".claude/projects", project_folder(Path.cwd()), f"{id}.jsonl")
