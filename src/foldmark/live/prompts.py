@@ -4,11 +4,13 @@ Each is a command of the registry with another sign. Foldmark answers it at once
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from foldmark.commands import REGISTRY
+from foldmark.commands.registry import MOST_DIGITS
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
@@ -25,31 +27,55 @@ FM_SIGN = ":"
 
 COMMANDS = {
     "mark": "mark",
+    "marks": "marks",
     "clear": "clear",
+    "rewind": "rewind",
     "drop": "context drop",
+    "undo": "undo",
     "evict": "context evict",
     "forget": "forget",
     "remember": "remember",
+    "cancel": "cancel",
+    "summarize": "summarize",
     "restore": "restore",
-    "undo": "undo",
     "operations": "operations",
-    "marks": "marks",
+    "explain": "context explain",
+    "diff": "context diff",
+    "at": "context at",
+    "show": "message show",
+    "recall": "recall",
 }
 """The prompts that map to commands of the registry."""
 
-OWN = ("context", "help")
+OWN = ("context", "turns", "results", "help")
 ANSWERS = ("yes", "no", "all but", "only")
 """Answers to a preview."""
 
+_SAME = {"context show": "context show", "message list": "turns", "messages": "turns", "help": "help"}
+"""Other commands of the registry, and the prompts that do the same here."""
+
+_REFUSED = {
+    **dict.fromkeys(
+        ("pin", "unpin", "context window", "context budget"),
+        "a live session has no window: every turn of its context is sent; {sign}drop ID takes one out",
+    ),
+    **dict.fromkeys(("note", "retry"), "prompts belong in the agent: type the prompt without a sign"),
+}
+"""Commands of the registry that mean nothing in a live session, and why."""
+
 _WORDS = "|".join((*COMMANDS, *OWN, *ANSWERS))
-_PROMPT = re.compile(rf"(?P<name>{_WORDS})(?=\s|$)(?P<rest>[^\n]*)")
+_FORM = re.compile(r"[ \t]?[A-Za-z][A-Za-z-]*(?:[ \t][^\n]*)?")
+"""What follows the sign in a prompt that is meant for Foldmark: a word, and arguments on the same line."""
 
 _EXPANDED = re.compile(r"\s*<foldmark-live>.*</foldmark-live>\s*\Z", re.DOTALL)
 """The end of the text of Claude Code's command /fm (`sessions/install/texts/fm.md`), for use without a gateway."""
 
+_LEFT_OUT = "(a command to Foldmark)"
+
 _AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
 
-_LARGEST = 3
+_LARGEST, _LISTED, _SHOWN = 3, 10, 200
+"""Number of largest turns that `context` names, of those that a list shows by default, and of messages shown."""
 
 T = TypeVar("T")
 
@@ -64,31 +90,36 @@ class AskedCommand(NamedTuple):
 def help_text(sign: str) -> str:
     """Return the help, with the commands as typed here."""
     return f"""\
-  {sign}context            how much this session holds, and its largest turns
+  {sign}context            how much this session holds, and its largest turns; {sign}context show lists its messages
+  {sign}turns [N]          the largest turns with their ids; {sign}results [N] the largest results of tools
   {sign}mark NAME          set a mark; {sign}clear NAME goes back to it, {sign}clear empties the context
   {sign}drop ID…           turns leave; {sign}undo drops the newest one
   {sign}evict ID…          results of tools leave, a placeholder stays
   {sign}forget WHAT        what matches leaves, after a preview: {sign}yes, {sign}no, {sign}all but 2, {sign}only 1 3
-  {sign}operations         what was changed; {sign}restore ID takes it back
+  {sign}summarize MARK     a summary takes the place of what follows a mark
+  {sign}operations         what was changed; {sign}restore ID takes it back, {sign}diff ID shows what it did
+  {sign}explain ID         why a message is or is not in the context; {sign}show ID shows a turn
   A prompt that begins with {sign}{sign} goes to the model with one {sign}"""
 
 
 def command_in(prompt: str, sign: str) -> str | None:
-    """Return the command in a prompt, without its sign; None for an ordinary prompt. An unknown command of /fm is
-    answered with the help."""
+    """Return the command in a prompt, without its sign; None for an ordinary prompt. A prompt of one line that looks
+    like a command but is none counts too: it is answered with the nearest one. An unknown command of /fm is answered
+    with the help."""
     own = _EXPANDED.sub("", prompt)
     expanded = own != prompt
     wanted = FM_SIGN if expanded else sign
-    found = _PROMPT.fullmatch(own, len(wanted)) if own.startswith(wanted) else None
-    if found is not None:
-        return found["name"] + found["rest"]
+    if own.startswith(wanted) and _FORM.fullmatch(own, len(wanted)):
+        return own.removeprefix(wanted)
     return "help" if expanded else None
 
 
 def without_commands(text: str, sign: str) -> str:
     """Return a text without its command lines, for a request outside the conversation that repeats prompts."""
+    if command_in(text.strip(), sign) is not None:
+        return _LEFT_OUT
     signs = "|".join(map(re.escape, {sign, FM_SIGN}))
-    return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", "(a command to Foldmark)", text, flags=re.MULTILINE)
+    return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", _LEFT_OUT, text, flags=re.MULTILINE)
 
 
 def unescaped(raw: bytes, prompt: str, sign: str) -> bytes:
@@ -96,7 +127,7 @@ def unescaped(raw: bytes, prompt: str, sign: str) -> bytes:
     if not prompt.startswith(sign) or command_in(prompt.removeprefix(sign), sign) is None:
         return raw
     once = sign.encode()
-    twice = rb'("\s*:\s*")' + re.escape(once * 2) + rb"(?=(?:" + _WORDS.encode() + rb')(?:[\s"\\]))'
+    twice = rb'("\s*:\s*")' + re.escape(once * 2) + rb"(?=[ \t]?[A-Za-z])"
     return re.sub(twice, lambda found: found[1] + once, raw, count=1)
 
 
@@ -141,19 +172,55 @@ def carried_out(agent: Agent, line: str) -> str:
 
 
 def _carried_out(agent: Agent, line: str) -> str:
-    name = next(each for each in (*COMMANDS, *OWN, *ANSWERS) if re.match(rf"{each}(?=\s|$)", line))
-    if name == "help":
-        return help_text(agent.log.given.live_sign)
-    if name == "context":
-        return context(agent)
-    if name in ANSWERS:
+    sign = agent.log.given.live_sign
+    if re.match(rf"(?:{'|'.join(ANSWERS)})(?=\s|$)", line):
         done = _repeated(agent, lambda: offers.answered(agent, line))
         if done is None:
-            raise CommandError(f"there is no open preview; {agent.log.given.live_sign}forget WHAT makes one")
+            raise CommandError(f"there is no open preview; {sign}forget WHAT makes one")
         return result_text(done)
-    result = _repeated(agent, lambda: _done(agent, f"/{COMMANDS[name]}{line[len(name) :]}"))
+    name, rest = _named(line, sign)
+    if name in _SHOWS:
+        return _SHOWS[name](agent, rest)
+    result = _repeated(agent, lambda: _done(agent, f"/{COMMANDS[name]}{rest}"))
     text = result_text(result)
     return _AGREE.sub("", text)  # :yes is simpler
+
+
+def _named(line: str, sign: str) -> tuple[str, str]:
+    """Return the prompt that a line names, and the rest of the line. Raises CommandError for a line that names none."""
+    words = line.split()
+    prompts = {**{each: each for each in (*COMMANDS, *OWN)}, **_SAME, **{full: own for own, full in COMMANDS.items()}}
+    for size in (2, 1):
+        typed = " ".join(words[:size])
+        if len(words) < size or line[:1].isspace():
+            continue
+        if typed in prompts and (typed != "context" or len(words) == 1):
+            rest = line.split(None, size)[size:]
+            return prompts[typed], f" {rest[0]}" if rest else ""
+        if typed in _REFUSED:
+            raise CommandError(f"{sign}{typed}: {_REFUSED[typed].format(sign=sign)}")
+        if typed in REGISTRY.commands:
+            raise CommandError(f"{sign}{typed} works in the chat of this conversation, not in the agent")
+    raise CommandError(_unknown(line, prompts, sign))
+
+
+def _unknown(line: str, prompts: Mapping[str, str], sign: str) -> str:
+    from difflib import get_close_matches  # takes 7 ms to import
+
+    words = line.split()
+    both = " ".join(words[:2]).lower()
+    near = get_close_matches(both, prompts, n=1) if len(words) > 1 else []
+    near = (
+        near
+        or [each for each in prompts if each == words[0].lower()]
+        or get_close_matches(words[0].lower(), prompts, 1)
+    )
+    size = near[0].count(" ") + 1 if near else 0
+    hint = f"; did you mean {sign}{' '.join((prompts[near[0]], *words[size:]))}?" if near else "."
+    return (
+        f"there is no command {sign}{line.rstrip()[:80]}{hint} {sign}{sign}{line.rstrip()[:80]} sends it to the model, "
+        f"{sign}help lists the commands"
+    )
 
 
 def _done(agent: Agent, line: str) -> Result:
@@ -172,6 +239,69 @@ def _repeated(agent: Agent, act: Callable[[], T]) -> T:
     except ConflictError:
         agent.context()
         return act()
+
+
+def _help(agent: Agent, rest: str) -> str:
+    return help_text(agent.log.given.live_sign)
+
+
+def _context(agent: Agent, rest: str) -> str:
+    return context(agent)
+
+
+def _messages(agent: Agent, rest: str) -> str:
+    """Return a line for each message of the context, the newest ones."""
+    found = list(agent.context().messages)
+    lines = [f"{each.id:>8}  {each.kind:<11} ~{each.tokens:>6,}  {one_line(each.content)[:80]}" for each in found]
+    if len(lines) > _SHOWN:
+        lines = [f"{count(len(lines) - _SHOWN, 'older message')} not shown", *lines[-_SHOWN:]]
+    return "\n".join(lines) or "The context is empty."
+
+
+def _turns(agent: Agent, rest: str) -> str:
+    """Return the largest turns of the context with their ids."""
+    found = sorted(agent.context().turns(10_000), key=_tokens, reverse=True)
+    lines = [
+        f"{each.id:>8}  ~{_tokens(each):>7,} tokens  {count(len(each.messages), 'message')}  “{_title(each)}”"
+        for each in found[: _number(rest)]
+        if each.id is not None
+    ]
+    sign = agent.log.given.live_sign
+    return "\n".join((*lines, f"{sign}drop ID takes a turn out")) if lines else "The context is empty."
+
+
+def _results(agent: Agent, rest: str) -> str:
+    """Return the largest results of tools in the context with their ids; those that were evicted have left."""
+    with agent.reading() as (_, at):
+        evicted = set(at.fold.evicted)
+    shown = agent.context().messages
+    tools = {each.call_id: (each.data or {}).get("name", "") for each in shown if each.kind == "tool_call"}
+    found = [each for each in shown if each.kind == "tool_result" and each.id not in evicted]
+    lines = [
+        f"{each.id:>8}  ~{each.tokens:>7,} tokens  {tools.get(each.call_id, '')}  {one_line(each.content)[:60]}"
+        for each in sorted(found, key=lambda each: each.tokens, reverse=True)[: _number(rest)]
+    ]
+    sign = agent.log.given.live_sign
+    return "\n".join((*lines, f"{sign}evict ID leaves a placeholder")) if lines else "The context holds no results."
+
+
+def _number(rest: str) -> int:
+    text = rest.strip()
+    if not text:
+        return _LISTED
+    if not text.isdecimal() or len(text) > MOST_DIGITS or not int(text):
+        raise CommandError(f"{text[:40]!r} is not how many to list: a number from 1, or nothing for {_LISTED}")
+    return int(text)
+
+
+_SHOWS: dict[str, Callable[[Agent, str], str]] = {
+    "help": _help,
+    "context": _context,
+    "context show": _messages,
+    "turns": _turns,
+    "results": _results,
+}
+"""The prompts that Foldmark answers by itself, without the registry."""
 
 
 def context(agent: Agent) -> str:
@@ -199,6 +329,6 @@ def _title(turn: Turn) -> str:
 
 def _with_sign(text: str, sign: str) -> str:
     """Return a reply in which the commands that work here are written as they are typed here."""
-    for name, command in COMMANDS.items():
-        text = re.sub(rf"(?<![\w/.])/{command}(?=[\s`;,.)]|$)", sign + name, text)
-    return text
+    typed = {**{full: own for own, full in COMMANDS.items()}, **_SAME}
+    names = "|".join(sorted(map(re.escape, typed), key=len, reverse=True))
+    return re.sub(rf"(?<![\w/.])/({names})(?=[\s`;,.)]|$)", lambda found: sign + typed[found[1]], text)
