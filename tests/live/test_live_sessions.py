@@ -81,6 +81,40 @@ def test_a_client_that_compacts(running: ClaudeRunning) -> None:
     assert [each for each in running.texts() if each in before][: len(before)] == before
 
 
+@pytest.mark.parametrize("command", [":clear A", ":rewind A", ":rewind"])
+def test_a_mark_before_a_compaction(running: ClaudeRunning, command: str) -> None:
+    """To go back behind a compaction would empty the context: the way goes over the restore of what it replaced."""
+    client = running.client
+    client.say("one")
+    client.say(":mark A")
+    client.say("two")
+    client.messages = []
+    client.say("This goes on from a summary.")
+    (compaction,) = [event.id for event in running.agent.events(0, 1000) if event.kind == "filter"]
+    refused = client.say(command)
+    assert (
+        f"the agent has replaced messages before this mark since, as in a compaction (operation {compaction})"
+        in refused
+    )
+    assert f":restore {compaction} brings them back" in refused
+    client.say(f":restore {compaction}")
+    assert "Rewound to 'A'" in client.say(command)
+    client.say("three")
+    assert [text for text in running.users() if text != REMINDER["text"]] == ["one", "three"]
+
+
+def test_a_mark_after_a_compaction(running: ClaudeRunning) -> None:
+    client = running.client
+    client.say("one")
+    client.messages = []
+    client.say("This goes on from a summary.")
+    client.say(":mark A")
+    client.say("two")
+    assert "Rewound to 'A'" in client.say(":clear A")
+    client.say("three")
+    assert running.users()[1:] == ["This goes on from a summary.", "three"]
+
+
 def test_a_client_that_rewrites_a_message(running: ClaudeRunning) -> None:
     """The messages after one that the client replaces remain the same messages: a turn that has left stays out."""
     client = running.client

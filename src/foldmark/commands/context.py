@@ -18,7 +18,7 @@ from foldmark.editing import offers
 from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
 from foldmark.log import Agent, Result, family
 from foldmark.log.listening import wait_for
-from foldmark.log.live_session import client_session
+from foldmark.log.live_session import check_not_compacted, client_session
 from foldmark.operations import decide, summaries
 from foldmark.operations.effects import StartPlanning
 from foldmark.operations.history import ids_named, summed_up, words
@@ -74,7 +74,12 @@ def _rewind(call: CommandCall) -> Result:
         nothing = "" if receipt.change.left.messages else " Nothing came after it."
         return operation_result(receipt, f"Rewound to '{mark}'.{nothing}", mark=mark)
 
-    return _changed(call, lambda moment, at: decide.rewind(moment, at, call.get("MARK")), said)
+    def decision(moment: Snapshot, at: Standing) -> Rewind:
+        rewind = decide.rewind(moment, at, call.get("MARK"))
+        check_not_compacted(moment, at, rewind.position)
+        return rewind
+
+    return _changed(call, decision, said)
 
 
 @command("fork [MARK]", ANYBODY, reason=True)

@@ -1,7 +1,7 @@
 """Records of gateways: the sessions, the messages removed from them, and those that their clients left out [SPEC
 5.7]."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from foldmark.core.events import Event
@@ -9,7 +9,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, normal, subtract
 from foldmark.core.wording import count
 from foldmark.log import Agent, Log
-from foldmark.log.live_session import client_session, client_tokens, gateway_record
+from foldmark.log.live_session import client_session, client_tokens, gateway_record, left_out
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
 
@@ -82,9 +82,6 @@ def edits(moment: Snapshot, at: Standing) -> tuple[int, int]:
     return taken_out(moment, at), len(operations)
 
 
-LEFT = "the client no longer sends it"
-"""The reason recorded when messages leave the context because the client left them out."""
-
 _PAGE, _FIRST = 1000, 50
 
 
@@ -93,7 +90,7 @@ def first_keys(agent: Agent) -> set[str]:
     replaced the beginning of its transcript, for example by a compaction."""
     with agent.reading() as (moment, at):
         found = _beginnings(agent.events(0, _FIRST))
-        for operation in reversed(list(_left_out(moment, at))):
+        for operation in reversed(list(left_out(moment, at))):
             # The messages that replaced others, and the record of them.
             if newest := _beginnings(moment.events_after(agent.id, operation.id, _FIRST)):
                 return found | newest
@@ -106,14 +103,9 @@ def _beginnings(events: Iterable[Event]) -> set[str]:
     return {about["added"][0][0] for about in found if not about["kept"]}
 
 
-def _left_out(moment: Snapshot, at: Standing) -> Iterator[Event]:
-    """Yield the operations that removed messages because the client had left them out."""
-    return (event for event in moment.operations(at.record.id) if event.kind == "filter" and event.reason == LEFT)
-
-
 def taken_out(moment: Snapshot, at: Standing) -> int:
     """Return the tokens that operations remove from the client's messages, without those that it left out itself."""
-    ranges = [Segment(*each) for event in _left_out(moment, at) for each in (event.data or {}).get("ranges", ())]
+    ranges = [Segment(*each) for event in left_out(moment, at) for each in (event.data or {}).get("ranges", ())]
     left = moment.size(subtract(normal(ranges), at.visible)).tokens
     return max(0, at.record.own.tokens - at.size.tokens - left)
 

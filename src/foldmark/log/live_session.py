@@ -1,17 +1,42 @@
 """Conversations that a gateway records while a coding agent runs [SPEC 5.7]: recognize one, and measure how full its
 agent's context is."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
+from foldmark.core.replay import recorded, taken_back
 from foldmark.log.log import Agent
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
 
 _BEGINNING = 3
 """Number of first events among which a live conversation has the gateway's record."""
+
+
+LEFT = "the client no longer sends it"
+"""The reason recorded when messages leave the context because the client left them out."""
+
+
+def left_out(moment: Snapshot, at: Standing) -> Iterator[Event]:
+    """Yield the operations that removed messages because the client had left them out, oldest first."""
+    return (event for event in moment.operations(at.record.id) if event.kind == "filter" and event.reason == LEFT)
+
+
+def check_not_compacted(moment: Snapshot, at: Standing, position: int) -> None:
+    """Raise CommandError for a rewind to `position` if the client has replaced messages before it since, as in a
+    compaction: what it put in their place would leave, and nothing would come back."""
+    left = [event for event in left_out(moment, at) if event.id > position]
+    back = taken_back(recorded(moment.operations(at.record.id))) if left else ()
+    for event in left:
+        first = min((first for _, first, _ in (event.data or {}).get("ranges", ())), default=position + 1)
+        if first <= position and event.id not in back:
+            raise CommandError(
+                f"the agent has replaced messages before this mark since, as in a compaction (operation {event.id}): "
+                f"/restore {event.id} brings them back, then go back to the mark"
+            )
 
 
 def gateway_record(event: Event) -> dict[str, Any] | None:
