@@ -19,9 +19,8 @@ from foldmark.core.segments import contains
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in
 from foldmark.live.prompts import command_in
-from foldmark.live.status import LEFT
 from foldmark.log import Agent
-from foldmark.log.live_session import gateway_record
+from foldmark.log.live_session import LEFT, gateway_record
 from foldmark.operations.decide import exactly
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
