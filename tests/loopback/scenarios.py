@@ -19,6 +19,7 @@ from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.assembly.view import HIDDEN_RESULT, NO_OUTPUT, NO_RESULT
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.request import Usage
+from sampled import DEEP
 
 Texts = tuple[tuple[str, str], ...]
 
@@ -38,7 +39,8 @@ ODD = (
     "naïve 日本語 🐈‍⬛ 👩‍👩‍👧‍👦 a\u2028b\u2029c\x85d\x1ce\ufefff \0 "
     " \r\n\n data: {}\n\nevent: x\r\r \\u00e9 \\ud83d \x7f"
 )
-ODD_PIECES = [ODD[at : at + 9] for at in range(0, len(ODD), 9)]
+_PIECE = 1 if DEEP else 9  # each piece has an envelope of some 200 bytes, which is cut byte by byte as well
+ODD_PIECES = [ODD[at : at + _PIECE] for at in range(0, len(ODD), _PIECE)]
 LONG_NAME = "mcp.files/read-" + "all." * 21 + "x"
 assert len(LONG_NAME) == 100
 
