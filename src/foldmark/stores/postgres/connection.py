@@ -297,7 +297,8 @@ class PostgresSession:
         else:
             with connection.pipeline():
                 cursors = [connection.execute(sql, bound) for sql, bound, _ in queue]
-        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        # To ask for `description` would create an object for each column, a tenth of the time of a statement.
+        return [[] if cursor.rownumber is None else cursor.fetchall() for cursor in cursors]
 
     def end(self, *how: str) -> None:
         """End the whole transaction with the given statements, and return the connection to the pool, even when this
