@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -23,7 +24,7 @@ from foldmark.stores.postgres.sandbox_statements import rewritten
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.tools import query_db
 from patience import LIMIT
-from postgres_server import Databases
+from postgres_server import Databases, address_of
 from querying import FOREIGN, ask, column, refused, tried
 
 
@@ -241,11 +242,17 @@ def test_quoted_texts_and_names_are_sent_unchanged(place: Place, texts: list[str
 
 @pytest.fixture
 def owner(postgres: Databases) -> Iterator[tuple[psycopg.Connection[Any], str]]:
-    """The database of a user who may not create roles: the administrator's connection, and the user's address."""
-    address = postgres.take()
+    """The database of a user who may not create roles: the administrator's connection, and the user's address.
+
+    It is a new one: in a database that was used before, there may be a login that an administrator created.
+    """
+    used = postgres.take()
+    name = f"owned_{uuid4().hex[:12]}"
+    with psycopg.connect(used, autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}")
+    postgres.give_back(used)
+    address = address_of(used, name)
     with psycopg.connect(address, autocommit=True) as db:
-        name = db.info.dbname
-        db.execute("DROP SCHEMA foldmark CASCADE")
         db.execute(f'CREATE ROLE "{name}_owner" LOGIN')
         db.execute(f'GRANT CREATE ON DATABASE "{name}" TO "{name}_owner"')
         db.execute("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
