@@ -1,57 +1,55 @@
 """A database can be used even if its creator was killed (SPEC 2); `tests/torture` kills its writers."""
 
+import signal
 import sys
-import time
 from pathlib import Path
-from subprocess import PIPE
+
+import pytest
 
 import foldmark
 import forked
 from foldmark.log.doctor import examine
+from sampled import sampled
 
-WRITER = Path(__file__).parent / "writer.py"
+pytestmark = pytest.mark.usefixtures("made_databases")
+
+# This process creates a database, and is killed before statement number `sys.argv[2]`. If it is not, it prints the
+# number of statements.
+CREATOR = """
+import os, signal, sys
+import apsw
+import foldmark
+
+begun = 0
+
+def trace(*_):
+    global begun
+    if begun == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun += 1
+    return True
+
+apsw.connection_hooks.append(lambda db: db.set_exec_trace(trace))
+with foldmark.open(sys.argv[1]) as log:
+    log.agent("default")
+print(begun)
+"""
 
 
-def writer(path: Path) -> forked.Popen:
-    return forked.Popen(
-        [sys.executable, str(WRITER), str(path), "default", "1"],
-        stdin=PIPE,
-        stdout=PIPE,
-        text=True,
-    )
-
-
-def go(process: forked.Popen) -> None:
-    """Wait until the process has opened its conversation, then let it begin."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("\n")
-    process.stdin.flush()
-
-
-def finish(process: forked.Popen) -> None:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdout.read()
-    process.stdin.close()
-    process.stdout.close()
-    process.wait()
+def created(path: Path, statements: int) -> tuple[int, str]:
+    """Create a database in a process that is killed after so many statements. Return its exit code and its output."""
+    command = [sys.executable, "-c", CREATOR, str(path), str(statements)]
+    done = forked.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
 
 
 def test_a_process_killed_while_it_creates_the_database_leaves_one_that_opens(tmp_path: Path) -> None:
     """The file can be opened again in any state."""
-    started = time.perf_counter()
-    process = writer(tmp_path / "probe.db")
-    go(process)
-    finish(process)
-    whole = time.perf_counter() - started
-    for run in range(10):
-        path = tmp_path / f"log-{run}.db"
-        process = writer(path)
-        time.sleep(whole * (0.4 + run * 0.06))
-        process.kill()
-        finish(process)
+    code, count = created(tmp_path / "whole.db", sys.maxsize)
+    assert (code, int(count) > 100) == (0, True)
+    for statements in sampled(range(int(count)), 12):
+        path = tmp_path / f"log-{statements}.db"
+        assert created(path, statements) == (-signal.SIGKILL, "")
         with foldmark.open(str(path)) as log:
             log.agent("default").append("user", "hello")
             assert list(examine(log)) == []

@@ -1,4 +1,4 @@
-"""Append messages, for tests that kill this process or run several: writer.py DATABASE CONVERSATION COUNT.
+"""Append messages, for tests that run several writers: writer.py DATABASE CONVERSATION COUNT.
 
 It prints "ready" once the conversation is open, waits for a line on its standard input, and prints "ID CONTENT" after
 each append has returned. A Foldmark error ends it with "error CLASS MESSAGE".
