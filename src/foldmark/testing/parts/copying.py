@@ -65,7 +65,7 @@ class CopyingTests(Suite):
         monkeypatch.setattr(copying, "_EVENTS", 4)
         monkeypatch.setattr(copying, "_AT_ONCE", 2)
 
-    @settings(examples, max_examples=min(25, examples.max_examples))
+    @settings(examples, max_examples=min(25, examples.max_examples // 2))
     @given(steps=st.lists(STEPS, max_size=16), more=st.lists(STEPS, max_size=8))
     def test_a_copy_answers_as_the_original(
         self, store: Store, target: Store, steps: list[Step], more: list[Step]
@@ -161,7 +161,7 @@ class CopyingTests(Suite):
         stopped copies."""
         for number in range(100):
             try:
-                copy(store, StoppingStore(target, number % 3, committed=committed))
+                copy(store, StoppingStore(target, number % (3 if committed else 4), committed=committed))
             except SimulatedStop:
                 sound(target)
             else:
