@@ -1,7 +1,8 @@
 """New SQLite databases that are copies of one: running all migrations in each would take longer than most tests. Nor
 does a commit wait for the disk: that protects against a power cut, which no process of a test can see.
 
-As in normal use, `tests/stores` and a deep run create each database by its migrations, and commit to the disk.
+As in normal use, the tests of creating, upgrading and syncing a database (`tests/stores/conftest.py`) and a deep run
+create each database by its migrations, and commit to the disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In these tests, each new database is created by all migrations."""
+"""The tests of creating, upgrading and syncing a database use one that all migrations create, as in normal use."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,8 @@ import pytest
 from new_databases import made
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _made_databases() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def made_databases() -> Iterator[None]:
+    """Create each new database by all migrations, and let commits wait for the disk."""
     with made():
         yield

@@ -17,11 +17,15 @@ from foldmark.core.codec import checksum
 from foldmark.core.errors import FoldmarkError
 from foldmark.log.doctor import examine
 from foldmark.stores.sqlite.store import SqliteStore
-from sampled import sampled
+from sampled import DEEP, sampled
 from stored import connection
 
 SHOWN = ("/context show", "/message list 50", "/message show 1", "/recall parser", "/session list", "/state", "/agents")
 SQL = ("SELECT * FROM messages", "SELECT id FROM messages WHERE content LIKE '%parser%'", "SELECT * FROM operations")
+
+NUMBERS = ("agent", "turn", "tokens", "answers", "nth", "sum", "replayed", "checksum")
+WRONG = [(column, value) for column in NUMBERS for value in ("NULL", "'x' || CAST(X'96' AS TEXT)")]
+"""Columns of `events` that hold numbers, and values of another type."""
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +110,7 @@ def columns() -> Iterator[tuple[str, str]]:
                     yield str(table), str(column)
 
 
-@pytest.mark.parametrize(("table", "column"), sampled(list(columns()), 20))
+@pytest.mark.parametrize(("table", "column"), sampled(list(columns()), 12))
 def test_a_text_that_is_not_utf8_stops_no_command(path: Path, table: str, column: str) -> None:
     """This holds for every text column."""
     plant(path, f"UPDATE {table} SET {column} = {wrong(column)} WHERE octet_length({column}) > 2")
@@ -193,20 +197,18 @@ def test_each_flipped_bit_of_an_event_is_found(path: Path) -> None:
             assert any(line.startswith("event ") for line in found(path)), (place, bit)
 
 
-@pytest.mark.parametrize("shift", sampled(range(4), 2))
-def test_no_flipped_bit_of_a_row_ends_with_a_traceback(path: Path, shift: int) -> None:
+def test_no_flipped_bit_of_a_row_ends_with_a_traceback(path: Path) -> None:
     """This includes the header of the row, which holds the types and lengths of the columns."""
     data = path.read_bytes()
     place = data.index(b"question 0 about")
-    for at in range(place - 75 + shift, place, 4):
+    for at in sampled(range(place - 75, place), 14):
         raw = bytearray(data)
         raw[at] ^= 1 << at % 8
         path.write_bytes(raw)
         walk(path)
 
 
-@pytest.mark.parametrize("value", ["NULL", "'x' || CAST(X'96' AS TEXT)"], ids=["null", "text"])
-@pytest.mark.parametrize("column", ["agent", "turn", "tokens", "answers", "nth", "sum", "replayed", "checksum"])
+@pytest.mark.parametrize(("column", "value"), WRONG if DEEP else WRONG[::4] + WRONG[3::4])
 def test_no_column_of_a_wrong_type_ends_with_a_traceback(path: Path, column: str, value: str) -> None:
     """A flipped bit can turn a column into any type, even one that its table forbids."""
     db = apsw.Connection(str(path))

@@ -18,6 +18,8 @@ from foldmark.log.doctor import examine
 from sampled import DEEP
 from stored import connection
 
+pytestmark = pytest.mark.usefixtures("made_databases")
+
 Write = tuple[int, bytes | None]
 """An offset and the bytes written there; None means that the file was truncated there."""
 
@@ -158,19 +160,21 @@ def test_acknowledged_events_survive_a_power_cut_at_any_moment(tmp_path: Path, d
     contents = work(disk, tmp_path / "log.db")
     apsw.set_default_vfs("unix")
     chance = random.Random(1)
-    moments = [*disk.moments[:: 4 if DEEP else 8], disk.moments[-1]]
+    moments = [*disk.moments[:: 4 if DEEP else 16], disk.moments[-1]]
     assert moments[-1].acknowledged == 16
     assert len({moment.acknowledged for moment in moments}) == 17
+    kinds: list[Callable[[Write], bool]] = [lambda _: False, lambda _: chance.random() < 0.5]
     for n, moment in enumerate(moments):
-        for kind, keep in enumerate((lambda _: False, lambda _: chance.random() < 0.5)):
-            assert survived(lay_out(moment, tmp_path / f"{n}-{kind}", keep), disk, contents, moment), moment
+        for kind, keep in enumerate(kinds):
+            if DEEP or n % 2 == kind:
+                assert survived(lay_out(moment, tmp_path / f"{n}-{kind}", keep), disk, contents, moment), moment
 
 
 def test_a_weaker_level_would_lose_events(tmp_path: Path, disk: Disk) -> None:
     """With synchronous = NORMAL the same cuts lose acknowledged events, so the test above can fail."""
     contents = work(disk, tmp_path / "log.db", lambda db: db.execute("PRAGMA synchronous = NORMAL"))
     apsw.set_default_vfs("unix")
-    moments = [*disk.moments[::4], disk.moments[-1]]
+    moments = [moment for moment in disk.moments if moment.acknowledged][::4]
     assert not all(
         survived(lay_out(moment, tmp_path / str(n), lambda _: False), disk, contents, moment)
         for n, moment in enumerate(moments)

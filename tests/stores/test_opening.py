@@ -30,6 +30,8 @@ from foldmark.stores.sqlite.store import SqliteStore
 from stored import connection
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
+pytestmark = pytest.mark.usefixtures("made_databases")
+
 WRITER = Path(__file__).parent / "writer.py"
 _DATABASES = (sqlite.__name__, postgres.__name__)
 

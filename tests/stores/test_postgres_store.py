@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from postgres_harness import PostgresHarness
 
 import foldmark
+import forked
 from foldmark.core.agents import MAIL
 from foldmark.core.errors import StoreError
 from foldmark.core.records import CodingSession
@@ -235,7 +236,7 @@ def test_a_lost_connection_prints_nothing_but_the_error(harness: PostgresHarness
                 print(error)
     """
     command = [sys.executable, "-c", textwrap.dedent(losing), harness.fresh().address]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run(command, capture_output=True, text=True)
     assert "the connection to " in done.stdout
     assert done.stderr == ""
 

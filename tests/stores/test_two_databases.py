@@ -33,6 +33,7 @@ from foldmark.stores.sqlite.store import SqliteStore
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 from foldmark.stores.transaction import Appender
 from postgres_server import Databases
+from sampled import DEEP
 from stored import stored
 
 MODELS = (("openai", "gpt-5"), ("anthropic", "claude-sonnet-4-5"), ("gemini", "gemini-2.5-pro"))
@@ -146,7 +147,9 @@ BESIDE_THEM = st.lists(st.tuples(st.just("beside"), st.integers(0, 60), st.integ
 
 
 @settings(
-    settings(), max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    settings(),
+    max_examples=settings().max_examples // (2 if DEEP else 3),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @example([("say", 0, 0), ("summarize", 0, 0), ("say", 1, 0)], [], Random(1))
 @given(DEEDS, BESIDE_THEM, st.randoms(use_true_random=False))
