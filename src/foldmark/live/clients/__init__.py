@@ -1,5 +1,6 @@
 """The wires that coding agents speak, as a gateway has to read and write them.
 
-`dialect.py` defines `ClientDialect`. `reading.py` cuts the body of a request into its messages, and `answers.py` reads
-and writes answers. Each of the other modules belongs to one wire.
+`dialect.py` defines `ClientDialect`, and `roles.py` the common part of wires whose messages are blocks of a role.
+`reading.py` cuts the body of a request into its messages, and `answers.py` reads and writes answers. Each of the other
+modules belongs to one wire.
 """

@@ -19,12 +19,11 @@ from foldmark.live.clients.dialect import (
     ClientRequest,
     MisplacedError,
     RequestHead,
-    RoleClient,
-    RoleMessage,
     decoded,
     key_of,
     plain,
 )
+from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
 from foldmark.sessions.messages import Part, TextMessage

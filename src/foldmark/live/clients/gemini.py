@@ -27,12 +27,11 @@ from foldmark.live.clients.dialect import (
     ClientRequest,
     MisplacedError,
     RequestHead,
-    RoleClient,
-    RoleMessage,
     decoded,
     key_of,
     plain,
 )
+from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 _PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>[a-zA-Z]+)")
