@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -468,15 +469,19 @@ def test_a_database_that_stays_locked_is_an_error(tmp_path: Path) -> None:
 # Queries
 
 
+@cache
+def nodes(module: Any) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(inspect.getsource(module))))
+
+
 def strings(module: Any) -> set[str]:
-    tree = ast.parse(inspect.getsource(module))
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {node.value for node in nodes(module) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
 def named(module: Any) -> set[str]:
     """Return the names in `_run("name", ...)` and the like, `run("name")`, `_sql["name"]` and `STATEMENTS["name"]`."""
     found = set()
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
+    for node in nodes(module):
         match node:
             case ast.Call(
                 func=ast.Attribute(attr="_run" | "_write" | "_rows" | "_events" | "_messages" | "_agents" | "run_alone")
