@@ -553,7 +553,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
 def _settings() -> settings:
     if os.environ.get("FOLDMARK_DEEP") != "1":
-        return settings(max_examples=10, stateful_step_count=30)
+        return settings(max_examples=6, stateful_step_count=30)
     parts = int(os.environ.get("FOLDMARK_PART", "1/1").split("/")[1])
     return settings(
         max_examples=10_000 // parts,

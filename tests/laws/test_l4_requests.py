@@ -304,7 +304,7 @@ def calls_of(value: Any) -> Iterator[tuple[str, str]]:
 
 
 Requests.TestCase.settings = settings(
-    max_examples=int(os.environ.get("L4_EXAMPLES", 2_000)) if os.environ.get("FOLDMARK_DEEP") == "1" else 8,
+    max_examples=int(os.environ.get("L4_EXAMPLES", 2_000)) if os.environ.get("FOLDMARK_DEEP") == "1" else 5,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

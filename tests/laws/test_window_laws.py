@@ -37,6 +37,7 @@ from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing
 from foldmark.request.windowing import Target, Windowing
 from foldmark.tokens.counting import uncalibrated
+from sampled import DEEP, sampled
 from stored import stored
 
 MODELS = {
@@ -247,30 +248,35 @@ import foldmark
 from foldmark.request.prepare import prepare
 from foldmark.core.config import Config
 with foldmark.open(sys.argv[1], create=False) as log:
-    for provider, model in msgspec.json.decode(sys.argv[2]).items():
-        for settings in msgspec.json.decode(sys.argv[3]):
-            agent = log.agent("test")
-            config = msgspec.convert({**msgspec.to_builtins(agent.standing().config), **settings}, Config)
-            with agent.reading() as (moment, at):
-                print(hashlib.sha256(prepare(moment, at, config, provider, model).bytes).hexdigest())
+    for provider, model, settings in msgspec.json.decode(sys.argv[2]):
+        agent = log.agent("test")
+        config = msgspec.convert({**msgspec.to_builtins(agent.standing().config), **settings}, Config)
+        with agent.reading() as (moment, at):
+            print(hashlib.sha256(prepare(moment, at, config, provider, model).bytes).hexdigest())
 """
 ASKED: list[dict[str, Any]] = [
     *({"sliding_context_tokens": budget, "context_policy": "eager"} for budget in (0, 600, 2500)),
     *({"sliding_context_tokens": 9500, "sliding_context_low_water": low} for low in (0.8, 0.5)),
 ]
+WANTED = [
+    (provider, model, settings)
+    for number, (provider, model) in enumerate(MODELS.items())
+    for index, settings in enumerate(ASKED)
+    if DEEP or (number + index) % 3 == 0
+]
+"""Each model with each of these settings; by default, each model with one or two of them."""
 
 
 def digests(path: str, backwards: bool = False) -> list[str]:
     """Return digests of all requests of a database; `backwards` makes the requests in reverse order."""
-    found: dict[tuple[str, int], str] = {}
+    found = []
     with foldmark.open(path, create=False) as log:
         agent = log.agent("test")
-        wanted = [(provider, index) for provider in MODELS for index in range(len(ASKED))]
-        for provider, index in reversed(wanted) if backwards else wanted:
-            config = msgspec.convert({**msgspec.to_builtins(agent.standing().config), **ASKED[index]}, Config)
-            request = prepare(stored(log), agent.standing(), config, provider, MODELS[provider])
-            found[provider, index] = hashlib.sha256(request.bytes).hexdigest()
-        return [found[each] for each in wanted]
+        for provider, model, settings in reversed(WANTED) if backwards else WANTED:
+            config = msgspec.convert({**msgspec.to_builtins(agent.standing().config), **settings}, Config)
+            request = prepare(stored(log), agent.standing(), config, provider, model)
+            found.append(hashlib.sha256(request.bytes).hexdigest())
+    return found[::-1] if backwards else found
 
 
 def calibrate(agent: Agent, ratio: float) -> None:
@@ -317,7 +323,7 @@ def test_another_process_gives_the_same_bytes(tmp_path: Path) -> None:
     path = str(tmp_path / "log.db")
     conversation(path)
     said = subprocess.run(
-        [sys.executable, "-c", ASK, path, msgspec.json.encode(MODELS).decode(), msgspec.json.encode(ASKED).decode()],
+        [sys.executable, "-c", ASK, path, msgspec.json.encode(WANTED).decode()],
         capture_output=True,
         text=True,
         check=True,
@@ -334,7 +340,7 @@ def test_a_calibration_moves_the_ratio(tmp_path: Path) -> None:
     with foldmark.open(path) as log:
         agent = log.agent("test")
         agent.append("user", "Next.")
-        for provider, model in MODELS.items():
+        for provider, model in sampled(list(MODELS.items()), 3):
             calibrate(agent, 2.5)
             before = agent.request(provider, model)
             calibrate(agent, 1.25)
