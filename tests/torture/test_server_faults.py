@@ -15,6 +15,8 @@ from servers import Server, running
 from test_faults import found
 from writers import DONE
 
+from sampled import DEEP
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
@@ -24,7 +26,7 @@ def server() -> Iterator[Server]:
 
 
 def test_a_connection_that_is_cut_in_the_middle_of_a_commit(server: Server) -> None:
-    fault = connection_cut(server, 5, "sample")
+    fault = connection_cut(server, 5 if DEEP else 3, "sample")
     assert fault.toll.faults == []  # commits that were carried out are reported as done, so there may be no error
     assert fault.toll.said[DONE] > 0
 
