@@ -65,7 +65,7 @@ class CopyingTests(Suite):
         monkeypatch.setattr(copying, "_EVENTS", 4)
         monkeypatch.setattr(copying, "_AT_ONCE", 2)
 
-    @settings(examples, max_examples=min(25, examples.max_examples // 2))
+    @settings(examples, max_examples=min(25, examples.max_examples // 3))
     @given(steps=st.lists(STEPS, max_size=16), more=st.lists(STEPS, max_size=8))
     def test_a_copy_answers_as_the_original(
         self, store: Store, target: Store, steps: list[Step], more: list[Step]
