@@ -1,0 +1,118 @@
+"""`RoleClient`: wires whose messages have a role and a list of blocks, and whose roles alternate [SPEC 5.7]. Pure."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from foldmark.core.events import Event
+from foldmark.live.clients.dialect import (
+    ClientDialect,
+    ClientMessage,
+    SentMessage,
+    TypedPrompt,
+    decoded,
+    without_surrogates,
+)
+
+
+class RoleClient(ClientDialect):
+    """A wire whose messages have a role and a list of blocks, and whose roles alternate.
+
+    `message` is the type of a message. `member` is the name of its blocks on the wire, `model` that of the model's
+    role. `injected` matches the beginning of a text that the client itself wrote.
+    """
+
+    message: ClassVar[type["RoleMessage"]]
+    member: ClassVar[bytes]
+    model: ClassVar[str]
+    injected: ClassVar[re.Pattern[str]]
+
+    @abstractmethod
+    def blocks_of(self, content: Any) -> tuple[bytes, ...]:
+        """Return the blocks in the content of a message as JSON."""
+
+    @abstractmethod
+    def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the blocks of an event, without thinking; `before` are the preceding blocks of the same message."""
+
+    def split(self, raw: bytes) -> tuple[str, tuple[bytes, ...]]:
+        """Return the role and the blocks of a message."""
+        try:
+            message = msgspec.json.decode(raw, type=self.message)
+        except msgspec.DecodeError:
+            message = msgspec.json.decode(without_surrogates(raw), type=self.message)
+        return message.role, self.blocks_of(message.content)
+
+    def written(self, role: str, blocks: Iterable[bytes]) -> bytes:
+        """Return a message with these blocks."""
+        return b'{"role":"' + role.encode() + b'","' + self.member + b'":[' + b",".join(blocks) + b"]}"
+
+    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
+        return self.split(raw)[1]
+
+    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        return self.written(self.split(raw)[0], blocks)
+
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
+        # Prompts that were not answered precede the last one, as blocks of the same message.
+        for at in range(len(message.blocks) - 1, -1, -1):
+            block = decoded(message.blocks[at])
+            text = block.get("text")
+            if message.role != "user" or block.get("type", "text") != "text" or not isinstance(text, str):
+                return None
+            if not self.injected.match(text):
+                return TypedPrompt(at, text.strip())
+        return None
+
+    def joined(self, found: Sequence[SentMessage]) -> list[SentMessage]:
+        joined: list[SentMessage] = []
+        last, before = -1, ""  # place and role of the newest message that is not a system message
+        systems: list[SentMessage] = []  # waiting for the end of a user's messages, where alone they may stand
+        moved = False  # one of them stood elsewhere
+
+        def placed() -> list[SentMessage]:
+            texts = [each for each in systems if each.message.blocks]
+            if not moved or len(texts) < 2:
+                return systems
+            # One message, since the API may refuse two. Those without text have other members that a text may not have.
+            raw = self.rewritten(texts[0].raw, (block for raw, *_ in texts for block in self.blocks(raw)))
+            return [SentMessage(raw, self.read(raw)), *(each for each in systems if not each.message.blocks)]
+
+        for each in found:
+            if each.message.role == "system":
+                systems.append(each)
+                moved |= each.alone or before != "user"
+            elif each.message.role == before:
+                raw = self.rewritten(each.raw, (*self.blocks(joined[last].raw), *self.blocks(each.raw)))
+                joined[last] = SentMessage(raw, self.read(raw))
+                moved |= bool(systems)
+            else:
+                if before == "user":
+                    joined += placed()
+                    systems, moved = [], False
+                last, before = len(joined), each.message.role
+                joined.append(each)
+        return joined + placed() if before == "user" else joined
+
+    def messages_of(self, events: Iterable[Event]) -> list[bytes]:
+        found: list[tuple[str, list[dict[str, Any]]]] = []
+        for event in events:
+            role = self.model if event.kind in ("assistant", "summary", "tool_call") else "user"
+            before = found[-1][1] if found and found[-1][0] == role else []
+            blocks = self.blocks_for(event, before)
+            if blocks and not before:
+                found.append((role, blocks))
+            else:
+                before.extend(blocks)
+        return [self.written(role, map(msgspec.json.encode, blocks)) for role, blocks in found]
+
+
+class RoleMessage(Struct):
+    """The members of a `RoleClient` message that are read. `content` is renamed as on the wire."""
+
+    role: str
+    content: Any
