@@ -87,6 +87,8 @@ class Model:
 class CodexRunning(Running[Model, Client]):
     """A Codex client behind a gateway."""
 
+    member = "input"
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, CodexWire(), Model(), Client)
 

@@ -180,7 +180,7 @@ def test_mail_wakes_no_agent_of_the_client(running: ClaudeRunning) -> None:
     running.client.say("one")
     agent = running.agent
     child = ClientTranscript(agent, SESSION, ANTHROPIC).child("a1b2")
-    ClientTranscript(child, SESSION, ANTHROPIC)  # as the gateway does once the sub-agent sends a request
+    ClientTranscript(child, SESSION, ANTHROPIC).begin()  # as the gateway does once the sub-agent sends a request
     before = len(agent.events(0, 1000)), len(child.events(0, 1000))
 
     async def supervise() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from foldmark.stores import postgres, sqlite
 from foldmark.stores.folders import make_folder
 from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite.store import SqliteStore
+from foldmark.stores.waiting import PATIENCE
+from patience import LIMIT
 from stored import connection
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
@@ -454,15 +457,34 @@ def test_a_database_that_stays_locked_is_an_error(tmp_path: Path) -> None:
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
         agent = log.agent("default")
-        connection(log).set_busy_timeout(10)
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="locked by another program"):
+        before = PATIENCE.set(0.01)
+        with pytest.raises(StoreError, match="locked by another program") as caught:
             agent.append("user", "two")
+        assert caught.value.passes
+        PATIENCE.reset(before)
         assert [message.content for message in agent.context().messages] == ["one"]
         other.execute("ROLLBACK")
         other.close()
         agent.append("user", "two")
+    assert texts(path) == ["one", "two"]
+
+
+def test_others_read_while_a_write_waits_for_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    with foldmark.open(str(path)) as log, ThreadPoolExecutor(1) as thread:
+        agent = log.agent("default")
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        waiting = thread.submit(agent.append, "user", "two")
+        for _ in range(3):
+            assert [message.content for message in agent.context().messages] == ["one"]
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+        other.close()
+        assert waiting.result(LIMIT)
     assert texts(path) == ["one", "two"]
 
 

@@ -22,7 +22,12 @@ class CommandError(FoldmarkError):
 
 
 class StoreError(FoldmarkError):
-    """The database could not be opened, read or written. Acknowledged writes are kept."""
+    """The database could not be opened, read or written. Acknowledged writes are kept.
+
+    `passes` is True if the same read or write may succeed later and nothing of it was recorded: another program has
+    locked the database, its disk is full, or its server is away."""
+
+    passes = False
 
 
 class ConflictError(StoreError):

@@ -33,14 +33,15 @@ class ContextView(NamedTuple):
     """The context as a request needs it. `shows` returns True if an event is visible, `evicted` has the placeholder of
     each evicted result, `inserted` (in order) the messages to put before the first message with a later event. `binds`
     is True if the model binds thinking, `bound` has the prefix that the thinking of an answer is bound to, by the
-    answer's key. `notice` returns the text recorded for a result whose call had left; the block is replaced by it."""
+    answer's key. `notice` returns the text for a result, by the id of its call, which has left, and by its own event or
+    0; the block is replaced by it."""
 
     shows: Callable[[int], bool]
     evicted: Mapping[int, str]
     inserted: Sequence[tuple[int, bytes]] = ()
     binds: bool = False
     bound: Mapping[str, str] = {}
-    notice: Callable[[int], str] = lambda event_id: ""
+    notice: Callable[[str, int], str] = lambda call, event_id: ""
 
 
 class EditedMessages(NamedTuple):
@@ -179,7 +180,7 @@ def _noticed(
         call = dialect.result_of(found)
         if call is None or call not in gone:
             left.append(block)
-        elif text := view.notice(ids.get(call, 0)):
+        elif text := view.notice(call, ids.get(call, 0)):
             left.append(dialect.notice(found, text))
     return dialect.rewritten(kept, left) if left else None
 

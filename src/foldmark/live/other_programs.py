@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+import httpx2 as httpx
 import msgspec
 
 from foldmark.core.errors import ProviderError
@@ -16,7 +17,9 @@ from foldmark.core.request import Request
 from foldmark.live.clients.dialect import ClientRequest
 from foldmark.live.status import edits
 from foldmark.live.transcript import ClientTranscript
+from foldmark.live.upstreams import question_client
 from foldmark.sessions.hook import live_state
+from foldmark.sessions.messages import TextMessage
 
 LOG = logging.getLogger(__name__)
 
@@ -25,6 +28,26 @@ Asked = tuple[Mapping[str, str], ClientRequest]
 
 Ask = Callable[[Asked, Request], str]
 """Asks a model a question. Raises ProviderError."""
+
+
+def answer_of(upstream: str | Mapping[str, str], environment: Mapping[str, str], by: Asked, asked: Request) -> str:
+    """Return the model's answer to one of Foldmark's own questions, asked with the credentials of the request `by`.
+    `upstream` is a base URL, or one for each wire by its name. Raises ProviderError."""
+    headers, request = by
+    dialect = request.dialect
+    kept = {name: value for name, value in headers.items() if name in dialect.credentials}
+    target, body = dialect.question(asked, request)
+    try:
+        with question_client(environment) as client:
+            base = upstream if isinstance(upstream, str) else upstream[dialect.name]
+            url = f"{base.rstrip('/')}{target}"
+            came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
+    except httpx.HTTPError as error:
+        raise ProviderError("network", f"the model could not be asked: {type(error).__name__}") from None
+    answer = dialect.answer(came.content, streamed=True) if came.status_code == 200 else None
+    if answer is None:
+        raise ProviderError("answer", f"the model could not be asked: status {came.status_code}")
+    return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
 
 
 class OtherPrograms:

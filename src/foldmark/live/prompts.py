@@ -171,6 +171,16 @@ def carried_out(agent: Agent, line: str) -> str:
     return harmless(_with_sign(text, agent.log.given.live_sign))
 
 
+def only_shows(line: str) -> bool:
+    """Return True for a command that records nothing."""
+    return line.split()[0] in ("context", "turns", "results", "help", "marks", "operations", "explain", "diff", "show")
+
+
+def not_done(line: str, why: str, sign: str) -> str:
+    """Return the reply to a command that could not be executed."""
+    return harmless(f"foldmark: nothing was done for {sign}{one_line(line)[:80]}: {why}")
+
+
 def _carried_out(agent: Agent, line: str) -> str:
     sign = agent.log.given.live_sign
     if re.match(rf"(?:{'|'.join(ANSWERS)})(?=\s|$)", line):

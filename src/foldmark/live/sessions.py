@@ -1,8 +1,10 @@
 """The sessions that pass through a gateway: recorded in the log, and sent on as the log shows them [SPEC 5.7].
 
-One thread reads and writes. A request is first edited, then passed on, and its new messages are recorded while the
-provider answers. So recording never delays a request, and every request sees everything that earlier requests recorded.
-Any failure here is logged, and the client's own bytes are passed on.
+One thread reads requests and edits them, another one records. A request is first edited, then passed on, and its new
+messages are recorded while the provider answers. So recording never delays a request, and every request sees everything
+that earlier requests recorded. While another program locks the database, only recording waits: the operations recorded
+so far and the commands to Foldmark are known without it. Any other failure here is logged, and the client's own bytes
+are passed on.
 """
 
 import asyncio
@@ -13,42 +15,44 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import httpx2 as httpx
-
-from foldmark.core.errors import FoldmarkError, ProviderError
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, MisplacedError
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
+from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
-from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
-from foldmark.live.other_programs import Asked, OtherPrograms
-from foldmark.live.transcript import ClientTranscript
+from foldmark.live.leaving_out import LOCAL, ContextView, EditedMessages, KnownMessage, edited, repeated
+from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
+from foldmark.live.recording import Recorder
+from foldmark.live.transcript import ClientTranscript, sub_agent
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
-from foldmark.live.upstreams import question_client
-from foldmark.log import Agent, Log
+from foldmark.log import Log
 from foldmark.log.live_session import client_session
-from foldmark.request.standing import Standing
-from foldmark.sessions.messages import TextMessage
+from foldmark.stores.waiting import PATIENCE
 
 LOG = logging.getLogger(__name__)
 
 LONGEST = 32 << 20
 """Maximum bytes of a body that is read (the API's own limit) and of an answer that is recorded."""
 
-PATIENCE = 5.0
-"""Seconds that a request waits for the log before it is passed on unchanged."""
+LONGEST_EDIT = 10.0
+"""Maximum seconds until a request is passed on unchanged."""
+
+COMMAND_SECONDS, COMMAND_LONGEST = 1.0, 30.0
+"""Maximum seconds that a command waits for what precedes it to be recorded: while the database is locked, and while the
+recorder is at work."""
 
 _LENGTHS = (8, 13, 18)
 """Numbers of characters of a session's id used in its conversation's name: up to a hyphen of a UUID."""
 
 T = TypeVar("T")
 
-DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, GEMINI)
+DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, CHAT, GEMINI)
 """The wires that are recorded."""
 
 _ASKING: ContextVar[Asked] = ContextVar("asking")
@@ -102,15 +106,17 @@ class Sessions:
         self._transcripts: dict[str, ClientTranscript] = {}
         self._unnamed = UnnamedSessions(log, folder, run or log.new_id())
         self._sub_agents = UnnamedSubAgents()
-        self._worker = ThreadPoolExecutor(1, "foldmark-recording")
+        self._editor, self._worker = ThreadPoolExecutor(1, "foldmark-editing"), Recorder()
 
     def close(self) -> None:
-        """Wait until everything that has passed is recorded, and stop."""
-        self._worker.shutdown()
+        """Wait until everything that has passed is recorded, and stop (see `Recorder.close`)."""
+        self._editor.shutdown()
+        self._worker.close()
         self.others.close()
 
     def settle(self) -> None:
         """Wait until everything that has passed so far is recorded."""
+        self._editor.submit(lambda: None).result()
         self._worker.submit(lambda: None).result()
 
     def reads(self, target: str) -> bool:
@@ -124,7 +130,7 @@ class Sessions:
         except Exception as error:
             # The text of the error may quote the client's messages.
             LOG.warning("a request is passed on as it came: %s", type(error).__name__, exc_info=_DEBUG)
-            self._later(partial(self._prevented, target, headers, body))
+            self._edits_later(partial(self._prevented, target, headers, body))
             return Answering(body)
 
     async def _pass_on(self, target: str, headers: Mapping[str, str], body: bytes) -> Answering:
@@ -141,8 +147,9 @@ class Sessions:
             raw = [prompts.without_escape(request, each, self._sign) for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
-        ended = partial(self._later, lambda: self._sub_agents.end_answer(transcript, request))
-        return Answering(sent, None, partial(self._answer_came, transcript, messages, prefix), ended)
+        over = partial(self._later, partial(self._sub_agents.end_answer, transcript, request))
+        came = partial(self._answer_came, transcript, messages, prefix)
+        return Answering(sent, None, came, partial(self._edits_later, over))
 
     async def _command(
         self,
@@ -154,32 +161,40 @@ class Sessions:
         """Execute a command in a separate thread: it may ask a model, and other requests must not wait for that."""
         messages = request.messages
         prompt = messages.pop(command.place[0])
-        await self._soon(lambda: self._take(transcript, request.head.model, messages, asks=False))
+        transcript.note_local(command.place, prompt)
+        before = self._later(lambda: self._take(transcript, request.head.model, messages, asks=False))
         _ASKING.set((headers, request))
-        text = await asyncio.to_thread(prompts.carried_out, transcript.agent, command.line)
+        text = await asyncio.to_thread(self._carried_out, transcript, command.line, before)
         key = request.dialect.reply_key(text)
-        await self._soon(lambda: transcript.take_local(command.place, prompt, key))
+        transcript.note_local(command.place, prompt, key)
+        self._later(lambda: transcript.take_local(command.place, prompt, key))
         self._tell(transcript, headers, request)
         return Answering(request.body, request.dialect.reply(text, request))
 
-    def _asked(self, by: Asked, asked: Request) -> str:
-        """Return the model's answer to one of Foldmark's own questions, asked with the credentials of the request `by`.
-        Raises ProviderError."""
-        headers, request = by
-        dialect = request.dialect
-        kept = {name: value for name, value in headers.items() if name in dialect.credentials}
-        target, body = dialect.question(asked, request)
+    def _carried_out(self, transcript: ClientTranscript, line: str, before: "Future[None]") -> str:
+        """Execute a command once everything `before` it is recorded, and return the reply. If that cannot be recorded,
+        the command is not executed: it could act on other messages than its author sees."""
+        if line.split() == ["help"]:
+            return prompts.help_text(self._sign)
         try:
-            with question_client(self._environment) as client:
-                upstream = self._upstream if isinstance(self._upstream, str) else self._upstream[dialect.name]
-                url = f"{upstream.rstrip('/')}{target}"
-                came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
-        except httpx.HTTPError as error:
-            raise ProviderError("network", f"the model could not be asked: {type(error).__name__}") from None
-        answer = dialect.answer(came.content, streamed=True) if came.status_code == 200 else None
-        if answer is None:
-            raise ProviderError("answer", f"the model could not be asked: status {came.status_code}")
-        return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
+            waits = [before] if prompts.only_shows(line) else [before, self._worker.submit(self._check_writable)]
+            for each in waits:
+                if not self._worker.is_done(each, COMMAND_SECONDS, COMMAND_LONGEST):
+                    why = self._worker.blocked or "earlier messages are still being recorded; repeat it in a moment"
+                    return prompts.not_done(line, str(why), self._sign)
+                each.result()
+            PATIENCE.set(COMMAND_SECONDS)
+            return prompts.carried_out(transcript.agent, line)
+        except Exception as error:
+            LOG.warning("a command failed: %s", type(error).__name__, exc_info=_DEBUG)
+            return prompts.not_done(line, f"it failed ({type(error).__name__})", self._sign)
+
+    def _check_writable(self) -> None:
+        with self._log.store.write():
+            pass
+
+    def _asked(self, by: Asked, asked: Request) -> str:
+        return answer_of(self._upstream, self._environment, by, asked)
 
     def _answer_came(
         self,
@@ -189,30 +204,34 @@ class Sessions:
         answer: bytes,
         streamed: bool,
     ) -> None:
-        def take() -> None:
+        def read() -> None:
             found = transcript.dialect.answer(answer, streamed=streamed)
-            if found is not None:
-                transcript.take_answer(after, found, prefix)
-                self.others.tell(transcript)
+            if found is None:
+                return
+            if prefix is not None:
+                transcript.note_bound(found.key, prefix)
+            self._later(partial(transcript.take_answer, after, found, prefix))
+            self._later(partial(self.others.tell, transcript))
 
-        self._later(take)
+        self._edits_later(read)
 
     def _soon(self, act: Callable[[], T]) -> Awaitable[T]:
-        return asyncio.wait_for(asyncio.wrap_future(self._worker.submit(act)), PATIENCE)
+        return asyncio.wait_for(asyncio.wrap_future(self._editor.submit(act)), LONGEST_EDIT)
 
-    def _later(self, act: Callable[[], object]) -> None:
-        def told(done: "Future[object]") -> None:
-            if (error := done.exception()) is not None:
-                LOG.warning("a message was not recorded: %s", type(error).__name__, exc_info=error if _DEBUG else None)
+    def _edits_later(self, act: Callable[[], object]) -> None:
+        self._editor.submit(act).add_done_callback(_logged)
 
-        self._worker.submit(act).add_done_callback(told)
+    def _later(self, act: Callable[[], T]) -> "Future[T]":
+        future = self._worker.submit(act)
+        future.add_done_callback(_logged)
+        return future
 
     def _tell(self, transcript: ClientTranscript, headers: Mapping[str, str], request: ClientRequest) -> None:
         """Notify other programs of a session once everything that has passed so far is recorded."""
-        self.others.note(transcript, headers, request)
-        self._later(lambda: self.others.tell(transcript))
+        self._later(partial(self.others.note, transcript, headers, request))
+        self._later(partial(self.others.tell, transcript))
 
-    # In the worker's thread
+    # In the editor's thread
 
     def _prevented(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
         """Count a request that was passed on unchanged, if it can be read and its session is known."""
@@ -224,16 +243,20 @@ class Sessions:
             named = head.agent or head.session
             transcript = self._transcripts.get(named) if head.session else self._unnamed.continued(request)
             if transcript is not None:
-                transcript.note_prevented()
-                self.others.tell(transcript)
+                self._later(transcript.note_prevented)
+                self._later(lambda: self.others.tell(transcript))
 
     def _prepared(self, target: str, headers: Mapping[str, str], body: bytes) -> Prepared:
         """Read a request, find its transcript, and edit it unless it is a command."""
         dialect = _dialect_of(target)
         assert dialect is not None
         request = self._reader.read(dialect, target, headers, body)
-        transcript = self._transcript(request)
         command = prompts.asked_command(request, self._sign)
+        if command is None:
+            self._worker.caught_up()
+        transcript = self._transcript(request)
+        if transcript is not None:
+            transcript.asked = [message.key for message in request.messages]
         if transcript is None:
             return Prepared(request, None, command, self._beside(request))
         if command is not None:
@@ -249,12 +272,12 @@ class Sessions:
             return None
         root = self._transcripts.get(head.session) if head.session else self._unnamed.continued(request)
         first = request.sent[0].message.key if request.sent else ""
-        same = root is not None and root.known and root.known[0].key == first
+        same = root is not None and root.shares([first]) > 0
         begun = any(each.dialect is request.dialect for each in self._transcripts.values())
         if not head.tools and (head.session or begun) and not same:
             return None  # titles, quota probes
         if root is None and head.session:
-            root = ClientTranscript(self._conversation(head.session), head.session, request.dialect)
+            root = self._session(head.session, request.dialect)
         elif root is None:
             root = self._unnamed.begin(request.dialect)
         self._transcripts[root.session] = root
@@ -262,10 +285,10 @@ class Sessions:
             return root
         if not head.session:
             found = self._sub_agents.continued(root, request)
-            self._transcripts[found.agent.id] = found
+            self._transcripts[f"{root.session} {found.named}"] = found
             return found
         if head.agent not in self._transcripts:
-            self._transcripts[head.agent] = ClientTranscript(root.child(head.agent), root.session, request.dialect)
+            self._transcripts[head.agent] = sub_agent(root, head.agent)
         return self._transcripts[head.agent]
 
     def _beside(self, request: ClientRequest) -> EditedMessages:
@@ -275,9 +298,10 @@ class Sessions:
         if not request.head.session and (found := self._unnamed.repeated(request)) is not None:
             self._transcripts[found.session] = found
         for transcript in reversed(self._transcripts.values()):
-            if transcript.dialect is not dialect or not self._is_edited(transcript):
+            if transcript.dialect is not dialect or not transcript.is_edited(transcript.standing()):
                 continue
             known = repeated(transcript.known, [message.key for message in request.messages[:-1]])
+            known = [each if each.ids else KnownMessage(each.key, transcript.local.get(each.key, ())) for each in known]
             known += [KnownMessage("") for _ in request.messages[-1:]]  # the question itself
             with suppress(MisplacedError):
                 shown = self._shown(request, transcript, known, inserts=False)
@@ -287,26 +311,27 @@ class Sessions:
         made = [clean for each in raw if (clean := prompts.without_repeated(dialect, each, self._sign))]
         return EditedMessages(made, "", changed=made != [each.raw for each in request.sent])
 
-    def _conversation(self, session: str) -> Agent:
-        """Return the conversation of a session, named after the folder and the beginning of the session's id, as long
-        as needed to distinguish it from other sessions, since ids may begin with the time."""
-        for length in (*_LENGTHS, len(session)):
-            agent = self._log.agent(f"{self._folder} · {session[:length]}")
-            if client_session(agent) in (None, session):
-                break
-        return agent
+    def _session(self, session: str, dialect: ClientDialect) -> ClientTranscript:
+        """Return the transcript of a session that the client names; its conversation is created once it is recorded."""
+        name = self._name(session)
+        agent = self._log.agent(name) if self._log.exists(name) else None
+        return ClientTranscript(agent, session, dialect, lambda: self._log.agent(self._name(session)))
 
-    def _is_edited(self, transcript: ClientTranscript, at: Standing | None = None) -> bool:
-        """Return True if the log may show something different from what the client sends."""
-        at = transcript.agent.standing() if at is None else at
-        changed = at.fold.segments != at.origin.segments or bool(at.fold.evicted)
-        return changed or transcript.edited or bool(transcript.left)
+    def _name(self, session: str) -> str:
+        """Return the name of a session's conversation: the folder and the beginning of the session's id, as long as
+        needed to distinguish it from other sessions, since ids may begin with the time."""
+        for length in (*_LENGTHS, len(session)):
+            name = f"{self._folder} · {session[:length]}"
+            if not self._log.exists(name) or client_session(self._log.agent(name)) in (None, session):
+                break
+        return name
 
     def _take(
         self, transcript: ClientTranscript, model: str, messages: list[ClientMessage], *, asks: bool = True
     ) -> None:
         """Record messages. Those with `asks` False preceded a command, whose author no longer expects an answer to
         them."""
+        transcript.begin()
         agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
             with suppress(FoldmarkError):
@@ -318,49 +343,48 @@ class Sessions:
 
     def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""
-        model, messages = request.head.model, request.messages
-        places = transcript.places(messages, asks=True)
-        new = [message for message, place in zip(messages, places, strict=True) if place is None]
-        if transcript.commands(new) or (self._is_edited(transcript) and any(each.results for each in new)):
-            # Commands and the replies to them are never sent on. A result whose call has left is recorded as a notice,
-            # which is sent instead.
-            self._take(transcript, model, messages)
-            places = list(range(len(messages)))
-        known = [
-            KnownMessage(message.key) if place is None else transcript.known[place]
-            for message, place in zip(messages, places, strict=True)
-        ]
+        messages = request.messages
+        known = transcript.expected(messages, self._sign)
+        new = [message for message, each in zip(messages, known, strict=True) if not each.ids]
+        if any(each.results for each in new) and transcript.is_edited(transcript.standing()):
+            # A result whose call has left is recorded as a notice, which is sent instead.
+            self._later(lambda: self._take(transcript, request.head.model, messages))
+            self._worker.caught_up()
+            known = transcript.expected(messages, self._sign)
         return self._shown(request, transcript, known)
 
     def _shown(
         self, request: ClientRequest, transcript: ClientTranscript, known: list[KnownMessage], *, inserts: bool = True
     ) -> EditedMessages:
         """Return the messages of a request as the log shows them; `known` has an entry for each."""
-        agent, dialect, model = transcript.agent, request.dialect, request.head.model
-        with agent.reading() as (moment, at):
-            fold = at.fold
-            if not self._is_edited(transcript, at):
-                return EditedMessages([each.raw for each in request.sent], "", changed=False)
-            own = [segment for segment in fold.segments if segment.agent == agent.id]
-            firsts, lasts = [segment.first for segment in own], [segment.last for segment in own]
+        dialect, model = request.dialect, request.head.model
+        seen = transcript.look(known, inserts=inserts)
+        at = None if seen is None else seen.at
+        if not transcript.is_edited(at) and not any(LOCAL in each.ids for each in known):
+            return EditedMessages([each.raw for each in request.sent], "", changed=False)
+        segments = () if at is None else at.fold.segments
+        own = [segment for segment in segments if at is not None and segment.agent == at.record.id]
+        firsts, lasts = [segment.first for segment in own], [segment.last for segment in own]
 
-            def shows(event_id: int) -> bool:
-                at = bisect_right(firsts, event_id) - 1
-                return at >= 0 and event_id <= lasts[at]
+        def shows(event_id: int) -> bool:
+            at = bisect_right(firsts, event_id) - 1
+            return at >= 0 and event_id <= lasts[at]
 
-            evicted = transcript.placeholders(moment, fold.evicted)
-            inserted = list(transcript.inserted(moment, at, known)) if inserts else []
-        bound = agent.log.model_named(f"{dialect.provider}/{model}").binds
-        bound = dialect.binds(model) if bound is None else bound
-
-        def notice(event_id: int) -> str:
-            with agent.log.store.read() as moment:
-                event = moment.event(event_id)
-            return event.content if event is not None and event.kind == "user" else ""
-
-        return edited(
-            dialect, request.sent, known, ContextView(shows, evicted, inserted, bound, transcript.bound, notice)
+        bound = self._log.model_named(f"{dialect.provider}/{model}").binds
+        view = ContextView(
+            shows,
+            {} if seen is None else seen.evicted,
+            () if seen is None else seen.inserted,
+            dialect.binds(model) if bound is None else bound,
+            transcript.bound,
+            partial(transcript.notice, request.messages),
         )
+        return edited(dialect, request.sent, known, view)
+
+
+def _logged(done: "Future[Any]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        LOG.warning("a message was not recorded: %s", type(error).__name__, exc_info=error if _DEBUG else None)
 
 
 def _dialect_of(target: str) -> ClientDialect | None:

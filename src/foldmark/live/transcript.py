@@ -6,24 +6,18 @@ The mapping from blocks to events is kept in the log too, as `record` events wit
 gateway can continue where this one ended.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from foldmark.core.assembly.eviction import begins, in_place, placeholder
 from foldmark.core.errors import ConflictError
-from foldmark.core.events import Event, Fork
-from foldmark.core.ports import Snapshot
-from foldmark.core.segments import contains
+from foldmark.core.events import Fork
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
-from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in
-from foldmark.live.prompts import command_in
+from foldmark.live.leaving_out import LOCAL, KnownMessage
+from foldmark.live.view import TranscriptView
 from foldmark.log import Agent
 from foldmark.log.live_session import LEFT, gateway_record
 from foldmark.operations.decide import exactly
-from foldmark.request.planning import talk
-from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_data
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
@@ -35,94 +29,53 @@ CHILD = "a sub-agent of the client"
 _ATTEMPTS, _PAGE = 10, 1000
 
 
-class ClientTranscript:
-    """The messages of one agent of a client. `known` are those that it sends, `left` the events of those that it no
-    longer sends. `bound` maps an answer's key to the prefix that its thinking is bound to, where that differs from what
-    the client sent.
+class ClientTranscript(TranscriptView):
+    """The messages of one agent of a client, and their recording. `create` creates the agent of a new session. `named`
+    is the id that the client gave to a sub-agent.
 
     `children` are the agents of the client's sub-agents, by the ids that the client gave them. `prevented` counts the
     requests that were passed on unchanged because an edit failed.
     """
 
-    def __init__(self, agent: Agent, session: str, dialect: ClientDialect) -> None:
-        self.agent, self.dialect, self.session = agent, dialect, session
-        self.prevented = 0
-        self.known: list[KnownMessage] = []
-        self.left: dict[int, None] = {}
-        self.bound: dict[str, str] = {}
+    def __init__(
+        self,
+        agent: Agent | None,
+        session: str,
+        dialect: ClientDialect,
+        create: Callable[[], Agent] | None = None,
+        named: str = "",
+    ) -> None:
+        super().__init__(agent, session, dialect)
+        self.prevented, self.named = 0, named
         self.children: dict[str, str] = {}
+        self._create, self._begun = create, False
         self._pending: list[dict[str, Any]] = []
-        self._placeholders: dict[int, tuple[int, str]] = {}
-        begun, after = False, 0
+        if agent is not None:
+            self._load(agent)
+
+    def begin(self) -> None:
+        """Create the agent if needed, and record that a gateway records it."""
+        if self._agent is None:
+            assert self._create is not None
+            agent = self._create()
+            self._load(agent)
+            self._agent = agent
+        if not self._begun:
+            self._retried(self._begin)
+            self._begun = True
+
+    def _load(self, agent: Agent) -> None:
+        after = 0
         while page := agent.events(after, _PAGE):
             after = page[-1].id
             for about in filter(None, map(gateway_record, page)):
-                begun = True
+                self._begun = True
                 self._follow(about)
-        if not begun:
-            self._retried(lambda: self._begin(session))
-
-    @property
-    def edited(self) -> bool:
-        """True if a request may have to differ from what the client sends, regardless of the context."""
-        return bool(self.bound) or any(LOCAL in each.ids for each in self.known)
-
-    def placeholders(self, moment: Snapshot, evicted: Mapping[int, int]) -> dict[int, str]:
-        """Return the placeholder sent for each evicted result; `evicted` is result -> operation, as in a fold."""
-        new = [id for id in evicted if self._placeholders.get(id, (0, ""))[0] != evicted[id]]
-        if new:
-            found = {
-                event.id: (evicted[event.id], placeholder(event, evicted[event.id])) for event in moment.events(new)
-            }
-            self._placeholders.update(found)
-        return {id: self._placeholders[id][1] for id in evicted if id in self._placeholders}
-
-    def inserted(self, moment: Snapshot, at: Standing, known: Sequence[KnownMessage]) -> Iterator[tuple[int, bytes]]:
-        """Yield the messages that the context shows but the client does not send: summaries, and messages that the
-        client left out and a person restored. `known` are the messages of a request."""
-        agent, planned = at.record.id, talk(moment, at)
-        sent = {id for each in known for id in each.ids}
-        gone = sorted({id for each in self.known for id in each.ids if id > 0} - sent)
-        wanted = {id for id in self.left if id not in sent}
-        if "summary" in at.newest_of:
-            wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"}
-        wanted -= set(gone)  # these are about to leave, because the client no longer sends them
-        wanted = {id for id in wanted if contains(at.visible, agent, id) and not contains(planned, agent, id)}
-        if not wanted:
-            return
-        places = sorted(id for id in sent if id > 0)
-        run: list[tuple[int, Event]] = []
-
-        def flushed() -> Iterator[tuple[int, bytes]]:
-            if run:
-                for raw in self.dialect.messages_of(event for _, event in run):
-                    yield run[0][0], raw
-
-        for event in in_place(moment.events(sorted(wanted))):
-            place = begins(event)
-            if run and bisect_left(places, run[0][0]) != bisect_left(places, place):
-                yield from flushed()
-                run.clear()
-            run.append((place, event))
-        yield from flushed()
-
-    def places(self, messages: Sequence[ClientMessage], *, asks: bool) -> list[int | None]:
-        """Return the place in `known` of each of the client's messages, None for a new one. With `asks`, they are a
-        request: a prompt that has left the context counts as new if it is asked again."""
-        asked = asked_in(messages) if asks else len(messages)
-        places = aligned(self.known, messages, asked)
-        place = places[asked] if asked < len(messages) else None
-        if place is None or messages[asked].results:
-            return places
-        agent, ids = self.agent, [id for id in self.known[place].ids if id > 0]
-        visible = agent.standing().visible
-        if ids and not any(contains(visible, agent.id, id) for id in ids):
-            places[asked:] = [None] * (len(messages) - asked)
-        return places
 
     def take(self, messages: Sequence[ClientMessage], *, asks: bool) -> None:
         """Record the client's new messages and those that it has left out; `asks` as in `places`."""
-        places = self.places(messages, asks=asks)
+        self.begin()
+        places = self.places(messages, asks=asks, known=self.known)
         if places != list(range(len(self.known))):
             self._retried(partial(self._take, places, messages))
 
@@ -136,8 +89,7 @@ class ClientTranscript:
     def take_local(self, place: tuple[int, int], prompt: ClientMessage, reply: str) -> None:
         """Note a command to Foldmark at a place (message, block), and the key of its reply; neither is recorded as a
         message. Messages that the client adds after a prompt precede the reply."""
-        at, local = place
-        own = {local} | ({local - 1} if local and self.dialect.announces(prompt.blocks[local - 1]) else set())
+        at, own = place[0], self._own_blocks(place, prompt)
 
         def noted() -> None:
             asked = KnownMessage(prompt.key, self._append_parts(self.dialect.parts(prompt), own))
@@ -156,6 +108,7 @@ class ClientTranscript:
 
     def child(self, named: str) -> Agent:
         """Return the agent of a sub-agent of the client, creating it if needed. It inherits no messages."""
+        self.begin()
         log = self.agent.log
         if named not in self.children:
             own = log.new_id()
@@ -169,11 +122,10 @@ class ClientTranscript:
                 self._record({"child": [named, own]})
 
             self._retried(born)
-            self.children[named] = own
         return log.agent(self.children[named])
 
-    def _begin(self, session: str) -> None:
-        self._record({"session": session, "wire": self.dialect.name})
+    def _begin(self) -> None:
+        self._record({"session": self.session, "wire": self.dialect.provider})
         if self.agent.standing().config.sliding_context_tokens:
             # The client decides how far back its requests reach; a chat on this conversation must not show another
             # window.
@@ -186,7 +138,7 @@ class ClientTranscript:
             self._leave(gone)
         first = places.index(None) if None in kept else len(places)
         new = messages[first:]
-        commands = self.commands(new)
+        commands = self.commands(new, self.agent.log.given.live_sign)
         added = [
             KnownMessage(message.key, self._append(message, commands.get(at, ())))
             if place is None
@@ -194,29 +146,6 @@ class ClientTranscript:
             for at, (message, place) in enumerate(zip(new, places[first:], strict=True))
         ]
         self._note([place for place in places[:first] if place is not None], added)
-
-    def commands(self, new: Sequence[ClientMessage]) -> dict[int, tuple[int, ...]]:
-        """Return the messages that are certainly commands to Foldmark or its replies, with the numbers of their blocks.
-        A client may repeat them in another transcript, such as a sub-agent's, and may leave out the replies there."""
-        found: dict[int, tuple[int, ...]] = {}
-        for place, message in enumerate(new):
-            if message.role == "user" and (block := self._command(message, new[place + 1 :])) is not None:
-                found[place] = (block,)
-            elif self.dialect.is_reply(message):
-                found[place] = tuple(range(len(message.blocks)))
-                asked = next((at for at in range(place - 1, -1, -1) if new[at].role == "user"), None)
-                prompt = None if asked is None else self.dialect.prompt(new[asked])
-                if asked is not None and prompt is not None:
-                    found[asked] = (prompt.block,)
-        return found
-
-    def _command(self, message: ClientMessage, following: Sequence[ClientMessage]) -> int | None:
-        """Return the block of a command that is not followed by a model's answer; None for any other message."""
-        prompt = self.dialect.prompt(message)
-        if prompt is None or command_in(prompt.text, self.agent.log.given.live_sign) is None:
-            return None
-        answer = next((each for each in following if each.role != "system"), None)
-        return prompt.block if answer is None or answer.role != "assistant" else None
 
     def _leave(self, gone: list[int]) -> None:
         """Remove exactly these events from the context: whole exchanges could include messages still being sent."""
@@ -301,17 +230,26 @@ class ClientTranscript:
         """Apply a recorded change to this object."""
         if "child" in about:
             named, own = about["child"]
-            self.children[named] = own
+            self.children = {**self.children, named: own}
         self.prevented = about.get("prevented", self.prevented)
         if "added" not in about:
             return
         before = self.known
-        self.known = [before[place] for first, last in about["kept"] for place in range(first, last + 1)]
-        self.known += [KnownMessage(key, tuple(ids)) for key, *ids in about["added"]]
+        known = [before[place] for first, last in about["kept"] for place in range(first, last + 1)]
+        known += [KnownMessage(key, tuple(ids)) for key, *ids in about["added"]]
         if sum(last - first + 1 for first, last in about["kept"]) < len(before):
-            sent = {id for each in self.known for id in each.ids}
-            self.left.update(dict.fromkeys(id for each in before for id in each.ids if id > 0 and id not in sent))
-        self.bound.update(about.get("bound", {}))
+            sent = {id for each in known for id in each.ids}
+            gone = (id for each in before for id in each.ids if id > 0 and id not in sent)
+            self.left = {**self.left, **dict.fromkeys(gone)}
+        if about.get("bound"):
+            self.bound = {**self.bound, **about["bound"]}
+        self.known = known
+
+
+def sub_agent(root: ClientTranscript, named: str) -> ClientTranscript:
+    """Return the transcript of a sub-agent of the client. A new one is created in the log once it is recorded."""
+    agent = root.agent.log.agent(root.children[named]) if named in root.children else None
+    return ClientTranscript(agent, root.session, root.dialect, partial(root.child, named), named)
 
 
 def _ranges(places: Sequence[int]) -> list[list[int]]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest
 from foldmark.live.leaving_out import shared
 from foldmark.live.status import first_keys
-from foldmark.live.transcript import ClientTranscript
+from foldmark.live.transcript import ClientTranscript, sub_agent
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
 
@@ -44,8 +44,9 @@ class UnnamedSessions:
             loaded = [own]
         if request.head.agent:
             return loaded[0] if loaded else None
-        found = max(loaded, key=lambda each: _shared(each, request), default=None)
-        if found is None or not _shared(found, request):
+        keys = [message.key for message in messages]
+        found = max(loaded, key=lambda each: each.shares(keys), default=None)
+        if found is None or not found.shares(keys):
             found = next(self._resumed(request), None) if len(messages) > _ENOUGH else None
         if found is None and loaded and messages and dialect.is_compacted(messages[0]):
             found = loaded[0]
@@ -68,10 +69,9 @@ class UnnamedSessions:
 
     def begin(self, dialect: ClientDialect) -> ClientTranscript:
         """Return the transcript of a new session."""
-        own = self._log_name(self._own)
-        taken = any(agent.name == own for agent in self._log.agents())
+        taken = any(each.session == self._own for each in self._loaded) or self._log.exists(self._log_name(self._own))
         session = self._log.new_id() if taken else self._own
-        made = ClientTranscript(self._log.agent(self._log_name(session)), session, dialect)
+        made = ClientTranscript(None, session, dialect, lambda: self._log.agent(self._log_name(session)))
         self._loaded.append(made)
         return made
 
@@ -89,7 +89,7 @@ class UnnamedSessions:
         for agent in self._named()[:_SEARCHED]:
             if first in first_keys(agent):
                 made = _opened(agent, request.dialect)
-                if made is not None and _shared(made, request) >= _ENOUGH:
+                if made is not None and made.shares([message.key for message in request.messages]) >= _ENOUGH:
                     yield made
 
     def _named(self) -> list[Agent]:
@@ -99,44 +99,39 @@ class UnnamedSessions:
 
 
 def _opened(agent: Agent, dialect: ClientDialect) -> ClientTranscript | None:
-    session = client_session(agent, dialect.name)
+    session = client_session(agent, dialect.provider)
     return None if session is None else ClientTranscript(agent, session, dialect)
-
-
-def _shared(transcript: ClientTranscript, request: ClientRequest) -> int:
-    """Return the number of messages at the beginning that both have in common."""
-    return shared([each.key for each in transcript.known], [message.key for message in request.messages])
 
 
 class UnnamedSubAgents:
     """The transcripts of the sub-agents of one run of a client, and the requests that are not yet answered."""
 
     def __init__(self) -> None:
-        self._loaded: dict[str, ClientTranscript] = {}
-        self._asked: dict[str, ClientRequest] = {}
+        self._loaded: dict[tuple[str, str], ClientTranscript] = {}
+        self._asked: dict[ClientTranscript, ClientRequest] = {}
 
     def continued(self, root: ClientTranscript, request: ClientRequest) -> ClientTranscript:
         """Return the transcript that a request of a sub-agent of `root` continues, or a new one."""
         messages = request.messages
         task = f"{request.head.agent} {messages[0].key if messages else ''}"
-        names = [name for name in root.children if name == task or name.startswith(f"{task} ")]
+        known = dict.fromkeys([*root.children, *(name for session, name in self._loaded if session == root.session)])
+        names = [name for name in known if name == task or name.startswith(f"{task} ")]
         found = self._best([self._opened(root, name) for name in names], messages)
         return found or self._opened(root, f"{task} {len(names) + 1}" if names else task)
 
     def begin_answer(self, transcript: ClientTranscript, request: ClientRequest) -> None:
         """Note that the answer to a request is awaited."""
-        self._asked[transcript.agent.id] = request
+        self._asked[transcript] = request
 
     def end_answer(self, transcript: ClientTranscript, request: ClientRequest) -> None:
         """Note that the answer to a request has come, or will not come."""
-        if self._asked.get(transcript.agent.id) is request:
-            del self._asked[transcript.agent.id]
+        if self._asked.get(transcript) is request:
+            del self._asked[transcript]
 
     def _opened(self, root: ClientTranscript, name: str) -> ClientTranscript:
-        agent = root.child(name)
-        if agent.id not in self._loaded:
-            self._loaded[agent.id] = ClientTranscript(agent, root.session, root.dialect)
-        return self._loaded[agent.id]
+        if (root.session, name) not in self._loaded:
+            self._loaded[root.session, name] = sub_agent(root, name)
+        return self._loaded[root.session, name]
 
     def _best(self, same: list[ClientTranscript], messages: Sequence[ClientMessage]) -> ClientTranscript | None:
         """Return the sub-agent with the same task that sends these messages; None for a new one."""
@@ -145,7 +140,7 @@ class UnnamedSubAgents:
         going_on = [
             (each, before)
             for each, before in sent
-            if keys[: len(before)] == before and (len(before) < len(keys) or each.agent.id not in self._asked)
+            if keys[: len(before)] == before and (len(before) < len(keys) or each not in self._asked)
         ]
         if going_on:
             longest = max(len(before) for _, before in going_on)
@@ -158,7 +153,7 @@ class UnnamedSubAgents:
 
     def _sent(self, transcript: ClientTranscript) -> list[str]:
         """Return the keys of the messages that a sub-agent has sent or received."""
-        if (asked := self._asked.get(transcript.agent.id)) is not None:
+        if (asked := self._asked.get(transcript)) is not None:
             return [message.key for message in asked.messages]
         known = transcript.known
         if known and not any(known[-1].ids):

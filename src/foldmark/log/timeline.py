@@ -151,16 +151,29 @@ class Timeline:
         _check_call_id(call_id)
         # One transaction: look-ups stay valid until the result is recorded, and each one starts faster.
         with self.batch() as moment:
-            at, call_id = self.standing_in(moment), self.log.secrets.hidden(codec.well_formed(call_id))
-            turn = at.record.open_turn
-            waiting = None if turn is None else moment.waiting_call(self.id, turn, call_id)
-            call, answered = (waiting, False) if waiting else awaiting(moment, at, call_id)
-            if call is not None and not shown(moment, at, call, waits=waiting is not None):
-                text = notice(moment, at, call, call_id, codec.well_formed(text))
-                return self._append("user", text, None, created_at, actor="system")
+            call_id = self.log.secrets.hidden(codec.well_formed(call_id))
+            instead, answers = self._answered(moment, call_id, text)
+            if instead is not None:
+                return self._append("user", instead, None, created_at, actor="system")
             data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
-            answers = call.id if call and not answered else None
             return self._append("tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers)
+
+    def notice_of(self, call_id: str, text: str) -> str | None:
+        """Return the notice that `append_tool_result` would record instead of this result; None if it would record the
+        result itself."""
+        with self._store.read() as moment:
+            return self._answered(moment, self.log.secrets.hidden(codec.well_formed(call_id)), text)[0]
+
+    def _answered(self, moment: Snapshot, call_id: str, text: str) -> tuple[str | None, int | None]:
+        """Return the notice to record instead of a result, if its call has left, and the call that the result answers,
+        if there is one."""
+        at = self.standing_in(moment)
+        turn = at.record.open_turn
+        waiting = None if turn is None else moment.waiting_call(self.id, turn, call_id)
+        call, answered = (waiting, False) if waiting else awaiting(moment, at, call_id)
+        if call is not None and not shown(moment, at, call, waits=waiting is not None):
+            return notice(moment, at, call, call_id, codec.well_formed(text)), None
+        return None, call.id if call and not answered else None
 
     def record(
         self,

@@ -31,6 +31,15 @@ _SETTINGS = {
     "lock_timeout": f"{LOCK_SECONDS}s",
 }
 
+_PASSING = (
+    errors.LockNotAvailable,
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.DiskFull,
+    errors.TooManyConnections,
+)
+"""Errors after which the same statements may succeed later."""
+
 
 class Address:
     """The address of a database. `shown` is the address without its password, for people."""
@@ -106,7 +115,9 @@ class Address:
                 message = f"the connection to {self.shown} was lost ({cause}).{unrecorded}"
             case _:
                 message = f"{self.shown}: {cause}"
-        return StoreError(message)
+        found = StoreError(message)
+        found.passes = to_connect or lost(error) or isinstance(error, _PASSING)
+        return found
 
 
 def lost(error: psycopg.Error) -> bool:

@@ -80,7 +80,9 @@ def explain(error: apsw.Error, path: str) -> StoreError:
             message = f"{path} was closed by this program; open it again"
         case _:
             message = f"{path}: {error}"
-    return StoreError(message)
+    found = StoreError(message)
+    found.passes = isinstance(error, apsw.BusyError | apsw.LockedError | apsw.FullError)
+    return found
 
 
 @contextmanager

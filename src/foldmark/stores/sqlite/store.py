@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Condition, Lock, get_ident
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -19,9 +19,10 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Clock, Limits, QueryScope, Rows
 from foldmark.stores.beside import SqlVectors
-from foldmark.stores.sqlite.file import MEMORY, explain, explained, narrow
+from foldmark.stores.sqlite.file import BUSY_MILLISECONDS, MEMORY, explain, explained, narrow
 from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteReader, SqliteSnapshot
 from foldmark.stores.sqlite.transaction import SqliteTransaction
+from foldmark.stores.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from foldmark.stores.sqlite.sandbox import Sandbox
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 SOONEST, LOOK_SECONDS = 0.005, 0.1
 """Seconds between two checks of a watch for commits of other processes: at first, and after a long wait. A check takes
 microseconds."""
+
+AGAIN_SECONDS = 0.01
+"""Seconds between two attempts to write while another program is writing."""
 
 
 class SqliteCommits:
@@ -184,7 +188,7 @@ class _Writing(AbstractContextManager[SqliteTransaction]):
         if store._open is not None:
             store._lock.release()
             raise StoreError("a block of `read` cannot write; write outside of it")
-        store._begin("BEGIN IMMEDIATE")
+        store._begin_writing()
         self._transaction = store._open = SqliteTransaction(store._connection)
         return self._transaction
 
@@ -263,6 +267,39 @@ class SqliteStore(SqliteReader):
             if isinstance(error, apsw.Error):
                 raise explain(error, self._path) from error
             raise
+
+    def _begin_writing(self) -> None:
+        """Begin a transaction that writes, once no other program is writing. While this waits, other threads can use
+        the store. Raises StoreError, after releasing the lock."""
+        until = None
+        while (busy := self._tried()) is not None:
+            now = monotonic()
+            until = now + PATIENCE.get() if until is None else until
+            if now >= until:
+                raise explain(busy, self._path) from busy
+            sleep(min(AGAIN_SECONDS, until - now))
+            self._lock.acquire()
+
+    def _tried(self) -> apsw.BusyError | None:
+        """Begin a transaction that writes. If another program is writing, release the lock and return the error. Raises
+        StoreError, after releasing the lock."""
+        busy = None
+        try:
+            self._db.set_busy_timeout(0)
+            try:
+                self._connection.run("BEGIN IMMEDIATE")
+            except apsw.BusyError as error:
+                busy = error
+            finally:
+                self._db.set_busy_timeout(BUSY_MILLISECONDS)
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, apsw.Error):
+                raise explain(error, self._path) from error
+            raise
+        if busy is not None:
+            self._lock.release()
+        return busy
 
     # Maintenance
 

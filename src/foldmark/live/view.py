@@ -1,0 +1,244 @@
+"""What an edit has to know about the transcript of one agent of a client [SPEC 5.7]. Nothing is written here.
+
+One thread records, and another one edits at the same time, so every member is replaced as a whole. What is not recorded
+yet is known from memory. While the database is away, the last known state of the log counts.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from foldmark.core.assembly.eviction import begins, in_place, placeholder
+from foldmark.core.errors import StoreError
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.core.segments import contains
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage
+from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in, shared
+from foldmark.live.prompts import command_in
+from foldmark.log import Agent
+from foldmark.request.planning import talk
+from foldmark.request.standing import Standing
+from foldmark.sessions.messages import ResultMessage
+
+
+class Seen(NamedTuple):
+    """An agent's standing, with the placeholders and the messages to insert, as `ContextView` has them."""
+
+    at: Standing
+    evicted: Mapping[int, str]
+    inserted: Sequence[tuple[int, bytes]]
+
+
+class TranscriptView:
+    """The messages of one agent of a client. `known` are those that it sends, as far as they are recorded, and `left`
+    the events of those that it no longer sends. `bound` maps an answer's key to the prefix that its thinking is bound
+    to, where that differs from what the client sent.
+
+    `asked` are the keys of the messages of the newest request. `local` has the blocks of commands to Foldmark and of
+    its replies that this gateway has seen, by the keys of their messages. A new session has no agent until something of
+    it is recorded, and until then there is nothing to edit.
+    """
+
+    def __init__(self, agent: Agent | None, session: str, dialect: ClientDialect) -> None:
+        self.session, self.dialect = session, dialect
+        self.known: list[KnownMessage] = []
+        self.left: dict[int, None] = {}
+        self.bound: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.local: dict[str, tuple[int, ...]] = {}
+        self._agent = agent
+        self._at: Standing | None = None
+        self._seen: Seen | None = None
+        self._placeholders: dict[int, tuple[int, str]] = {}
+        self._notices: dict[int, str] = {}
+
+    @property
+    def agent(self) -> Agent:
+        """The agent in the log. Raises LookupError if there is none yet."""
+        if self._agent is None:
+            raise LookupError
+        return self._agent
+
+    @property
+    def exists(self) -> bool:
+        """True if the agent is in the log."""
+        return self._agent is not None
+
+    def shares(self, keys: Sequence[str]) -> int:
+        """Return the number of messages at the beginning that a request with these keys has in common with what the
+        client has sent."""
+        return max(shared([each.key for each in self.known], keys), shared(self.asked, keys))
+
+    def standing(self) -> Standing | None:
+        """Return the agent's standing; None if it is not created yet."""
+        if self._agent is None:
+            return None
+        try:
+            self._at = self._agent.standing()
+        except StoreError:
+            if self._at is None:
+                raise
+        return self._at
+
+    def is_edited(self, at: Standing | None) -> bool:
+        """Return True if a request may have to differ from what the client sends."""
+        if at is not None and (at.fold.segments != at.origin.segments or at.fold.evicted):
+            return True
+        return bool(self.bound or self.local or self.left) or any(LOCAL in each.ids for each in self.known)
+
+    def look(self, known: Sequence[KnownMessage], *, inserts: bool) -> Seen | None:
+        """Return what a request with the messages `known` must show, with messages to insert if `inserts`; None if the
+        agent is not created yet."""
+        if self._agent is None:
+            return None
+        try:
+            with self._agent.reading() as (moment, at):
+                if not self.is_edited(at):
+                    seen = Seen(at, {}, ())
+                else:
+                    evicted = self.placeholders(moment, at.fold.evicted)
+                    seen = Seen(at, evicted, list(self.inserted(moment, at, known)) if inserts else ())
+        except StoreError:
+            if self._seen is None:
+                raise
+            return self._seen if inserts else self._seen._replace(inserted=())
+        if inserts:
+            self._seen, self._at = seen, seen.at
+        return seen
+
+    def expected(self, messages: Sequence[ClientMessage], sign: str) -> list[KnownMessage]:
+        """Return an entry for each message of a request, as far as it is recorded. Commands to Foldmark and its replies
+        are known before that."""
+        known = self.known
+        places = self.places(messages, asks=True, known=known)
+        if None not in places:
+            return [known[place] for place in places if place is not None]
+        first = places.index(None)
+        certain = self.commands(messages[first:], sign)
+        return [
+            self._unrecorded(message, certain.get(at, ())) if place is None else known[place]
+            for at, (message, place) in enumerate(zip(messages, places, strict=True), -first)
+        ]
+
+    def _unrecorded(self, message: ClientMessage, commands: Sequence[int]) -> KnownMessage:
+        ids = self.local.get(message.key, ())
+        if commands and not ids:
+            ids = tuple(LOCAL if block in commands else 0 for block in range(len(message.blocks)))
+        return KnownMessage(message.key, ids)
+
+    def notice(self, messages: Sequence[ClientMessage], call_id: str, event_id: int) -> str:
+        """Return the text to send for a result whose call has left: as recorded in the event, or as it will be recorded
+        if that is 0. Empty if there is none."""
+        if event_id and event_id in self._notices:
+            return self._notices[event_id]
+        try:
+            if event_id:
+                with self.agent.reading() as (moment, _):
+                    event = moment.event(event_id)
+                text = event.content if event is not None and event.kind == "user" else ""
+                self._notices[event_id] = text
+                return text
+            results = [
+                part
+                for message in messages
+                if call_id in message.results
+                for part in self.dialect.parts(message)
+                if isinstance(part, ResultMessage) and part.call_id == call_id
+            ]
+            return (self.agent.notice_of(call_id, results[-1].text) if results else None) or ""
+        except StoreError:
+            return ""
+
+    def note_local(self, place: tuple[int, int], prompt: ClientMessage, reply: str | None = None) -> None:
+        """Remember a command at a place (message, block), and the key of its reply, until they are recorded."""
+        own = self._own_blocks(place, prompt)
+        ids = tuple(LOCAL if block in own else 0 for block in range(len(prompt.blocks)))
+        self.local = {**self.local, prompt.key: ids} | ({} if reply is None else {reply: (LOCAL,)})
+
+    def note_bound(self, key: str, prefix: str) -> None:
+        """Remember the prefix that the thinking of an answer is bound to, until it is recorded."""
+        self.bound = {**self.bound, key: prefix}
+
+    def placeholders(self, moment: Snapshot, evicted: Mapping[int, int]) -> dict[int, str]:
+        """Return the placeholder sent for each evicted result; `evicted` is result -> operation, as in a fold."""
+        new = [id for id in evicted if self._placeholders.get(id, (0, ""))[0] != evicted[id]]
+        if new:
+            found = {
+                event.id: (evicted[event.id], placeholder(event, evicted[event.id])) for event in moment.events(new)
+            }
+            self._placeholders.update(found)
+        return {id: self._placeholders[id][1] for id in evicted if id in self._placeholders}
+
+    def inserted(self, moment: Snapshot, at: Standing, known: Sequence[KnownMessage]) -> Iterator[tuple[int, bytes]]:
+        """Yield the messages that the context shows but the client does not send: summaries, and messages that the
+        client left out and a person restored. `known` are the messages of a request."""
+        agent, planned = at.record.id, talk(moment, at)
+        sent = {id for each in known for id in each.ids}
+        gone = sorted({id for each in self.known for id in each.ids if id > 0} - sent)
+        wanted = {id for id in self.left if id not in sent}
+        if "summary" in at.newest_of:
+            wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"}
+        wanted -= set(gone)  # these are about to leave, because the client no longer sends them
+        wanted = {id for id in wanted if contains(at.visible, agent, id) and not contains(planned, agent, id)}
+        if not wanted:
+            return
+        places = sorted(id for id in sent if id > 0)
+        run: list[tuple[int, Event]] = []
+
+        def flushed() -> Iterator[tuple[int, bytes]]:
+            if run:
+                for raw in self.dialect.messages_of(event for _, event in run):
+                    yield run[0][0], raw
+
+        for event in in_place(moment.events(sorted(wanted))):
+            place = begins(event)
+            if run and bisect_left(places, run[0][0]) != bisect_left(places, place):
+                yield from flushed()
+                run.clear()
+            run.append((place, event))
+        yield from flushed()
+
+    def places(
+        self, messages: Sequence[ClientMessage], *, asks: bool, known: Sequence[KnownMessage]
+    ) -> list[int | None]:
+        """Return the place in `known` of each of the client's messages, None for a new one. With `asks`, they are a
+        request: a prompt that has left the context counts as new if it is asked again."""
+        asked = asked_in(messages) if asks else len(messages)
+        places = aligned(known, messages, asked)
+        place = places[asked] if asked < len(messages) else None
+        if place is None or messages[asked].results:
+            return places
+        ids = [id for id in known[place].ids if id > 0]
+        at = self.standing() if ids else None
+        if at is not None and not any(contains(at.visible, at.record.id, id) for id in ids):
+            places[asked:] = [None] * (len(messages) - asked)
+        return places
+
+    def _own_blocks(self, place: tuple[int, int], prompt: ClientMessage) -> set[int]:
+        """Return the numbers of the blocks of a message that belong to its command."""
+        local = place[1]
+        return {local} | ({local - 1} if local and self.dialect.announces(prompt.blocks[local - 1]) else set())
+
+    def commands(self, new: Sequence[ClientMessage], sign: str) -> dict[int, tuple[int, ...]]:
+        """Return the messages that are certainly commands to Foldmark or its replies, with the numbers of their blocks.
+        A client may repeat them in another transcript, such as a sub-agent's, and may leave out the replies there."""
+        found: dict[int, tuple[int, ...]] = {}
+        for place, message in enumerate(new):
+            if message.role == "user" and (block := self._command(message, new[place + 1 :], sign)) is not None:
+                found[place] = (block,)
+            elif self.dialect.is_reply(message):
+                found[place] = tuple(range(len(message.blocks)))
+                asked = next((at for at in range(place - 1, -1, -1) if new[at].role == "user"), None)
+                prompt = None if asked is None else self.dialect.prompt(new[asked])
+                if asked is not None and prompt is not None:
+                    found[asked] = (prompt.block,)
+        return found
+
+    def _command(self, message: ClientMessage, following: Sequence[ClientMessage], sign: str) -> int | None:
+        """Return the block of a command that is not followed by a model's answer; None for any other message."""
+        prompt = self.dialect.prompt(message)
+        if prompt is None or command_in(prompt.text, sign) is None:
+            return None
+        answer = next((each for each in following if each.role != "system"), None)
+        return prompt.block if answer is None or answer.role != "assistant" else None
