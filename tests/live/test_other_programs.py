@@ -95,6 +95,21 @@ def test_the_file_is_its_users(running: Told) -> None:
     assert running.line == "Opus"
 
 
+def test_files_of_killed_gateways_are_removed(running: Told) -> None:
+    running.client.say("one")
+    running.sessions.settle()
+    folder = running.path.parent / "state" / "foldmark"
+    (file,) = folder.glob("session-live-*")
+    killed = {**json.loads(file.read_text()), "process": 1 << 22}
+    (folder / "session-live-killed").write_text(json.dumps(killed))
+    (folder / f"session-live-killed.{1 << 22}").write_text("{")
+    (folder / "session-other").write_text(json.dumps(killed))
+    Sessions(running.log, "app", running.upstream.url, running.environment).close()
+    assert sorted(path.name for path in folder.iterdir()) == [file.name, "session-other"]
+    running.sessions.settle()
+    assert running.line.startswith("Opus · live:")
+
+
 def test_what_was_prevented(running: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     client = running.client
     for text in ("one", "two"):

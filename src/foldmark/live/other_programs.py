@@ -60,6 +60,9 @@ class OtherPrograms:
         self._path = f"/{secrets.token_urlsafe(24)}/ask/"
         self._newest: dict[str, Asked] = {}
         self._told: dict[str, dict[str, object]] = {}
+        with suppress(OSError):
+            if environment:
+                live_state.remove_killed(environment)
 
     def note(self, transcript: ClientTranscript, headers: Mapping[str, str], request: ClientRequest) -> None:
         """Keep the newest request of a session: questions are asked in the way its client would ask them."""

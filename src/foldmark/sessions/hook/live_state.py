@@ -14,16 +14,15 @@ from foldmark.settings.user_folders import state_folder
 
 _LONGEST = 1 << 16
 
+_BEGINNING = f"{PREFIX}live-"
+"""Beginning of the names of the files."""
+
 
 def read(environment: Mapping[str, str], session: str) -> dict[str, object]:
     """Return the state of a session's gateway: `agent`, `url`, `taken_out` (tokens), `operations`, `prevented` and
     `process`; empty if no gateway runs for the session."""
-    try:
-        with open(_path(environment, session), "rb") as file:
-            found = json.loads(file.read(_LONGEST))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and _runs(found.get("process")) else {}
+    found = _read(_path(environment, session))
+    return found if _runs(found.get("process")) else {}
 
 
 def write(environment: Mapping[str, str], session: str, told: Mapping[str, object]) -> None:
@@ -45,8 +44,29 @@ def remove(environment: Mapping[str, str], session: str) -> None:
         os.unlink(_path(environment, session))
 
 
+def remove_killed(environment: Mapping[str, str]) -> None:
+    """Remove the files of gateways that were killed. Raises OSError."""
+    folder = state_folder(environment)
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if name.startswith(_BEGINNING):
+            path = os.path.join(folder, name)
+            _, dot, writer = name.partition(".")  # half written
+            process = int(writer) if dot and writer.isdecimal() else _read(path).get("process")
+            if isinstance(process, int) and not _runs(process):
+                os.unlink(path)
+
+
+def _read(path: str) -> dict[str, object]:
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read(_LONGEST))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _path(environment: Mapping[str, str], session: str) -> str:
-    return os.path.join(state_folder(environment), f"{PREFIX}live-{file_name(session)}")
+    return os.path.join(state_folder(environment), f"{_BEGINNING}{file_name(session)}")
 
 
 def _runs(process: object) -> bool:

@@ -12,6 +12,7 @@ import apsw
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.stores.queries import migrations
+from foldmark.stores.waiting import LONGEST
 
 PRIVATE = 0o600
 """The mode of a database: conversations contain private text."""
@@ -19,7 +20,7 @@ PRIVATE = 0o600
 APPLICATION_ID = 0x466F6C64
 """Marks the file as Foldmark's in SQLite's header: "Fold"."""
 
-BUSY_MILLISECONDS = 10_000
+BUSY_MILLISECONDS = round(LONGEST * 1000)
 
 
 MEMORY = ":memory:"
