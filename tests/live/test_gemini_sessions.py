@@ -175,6 +175,7 @@ def test_a_session_that_begins_with_a_command(gemini: GeminiRunning) -> None:
 def test_an_escaped_prompt_goes_to_the_model(gemini: GeminiRunning) -> None:
     gemini.client.say("::mark my words")
     assert gemini.users() == [CONTEXT, ":mark my words"]
+    assert gemini.recorded() == [":mark my words"]
 
 
 def test_damaged_bodies_pass(gemini: GeminiRunning) -> None:

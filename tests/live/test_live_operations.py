@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from claude_client import BOUND, FREE, KEY, REMINDER, ClaudeRunning
+from plan import Reply, Use
 from running import entered
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
@@ -208,3 +209,20 @@ def test_an_escaped_prompt_goes_to_the_model(running: ClaudeRunning) -> None:
     running.client.say("Is ::mark a command?")
     assert running.texts()[1] == ("user", ":mark my words")
     assert running.texts()[-1] == ("user", "Is ::mark a command?")
+    users = [event.content for event in running.agent.context().messages if event.kind == "user"]
+    assert users == [":mark my words", "Is ::mark a command?"]
+
+
+def test_a_result_before_an_escaped_prompt_is_kept(running: ClaudeRunning) -> None:
+    """The prompt loses a sign in its own block, wherever else two signs stand; the log has what the model saw."""
+    running.model.fails.append(Reply((Use("toolu_x", "Read", {}),), stop="calls"))
+    client = running.client
+    client.messages.append({"role": "user", "content": [REMINDER, {"type": "text", "text": "look"}]})
+    client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    result = {"type": "tool_result", "tool_use_id": "toolu_x", "content": "::before { color: red }"}
+    client.messages.append({"role": "user", "content": [result, {"type": "text", "text": "::drop 18"}]})
+    client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    client.say("on")
+    found = [event.content for event in running.agent.context().messages if event.kind in ("user", "tool_result")]
+    assert found == ["look", "::before { color: red }", ":drop 18", "on"]
+    assert [text for kind, text in running.texts() if kind in ("user", "result")][1:] == found

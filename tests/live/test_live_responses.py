@@ -304,6 +304,7 @@ def test_a_request_beside_the_conversation(codex: CodexRunning, about: dict[str,
 def test_an_escaped_prompt_goes_to_the_model(codex: CodexRunning) -> None:
     codex.client.say("::mark my words")
     assert codex.users() == [":mark my words"]
+    assert [event.content for event in codex.agent.context().messages if event.kind == "user"] == codex.users()
 
 
 def test_a_websocket_is_refused_so_that_codex_asks_by_http(codex: CodexRunning) -> None:

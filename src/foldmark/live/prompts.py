@@ -15,7 +15,7 @@ from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.editing import offers
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, decoded
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, decoded
 from foldmark.live.status import taken_out
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens
@@ -123,7 +123,7 @@ def without_commands(text: str, sign: str) -> str:
 
 
 def unescaped(raw: bytes, prompt: str, sign: str) -> bytes:
-    """Return a message with one sign if its prompt is a command escaped with two."""
+    """Return a message, or a block of one, with one sign if its prompt is a command escaped with two."""
     if not prompt.startswith(sign) or command_in(prompt.removeprefix(sign), sign) is None:
         return raw
     once = sign.encode()
@@ -146,7 +146,20 @@ def asked_command(request: ClientRequest, sign: str) -> AskedCommand | None:
 def without_escape(request: ClientRequest, raw: bytes, sign: str) -> bytes:
     """Read a message, and return it with one sign if its prompt is a command escaped with two."""
     prompt = request.dialect.prompt(request.dialect.read(raw))
-    return raw if prompt is None else unescaped(raw, prompt.text, sign)
+    if prompt is None:
+        return raw
+    at = max(0, raw.rfind(request.dialect.blocks(raw)[prompt.block]))  # a message may be one text without blocks
+    return raw[:at] + unescaped(raw[at:], prompt.text, sign)
+
+
+def as_sent(dialect: ClientDialect, message: ClientMessage, sign: str) -> ClientMessage:
+    """Return a message as `without_escape` leaves it."""
+    prompt = dialect.prompt(message)
+    if prompt is None or not prompt.text.startswith(sign * 2):
+        return message
+    blocks = list(message.blocks)
+    blocks[prompt.block] = unescaped(blocks[prompt.block], prompt.text, sign)
+    return msgspec.structs.replace(message, blocks=tuple(blocks))
 
 
 def without_repeated(dialect: ClientDialect, raw: bytes, sign: str) -> bytes:

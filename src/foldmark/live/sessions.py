@@ -143,8 +143,8 @@ class Sessions:
         self._later(lambda: self._take(transcript, request.head.model, messages))
         self._tell(transcript, headers, request)
         raw = made.messages
-        if self._sign.encode() * 2 in body:
-            raw = [prompts.without_escape(request, each, self._sign) for each in raw]
+        if (twice := self._sign.encode() * 2) in body:
+            raw = [prompts.without_escape(request, each, self._sign) if twice in each else each for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
         over = partial(self._later, partial(self._sub_agents.end_answer, transcript, request))

@@ -14,6 +14,7 @@ from foldmark.core.errors import ConflictError
 from foldmark.core.events import Fork
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import LOCAL, KnownMessage
+from foldmark.live.prompts import as_sent
 from foldmark.live.view import TranscriptView
 from foldmark.log import Agent
 from foldmark.log.live_session import LEFT, gateway_record
@@ -154,7 +155,8 @@ class ClientTranscript(TranscriptView):
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         """Record a message except for the blocks `local`, and return the event of each block."""
-        agent, parts = self.agent, self.dialect.parts(message)
+        agent = self.agent
+        parts = self.dialect.parts(as_sent(self.dialect, message, agent.log.given.live_sign))
         parts = [None if block in local else part for block, part in enumerate(parts)]
         typed = [part for part in parts if isinstance(part, TextMessage) and part.kind == "user"]
         interrupted = any(map(self.dialect.is_interruption, typed))
