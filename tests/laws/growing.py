@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import Counter
 from contextlib import suppress
@@ -67,7 +68,7 @@ SMALL = (1_500, 4_000)
 LIMITS = (None, None, None, 4000)
 KEEPS = (900, 900, 4000)
 
-FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
+FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Seen(NamedTuple):

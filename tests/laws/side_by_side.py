@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -20,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[1] / "wire"))
 VALIDATORS: dict[str, Callable[[dict[str, Any]], list[str]]] = import_module("request_validators").VALIDATORS
 MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-2.5-pro"}
 # Durability is tested elsewhere. Here an in-memory file system, if there is one, avoids waiting for the disk.
-FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
+FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 TOPICS = ["apples", "bread", "cedars"]
 
 

@@ -109,8 +109,13 @@ def place(postgres: Databases) -> Iterator[Place]:
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_db, "SECONDS", 0.25)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no statement end for the slowness of the machine."""
+    monkeypatch.setattr(query_db, "SECONDS", LIMIT)
+
+
+SHORT = 0.25
+"""The time for a statement that would not end."""
 
 
 @pytest.fixture
@@ -141,7 +146,10 @@ def test_there_are_many_hostile_statements(place: Place) -> None:
 
 
 @pytest.mark.parametrize("statements", [READING, DOING], ids=["reading", "doing"])
-def test_a_hostile_statement_is_refused(place: Place, statements: dict[str, str]) -> None:
+def test_a_hostile_statement_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch, statements: dict[str, str]
+) -> None:
+    monkeypatch.setattr(query_db, "SECONDS", SHORT)
     answers = {name: attempt(place, sql) for name, sql in statements.items()}
     assert {name: said for name, (said, was_refused) in answers.items() if not was_refused} == {}
 
@@ -168,8 +176,10 @@ def test_the_login_alone_protects_the_log(place: Place, statements: dict[str, st
 
 
 @pytest.mark.parametrize("name", ENDING)
-def test_a_long_statement_ends_in_time(place: Place, name: str) -> None:
-    attempt(place, ENDING[name])
+def test_a_long_statement_ends_in_time(place: Place, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(query_db, "SECONDS", SHORT)
+        attempt(place, ENDING[name])
     assert column(place.agent, "SELECT 1") == [1]
 
 
@@ -435,11 +445,12 @@ def test_limits_and_an_interruption_end_a_query(log: Log, monkeypatch: pytest.Mo
     assert ask(agent, "SELECT id FROM messages")["row_count"] == query_db.ROWS
     assert "read on" in ask(agent, "SELECT string_agg(content, ',') FROM messages")["note"]
     slow = "SELECT count(*) FROM messages a, messages b, messages c, messages d"
+    monkeypatch.setattr(query_db, "SECONDS", SHORT)
     assert "took too long" in refused(agent, slow)
     first = (
         "SELECT a.id FROM messages a WHERE a.id < 4 OR (SELECT count(*) FROM messages b, messages c, messages d) < 0"
     )
-    for seconds in (0.25, 1, 4, LIMIT):  # the time until the first rows come depends on the machine
+    for seconds in (SHORT, 1, 4, LIMIT):  # the time until the first rows come depends on the machine
         monkeypatch.setattr(query_db, "SECONDS", seconds)
         with suppress(CommandError):
             found = ask(agent, first)

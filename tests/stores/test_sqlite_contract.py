@@ -1,5 +1,6 @@
 """SQLite passes the store contract through its public interface alone."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,13 +19,13 @@ from foldmark.testing.parts.searching import Searching
 from foldmark.testing.parts.transactions import Transactions
 
 # Durability is tested elsewhere, so a file system in memory, if there is one, avoids waiting for the disk.
-SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY = "/dev/shm"
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """An empty folder, in memory if possible."""
-    with TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
+    with TemporaryDirectory(dir=SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None) as folder:
         yield Path(folder)
 
 

@@ -109,7 +109,7 @@ def _run(*command: str) -> bool:
 def small_files(size: int) -> None:
     """Limit the files that this process writes to `size` bytes."""
     sys.dont_write_bytecode = True  # the limit would truncate compiled modules
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 def full_disk(folder: Path, times: int, seed: str) -> Fault | None:

@@ -16,8 +16,9 @@ KILLS_PER_DATABASE = 50
 """Number of kills after which the writers get a new database, so that each check stays small."""
 
 
-BEGUN = 150
-"""Number of records from all writers before the first kill, so that there is something to lose."""
+BEGUN, KINDS = 150, {"turn", "operation", "mail", "erase", "shared"}
+"""Number of records from all writers before the first kill, and things done by then, so that there is something to
+lose."""
 
 
 @dataclass
@@ -62,10 +63,14 @@ def kills(fresh: Callable[[], str], count: int, seed: str) -> Toll:
         address, chance = fresh(), random.Random(f"{seed}/{toll.kills}")
         with Swarm(address, f"{seed}/{toll.kills}") as swarm:
             one_by_one = max(0, min(KILLS_PER_DATABASE, count - toll.kills) - WRITERS)
-            swarm.listen(lambda: len(swarm.said) > BEGUN)
+            swarm.listen(lambda: _begun(swarm.said))
             toll.struck += kill_some(swarm, one_by_one, chance)
             for number in list(swarm.lives):
                 toll.struck += swarm.kill(number)
         toll.kills += one_by_one + WRITERS
         toll.look(address, swarm)
     return toll
+
+
+def _begun(said: Sequence[Said]) -> bool:
+    return len(said) > BEGUN and {each.what for each in said if each.state == DONE} >= KINDS
