@@ -2,23 +2,30 @@
 (SPEC 5.7)."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import apsw
+import psycopg
 import pytest
 from claude_client import BOUND, SESSION, ClaudeRunning
 from gemini_client import Client as GeminiClient
 from gemini_client import GeminiRunning
 from plan import Reply, Use
-from running import Running
+from running import Running, entered
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
 import foldmark
 from foldmark.live import recording, sessions
 from foldmark.live.status import status
+from postgres_server import database_of
+
+if TYPE_CHECKING:
+    from postgres_server import Databases
 
 NOT_DONE, OURS = "nothing was done", (":mark", ":help", ":drop", "foldmark")
 
@@ -179,7 +186,35 @@ def test_a_gateway_that_ends_meanwhile(running: ClaudeRunning, monkeypatch: pyte
     assert running.users()[1:] == ["two", "three", "four"]
 
 
+def test_a_server_that_is_away(tmp_path: Path, postgres: "Databases", monkeypatch: pytest.MonkeyPatch) -> None:
+    address, opened = postgres.take(), foldmark.open
+    monkeypatch.setattr("running.foldmark.open", lambda path, settings: opened(address, settings=settings))
+    name = database_of(address)
+    with entered(ClaudeRunning(tmp_path, AnthropicWire())) as running:
+        say = running.client.say
+        for text in ("TANGERINE", "two"):
+            say(text)
+        say(f":drop {running.turn('TANGERINE')}")
+        say("three")
+        running.sessions.settle()
+        since = len(running.upstream.asked)
+        with psycopg.connect(postgres._server, autocommit=True) as server:
+            server.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+            server.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+            say("READ four")
+            assert NOT_DONE in say(":mark HERE")
+            say("five")
+            server.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+        assert not [each for each in ("TANGERINE", *OURS) if each in sent(running, since)]
+        users = [event.content for event in running.agent.context().messages if event.kind == "user"]
+        assert users == ["two", "three", "READ four", "five"]
+        assert status(running.agent, "").answers == len(running.upstream.asked)
+    postgres.give_back(address)
+
+
 def test_a_command_says_for_whom_to_wait(running: ClaudeRunning) -> None:
     running.client.say("one")
     with locked(running):
-        assert "is locked by" in running.client.say(":mark HERE")
+        said = running.client.say(":mark HERE")
+        assert "is locked by another program" in said
+        assert f"process {os.getpid()})" in said or not Path("/proc/locks").exists()

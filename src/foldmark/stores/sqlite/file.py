@@ -22,6 +22,8 @@ APPLICATION_ID = 0x466F6C64
 
 BUSY_MILLISECONDS = round(LONGEST * 1000)
 
+_WRITE_LOCK = 120
+"""The byte of the WAL's index that a writer locks (https://www.sqlite.org/walformat.html)."""
 
 MEMORY = ":memory:"
 
@@ -72,7 +74,8 @@ def explain(error: apsw.Error, path: str) -> StoreError:
         case apsw.IOError():
             message = f"{path} could not be written or read ({error}). Is the disk full or gone? Nothing was recorded."
         case apsw.BusyError() | apsw.LockedError():
-            message = f"{path} is locked by another program. Wait for it to finish, then repeat; nothing was recorded."
+            message = f"{path} is locked by another program{_writer(path)}. Wait for it to finish, then repeat; "
+            message += "nothing was recorded."
         case apsw.CantOpenError():
             message = f"{path} cannot be opened. Is it a file, in a folder that exists and that you may read?"
         case apsw.CorruptError():
@@ -84,6 +87,19 @@ def explain(error: apsw.Error, path: str) -> StoreError:
     found = StoreError(message)
     found.passes = isinstance(error, apsw.BusyError | apsw.LockedError | apsw.FullError)
     return found
+
+
+def _writer(path: str) -> str:
+    """Return the name and the number of the process that is writing to a database, in parentheses. Only Linux tells."""
+    with suppress(OSError, ValueError):
+        index = str(Path(f"{os.path.realpath(path)}-shm").stat().st_ino)
+        for line in Path("/proc/locks").read_text().splitlines():
+            # 1: POSIX  ADVISORY  WRITE 1234 fe:00:2146350 120 120
+            *_, how, process, place, first, last = line.split()
+            locks = how == "WRITE" and place.rpartition(":")[2] == index
+            if locks and int(first) <= _WRITE_LOCK <= int(last.replace("EOF", str(_WRITE_LOCK))):
+                return f" ({Path(f'/proc/{process}/comm').read_text().strip()}, process {process})"
+    return ""
 
 
 @contextmanager
