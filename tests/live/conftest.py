@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from claude_client import ClaudeRunning
 from codex_client import CodexRunning
+from completions_client import CompletionsRunning
 from gemini_client import GeminiRunning, PlainWire
 from running import entered
 from wire_anthropic import AnthropicWire
@@ -36,4 +37,10 @@ def gemini(tmp_path: Path, gemini_wire: PlainWire) -> Iterator[GeminiRunning]:
 @pytest.fixture
 def codex(tmp_path: Path) -> Iterator[CodexRunning]:
     with entered(CodexRunning(tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def completions(tmp_path: Path) -> Iterator[CompletionsRunning]:
+    with entered(CompletionsRunning(tmp_path)) as made:
         yield made

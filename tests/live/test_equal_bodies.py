@@ -97,6 +97,34 @@ def items_body(chance: random.Random) -> bytes:
     return f"{{{','.join(rest)}}}".encode()
 
 
+def chat_message(chance: random.Random, number: int) -> str:
+    """Return a random message of Chat Completions."""
+    call = f'{{"id":"c{number}","type":"function","function":{{"name":"Read","arguments":{text(chance)}}}}}'
+    marked = f'{{"type":"text","text":{text(chance)}, {PARTS[0]}}}'
+    kinds = [
+        f'{{"role":"user","content":{text(chance)}}}',
+        f'{{"content":[{marked},{{"type":"image_url","image_url":{{"url":"x"}}}}],"role":"user"}}',
+        f'{{"role":"assistant", "content":{text(chance)},"reasoning_content":{text(chance)}}}',
+        f'{{"role":"assistant","content":null,"tool_calls":[{call}]}}',
+        f'{{"role":"assistant","tool_calls":[{call} , {call}],"n":1.0,"big":{10**30}}}',
+        f'{{"role":"tool","tool_call_id":"c{number - 1}","content":{text(chance)}}}',
+        f'{{"tool_call_id":"c{number - 2}" ,"role":"tool","content":[{marked}]}}',
+        f'{{"role":"developer","content":{text(chance)}}}',
+        f'{{"role":"function","name":"x","content":{text(chance)}}}',
+        '{"role":"unheard-of","content":[[[[]]]],"x":2}',
+        "null",
+    ]
+    return chance.choice(kinds[:-1] if chance.random() < 0.99 else kinds)
+
+
+def chat_body(chance: random.Random) -> bytes:
+    system = [f'{{"role":"system", "content":{text(chance)}}}' for _ in range(chance.randint(0, 2))]
+    found = [*system, *(chat_message(chance, number) for number in range(chance.randint(0, 12)))]
+    rest = ['"model":"gpt-5.1"', f'"messages": [{" , ".join(found)}]', '"tools":[{"type":"function"}]']
+    chance.shuffle(rest)
+    return f"{{{','.join(rest)}}}".encode()
+
+
 def part(chance: random.Random, number: int) -> str:
     """Return a random part of a content of generateContent."""
     call = f'"name":"read_file","id":"c{number}"'
@@ -173,6 +201,9 @@ SESSIONS = ("one", "two", "")
 WIRES = {
     "messages": Sent(("/v1/messages?beta=true",), "x-claude-code-session-id", SESSIONS, body, BODIES, b"messages"),
     "responses": Sent(("/v1/responses",), "session-id", SESSIONS, items_body, OTHERS, b"input"),
+    "completions": Sent(
+        ("/v1/chat/completions", "/chat/completions"), "x-session-id", SESSIONS, chat_body, OTHERS, b"messages"
+    ),
     "contents": Sent(
         (f"{MODELS}:streamGenerateContent?alt=sse", f"{MODELS}:streamGenerateContent", f"{MODELS}:generateContent"),
         "user-agent",

@@ -47,7 +47,7 @@ def gateway_record(event: Event) -> dict[str, Any] | None:
 
 def client_session(agent: Agent, wire: str = "") -> str | None:
     """Return the client's id of the session that a gateway recorded into this conversation; None for any other
-    conversation, or if `wire` (a dialect's name) is given and differs."""
+    conversation, or if `wire` (the provider whose requests the client sends) is given and differs."""
     about = next(filter(None, map(gateway_record, agent.events(0, _BEGINNING))), None)
     if about is None or (wire and about.get("wire") != wire):
         return None

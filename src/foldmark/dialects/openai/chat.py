@@ -76,7 +76,8 @@ def _message(model: str, step: ViewMessage) -> list[Json]:
     if step.role == "assistant":
         # Thinking alone, without text or a call, is not a message.
         return [{"role": "assistant", "content": step.text, **_kept(model, step.kept)}] if step.text else []
-    content = [*text_parts(step.text), *_media(step.media, model)] if step.media else step.text
+    documents = models.takes_documents(model)
+    content = [*text_parts(step.text), *media_parts(step.media, documents=documents)] if step.media else step.text
     return [{"role": step.role, "content": content}]
 
 
@@ -90,7 +91,8 @@ def _called(model: str, step: Calls) -> list[Json]:
     shown: list[Json] = []
     for call in step.calls:
         if call.media:
-            shown += [*text_parts(_heading(call)), *_media(call.media, model)]
+            media = media_parts(call.media, documents=models.takes_documents(model))
+            shown += [*text_parts(_heading(call)), *media]
     return [answer, *results, *([{"role": "user", "content": shown}] if shown else [])]
 
 
@@ -114,12 +116,13 @@ def _kept(model: str, blocks: Iterable[Json]) -> Json:
     return found
 
 
-def _media(media: Iterable[Medium], model: str) -> list[Json]:
+def media_parts(media: Iterable[Medium], *, documents: bool) -> list[Json]:
+    """Return images and documents as the API accepts them; without `documents`, a note replaces each document."""
     found: list[Json] = []
     for each in media:
         if not isinstance(each, Document):
             found.append({"type": "image_url", "image_url": {"url": each.data_url}})
-        elif models.takes_documents(model):
+        elif documents:
             found.append({"type": "file", "file": each.file})
         else:
             found.append({"type": "text", "text": each.note})

@@ -34,9 +34,11 @@ class CompletionReader:
         self._slots: dict[int, dict[str, str]] = {}
         self._details: list[Json] = []
         self._usage: Json | None = None
+        self._model = ""
 
     def add(self, chunk: Json) -> Iterator[str | Thought]:
         """Process a chunk, and yield the pieces to show at once."""
+        self._model = as_text(chunk.get("model")) or self._model
         if isinstance(chunk.get("usage"), dict):
             self._usage = chunk["usage"]
         for choice in objects_in(chunk.get("choices")):
@@ -44,8 +46,8 @@ class CompletionReader:
                 self._finish = as_text(choice.get("finish_reason")) or self._finish
                 yield from self._add(as_object(choice.get("delta") or choice.get("message")))
 
-    def pieces(self) -> tuple[Piece, ...]:
-        """Return the pieces of the whole completion, as a server without streaming would have sent it."""
+    def completion(self) -> Json:
+        """Return the completion as without streaming. Raises ProviderError if it broke off."""
         if not self._finish:
             raise broken_off(self._server)
         calls = [
@@ -54,9 +56,11 @@ class CompletionReader:
         ]
         message = {**self._message, "tool_calls": calls, "reasoning_details": self._details}
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
-        return tuple(
-            piece for piece in chat.parse({"choices": [choice], "usage": self._usage}) if not isinstance(piece, str)
-        )
+        return {"model": self._model, "choices": [choice], "usage": self._usage}
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return the pieces of the whole completion without its text, which was shown already."""
+        return tuple(piece for piece in chat.parse(self.completion()) if not isinstance(piece, str))
 
     def _add(self, delta: Json) -> Iterator[str | Thought]:
         yield from self._thought(delta)

@@ -11,6 +11,7 @@ from foldmark.dialects.anthropic.stream import MessageReader
 from foldmark.dialects.bodies import Json
 from foldmark.dialects.gemini import stream as gemini
 from foldmark.dialects.gemini.contents import first_candidate, parts_of
+from foldmark.dialects.openai.stream import CompletionReader
 
 STREAM = "text/event-stream; charset=utf-8"
 
@@ -82,6 +83,35 @@ def written_message(text: str, id: str, model: str, *, stream: bool) -> tuple[st
         ("message_stop", {}),
     ]
     return STREAM, _stream(events)
+
+
+# OpenAI's Chat Completions
+
+
+def completion_in(body: bytes, *, streamed: bool = True) -> Json:
+    """Return the chat completion in a body. Raises ProviderError if a stream broke off."""
+    if not streamed:
+        return dict(msgspec.json.decode(body))
+    reader = CompletionReader("")
+    for chunk in _events(body):
+        for _ in reader.add(chunk):
+            pass
+    return reader.completion()
+
+
+def written_completion(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
+    """Return the media type and the body of a chat completion with the text `text`. As in `written_response`, it
+    reports no usage."""
+    about: Json = {"id": id, "created": 0, "model": model}
+    said = {"role": "assistant", "content": text}
+    end = {"index": 0, "logprobs": None, "finish_reason": "stop"}
+    if not stream:
+        whole = {**about, "object": "chat.completion", "choices": [{**end, "message": {**said, "refusal": None}}]}
+        return "application/json", msgspec.json.encode(whole)
+    about["object"] = "chat.completion.chunk"
+    chunks = [{**about, "choices": [{**end, "delta": said, "finish_reason": None}]}]
+    chunks.append({**about, "choices": [{**end, "delta": {}}]})
+    return STREAM, b"".join(b"data: " + each + b"\n\n" for each in (*map(msgspec.json.encode, chunks), b"[DONE]"))
 
 
 # OpenAI's Responses API

@@ -21,6 +21,7 @@ from foldmark.live.clients.dialect import (
     RequestHead,
     decoded,
     key_of,
+    named_session,
     plain,
 )
 from foldmark.live.clients.roles import RoleClient, RoleMessage
@@ -28,8 +29,8 @@ from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
 from foldmark.sessions.messages import Part, TextMessage
 
-MESSAGES = "/v1/messages"
-"""The path of the endpoint that answers."""
+_PATH = re.compile(r"(?:/v1)?/messages")
+"""The path of the endpoint that answers. Clients whose base URL includes the version ask for it without."""
 
 _MARK = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\s*:\s*\{[^{}]*\}\s*,\s*')
 _INJECTED = re.compile(
@@ -51,7 +52,7 @@ class _Message(RoleMessage):
 
 
 class AnthropicClient(RoleClient):
-    """Requests and answers of `/v1/messages`."""
+    """Requests and answers of `/v1/messages`, or `/messages`."""
 
     name = "anthropic"
     body, message = _Body, _Message
@@ -60,17 +61,14 @@ class AnthropicClient(RoleClient):
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
 
     def reads(self, path: str) -> bool:
-        return path == MESSAGES
+        return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
-        return RequestHead(
-            body.model,
-            body.stream,
-            bool(body.tools),
-            headers.get("x-claude-code-session-id", "") or _session(body.metadata),
-            headers.get("x-claude-code-agent-id", ""),
-            system=body.system,
-        )
+        session, agent = headers.get("x-claude-code-session-id", ""), headers.get("x-claude-code-agent-id", "")
+        if not session:
+            session, agent = named_session(headers)
+        session = session or _session(body.metadata)
+        return RequestHead(body.model, body.stream, bool(body.tools), session, agent, system=body.system)
 
     def read(self, raw: bytes) -> ClientMessage:
         bare = _MARK.sub(b"", raw) if b'"cache_control"' in raw else raw
@@ -170,7 +168,7 @@ class AnthropicClient(RoleClient):
         ]
         rest = {name: value for name, value in asked.body.items() if name != "system"}
         body = {**rest, "model": request.head.model, "stream": True, **({"system": system} if system else {})}
-        return MESSAGES, msgspec.json.encode(body)
+        return request.target.partition("?")[0], msgspec.json.encode(body)
 
 
 ANTHROPIC = AnthropicClient()

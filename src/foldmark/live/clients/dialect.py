@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
+from foldmark.core.wording import count
 from foldmark.sessions import lenient_json
 from foldmark.sessions.messages import Part, TextMessage
 
@@ -85,7 +86,8 @@ class SentMessage(NamedTuple):
 
 
 class ClientRequest(Struct, frozen=True):
-    """A request: its target (path and query), its body, and its messages. The list of messages is `body[begin:end]`."""
+    """A request: its target (path and query), its body, and its messages. They follow `body[begin]`, which is the
+    bracket, or the comma after items that are no part of the conversation; their list ends before `end`."""
 
     dialect: "ClientDialect"
     target: str
@@ -102,7 +104,8 @@ class ClientRequest(Struct, frozen=True):
 
     def with_messages(self, messages: Iterable[bytes]) -> bytes:
         """Return the body with these messages instead of its own."""
-        return b"".join((self.body[: self.begin], b"[", b",".join(messages), b"]", self.body[self.end :]))
+        held, before = b",".join(messages), self.body[: self.begin + 1]
+        return b"".join((before if held else before.rstrip(b","), held, b"]", self.body[self.end :]))
 
 
 class ClientAnswer(NamedTuple):
@@ -146,6 +149,11 @@ class ClientDialect(ABC):
     @abstractmethod
     def head(self, target: str, headers: Mapping[str, str], body: Any) -> RequestHead:
         """Return the fields of a request other than its messages. `body` has the type `self.body`."""
+
+    def leading(self, items: Sequence[bytes]) -> int:
+        """Return the number of first list items that are no part of the conversation, such as a system prompt, and
+        always stay."""
+        return 0
 
     def grouped(self, items: Sequence[bytes]) -> Iterable[int]:
         """Yield the number of adjacent list items that make up each message."""
@@ -279,6 +287,40 @@ class ClientDialect(ABC):
 def key_of(role: str, blocks: Iterable[bytes]) -> str:
     """Return the key of a message with these blocks."""
     return blake2b(role.encode() + b"\0" + b"\n".join(blocks), digest_size=16).hexdigest()
+
+
+def typed_prompt(message: ClientMessage, injected: re.Pattern[str]) -> TypedPrompt | None:
+    """Return the text that a person typed last in a user's message; None if anything but text that begins with
+    `injected` follows it."""
+    # Prompts that were not answered precede the last one, as blocks of the same message.
+    for at in range(len(message.blocks) - 1, -1, -1):
+        block = decoded(message.blocks[at])
+        text = block.get("text")
+        if message.role != "user" or block.get("type", "text") != "text" or not isinstance(text, str):
+            return None
+        if not injected.match(text):
+            return TypedPrompt(at, text.strip())
+    return None
+
+
+def check_directly_answered(messages: Iterable[ClientMessage]) -> None:
+    """Raise MisplacedError unless each message with calls is followed directly by one with exactly their results."""
+    open_calls: tuple[str, ...] = ()
+    for message in messages:
+        if sorted(message.results) != sorted(open_calls):
+            raise MisplacedError(f"{count(len(message.results), 'result')} for {count(len(open_calls), 'call')}")
+        open_calls = message.calls
+    if open_calls:
+        raise MisplacedError(f"calls without a result: {len(open_calls)}")
+
+
+def named_session(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Return the ids of a client's session, and of a sub-agent in it, from the headers of opencode, which it sends on
+    every wire; empty if there are none."""
+    session, parent = headers.get("x-session-id") or headers.get("x-session-affinity", ""), ""
+    if session:
+        parent = headers.get("x-parent-session-id", "")
+    return (parent, session) if parent else (session, "")
 
 
 def decoded(block: bytes) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from foldmark.live.clients.dialect import (
     ClientBody,
     ClientMessage,
     ClientRequest,
-    MisplacedError,
     RequestHead,
+    check_directly_answered,
     decoded,
     key_of,
     plain,
@@ -162,13 +162,7 @@ class GeminiClient(RoleClient):
         return block.get("thought") is True
 
     def check(self, messages: Sequence[ClientMessage]) -> None:
-        open_calls: tuple[str, ...] = ()
-        for message in messages:
-            if sorted(message.results) != sorted(open_calls):
-                raise MisplacedError(f"{len(message.results)} responses for {len(open_calls)} calls")
-            open_calls = message.calls
-        if open_calls:
-            raise MisplacedError(f"calls without a response: {len(open_calls)}")
+        check_directly_answered(messages)
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return list(_parts_of(event, first=not before or "functionCall" not in before[-1]))

@@ -29,6 +29,7 @@ from foldmark.live.clients.dialect import (
     TypedPrompt,
     decoded,
     key_of,
+    named_session,
 )
 from foldmark.live.clients.openai_items import call_of, is_made, is_output, kind_of
 from foldmark.sessions import lenient_json
@@ -81,6 +82,9 @@ class ResponsesClient(ClientDialect):
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         about = _about(headers.get("x-codex-turn-metadata", ""))
         session, thread = headers.get("session-id", ""), headers.get("thread-id", "")
+        if not session and not thread:
+            session, agent = named_session(headers)
+            thread = agent or session
         beside = about.get("request_kind", "turn") not in _CONVERSATION
         beside |= about.get("thread_source") in _BESIDE or headers.get("x-openai-subagent") in _BESIDE
         return RequestHead(

@@ -27,24 +27,33 @@ class RequestReader:
         whole, text = _read_body(dialect, rest)
         messages = bytes(whole.messages)
         own = text.index(messages)
-        new = _cut(dialect, rest, text, own, messages)
+        places = _places(text, own, messages)
+        if not sent:
+            leading = dialect.leading([text[first:end] for first, end in places])
+            begin = text.index(b",", places[leading - 1][1]) if 0 < leading < len(places) else own
+        new = _cut(dialect, rest, text, [place for place in places if place[0] > begin])
         end = own + len(messages) + (at - begin - 1 if sent else 0)
         head = dialect.head(target, headers, whole)
-        request = ClientRequest(dialect, target, body, own, end, (*sent, *new), head)
+        request = ClientRequest(dialect, target, body, begin, end, (*sent, *new), head)
         self._newest = [request, *(each for each in self._newest if each.sent[:1] != request.sent[:1])][:_REMEMBERED]
         return request
 
 
-def _cut(dialect: ClientDialect, rest: bytes, text: bytes, own: int, messages: bytes) -> list[SentMessage]:
-    """Return the messages of the list that begins at `own`. `text` is `rest` in the form that was decoded, with the
-    same length."""
-    items, places, place = msgspec.json.decode(messages, type=list[Raw]), list[tuple[int, int]](), own + 1
-    for each in map(bytes, items):
+def _places(text: bytes, own: int, messages: bytes) -> list[tuple[int, int]]:
+    """Return where each item of the list that begins at `own` begins and ends."""
+    places, place = list[tuple[int, int]](), own + 1
+    for each in map(bytes, msgspec.json.decode(messages, type=list[Raw])):
         place = text.index(each, place)
         places.append((place, place + len(each)))
         place += len(each)
+    return places
+
+
+def _cut(dialect: ClientDialect, rest: bytes, text: bytes, places: list[tuple[int, int]]) -> list[SentMessage]:
+    """Return the messages that consist of the items at `places`. `text` is `rest` as it was decoded, with the same
+    length."""
     found, first = list[SentMessage](), 0
-    for many in dialect.grouped(list(map(bytes, items))):
+    for many in dialect.grouped([text[begin:end] for begin, end in places]):
         raw = rest[places[first][0] : places[first + many - 1][1]]
         found.append(SentMessage(raw, dialect.read(raw)))
         first += many

@@ -14,7 +14,7 @@ from foldmark.live.clients.dialect import (
     ClientMessage,
     SentMessage,
     TypedPrompt,
-    decoded,
+    typed_prompt,
     without_surrogates,
 )
 
@@ -58,15 +58,7 @@ class RoleClient(ClientDialect):
         return self.written(self.split(raw)[0], blocks)
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        # Prompts that were not answered precede the last one, as blocks of the same message.
-        for at in range(len(message.blocks) - 1, -1, -1):
-            block = decoded(message.blocks[at])
-            text = block.get("text")
-            if message.role != "user" or block.get("type", "text") != "text" or not isinstance(text, str):
-                return None
-            if not self.injected.match(text):
-                return TypedPrompt(at, text.strip())
-        return None
+        return typed_prompt(message, self.injected)
 
     def joined(self, found: Sequence[SentMessage]) -> list[SentMessage]:
         joined: list[SentMessage] = []

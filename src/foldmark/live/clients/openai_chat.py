@@ -1,0 +1,373 @@
+"""OpenAI's Chat Completions, as most agents speak them to OpenAI and to other servers [SPEC 5.7]. Pure.
+
+The system prompt is the first item of the list of messages. Clients change it from request to request, so it is no part
+of the conversation. A tool message answers one call, and those of an answer follow it directly: here they are one
+message, whose blocks are these items. The blocks of any other message are the parts of its content and its calls.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from foldmark.core.assembly.media import PDF, image_at, media_of
+from foldmark.core.events import Event
+from foldmark.core.request import Kept, Request, block_in, carry
+from foldmark.dialects.bodies import arguments, as_object, as_text, objects_in, text_parts
+from foldmark.dialects.openai.chat import media_parts, parse, text_of
+from foldmark.live.clients import answers
+from foldmark.live.clients.dialect import (
+    ClientAnswer,
+    ClientBody,
+    ClientDialect,
+    ClientMessage,
+    ClientRequest,
+    RequestHead,
+    SentMessage,
+    TypedPrompt,
+    check_directly_answered,
+    decoded,
+    key_of,
+    named_session,
+    plain,
+    typed_prompt,
+)
+from foldmark.live.clients.openai_items import items_of
+from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
+
+Item = Mapping[str, Any]
+
+_PATH = re.compile(r"(?:/[^?]*)?/chat/completions")
+_SYSTEM = ("system", "developer")
+_READER = "openai"
+
+_MARKS = ("cache_control", "prompt_cache_breakpoint")
+"""Members that mark the end of a cached beginning; clients move them from request to request."""
+
+_INJECTED = re.compile(
+    r"\s*(<(system-reminder|environment_details)>|This is the Qwen Code\. We are setting up the context)"
+)
+_GOT_IT = "Got it. Thanks for the context!"
+"""The answer that qwen-code writes itself behind its description of the surroundings."""
+
+_COMPACTED = "<state_snapshot>"
+_CUSTOM = "custom"
+"""Type of a call whose argument is a text, and the member of its event's data that says so."""
+
+
+class _Body(ClientBody):
+    model: str = ""
+    stream: bool | None = None
+    tools: list[Raw] | None = None
+    response_format: dict[str, Any] | None = None
+
+
+class ChatClient(ClientDialect):
+    """Requests and answers of `/chat/completions`."""
+
+    name = "openai"
+    body = _Body
+    opening = b'{"role":"user","content":"[Earlier messages were left out.]"}'
+    credentials = (
+        "authorization",
+        "api-key",
+        "openai-organization",
+        "openai-project",
+        "http-referer",
+        "x-title",
+        "user-agent",
+    )
+    groups = True
+
+    def reads(self, path: str) -> bool:
+        return _PATH.fullmatch(path) is not None
+
+    def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
+        session, agent = named_session(headers)
+        formed = "json" in str((body.response_format or {}).get("type"))
+        return RequestHead(
+            body.model, bool(body.stream), bool(body.tools), session, agent, aside=formed and not body.tools
+        )
+
+    def leading(self, items: Sequence[bytes]) -> int:
+        found = next((at for at, item in enumerate(items) if decoded(item).get("role") not in _SYSTEM), len(items))
+        first, second = map(decoded, items[found : found + 2]) if len(items) > found + 1 else ({}, {})
+        introduced = _INJECTED.match(text_of(first.get("content"))) and second.get("content") == _GOT_IT
+        return found + 2 if introduced else found
+
+    def grouped(self, items: Sequence[bytes]) -> Iterator[int]:
+        for tools, run in groupby(decoded(item).get("role") == "tool" for item in items):
+            many = len(list(run))
+            yield from [many] if tools else [1] * many
+
+    def read(self, raw: bytes) -> ClientMessage:
+        items = items_of(raw)
+        role, blocks = _role(items), _blocks(items)
+        found = list(map(decoded, blocks))
+        if role == "assistant":
+            calls = tuple(as_text(each.get("id")) for each in found if _is_call(each))
+            return ClientMessage(role, blocks, _answer_key(found), calls)
+        results = tuple(call for each in found if (call := self.result_of(each)) is not None)
+        kept = [plain({name: value for name, value in each.items() if name not in _MARKS}) for each in found]
+        key = key_of(role, [msgspec.json.encode(kept, order="sorted")])
+        return ClientMessage(role, blocks, key, (), results)
+
+    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
+        return _blocks(items_of(raw))
+
+    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        items = items_of(raw)
+        if _role(items) == "tool":
+            # Results that became texts of a user go after the others, which must directly follow their calls.
+            ordered: list[bytes] = sorted(blocks, key=_is_users)
+            return b",".join(ordered)
+        return _with_blocks(items[0], list(blocks))
+
+    def parts(self, message: ClientMessage) -> list[Part | None]:
+        found = list(map(decoded, message.blocks))
+        readers = {"assistant": _said, "user": _given, "tool": _result}
+        read = readers.get(message.role)
+        return [None if read is None else read(block) for block in found]
+
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
+        return typed_prompt(message, _INJECTED)
+
+    def is_compacted(self, message: ClientMessage) -> bool:
+        return any(_COMPACTED in as_text(decoded(block).get("text")) for block in message.blocks)
+
+    def result_of(self, block: Item) -> str | None:
+        return as_text(block.get("tool_call_id")) if block.get("role") == "tool" else None
+
+    def placeholder(self, block: Item, text: str) -> bytes:
+        return msgspec.json.encode({**block, "content": text})
+
+    def notice(self, block: Item, text: str) -> bytes:
+        return msgspec.json.encode({"role": "user", "content": text})
+
+    def is_thinking(self, block: Item) -> bool:
+        return False  # it is a member of its message, and stays or leaves with it
+
+    def joined(self, found: Sequence[SentMessage]) -> list[SentMessage]:
+        # Some servers refuse two messages in a row from one side.
+        joined: list[SentMessage] = []
+        for each in found:
+            before = joined[-1] if joined and each.alone else None
+            raw = None if before is None else _merged(before.raw, each.raw)
+            if before is None or raw is None:
+                joined.append(each)
+            else:
+                joined[-1] = SentMessage(raw, self.read(raw), before.alone)
+        return joined
+
+    def check(self, messages: Sequence[ClientMessage]) -> None:
+        check_directly_answered(messages)
+
+    def messages_of(self, events: Iterable[Event]) -> list[bytes]:
+        items: list[dict[str, Any]] = []
+        for event in events:
+            before = items[-1] if items else {}
+            if event.kind == "tool_call" and before.get("role") == "assistant":
+                before.setdefault("tool_calls", []).append(_call_of(event))
+            else:
+                items += _items_of(event)
+        raw = list(map(msgspec.json.encode, items))
+        found, first = list[bytes](), 0
+        for many in self.grouped(raw):
+            found.append(b",".join(raw[first : first + many]))
+            first += many
+        return found
+
+    def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
+        found = answers.read_answer(lambda: answers.completion_in(body, streamed=streamed), parse)
+        if found is None:
+            return None
+        message = self.read(msgspec.json.encode({"role": "assistant", **found.body["choices"][0]["message"]}))
+        if "" in message.calls:
+            return None  # the client invents ids, and repeats the answer with them
+        parts = self.parts(message)
+        kept = [piece.block for piece in parse(found.body) if isinstance(piece, Kept)]
+        first = next((place for place, part in enumerate(parts) if part is not None), None)
+        if kept and first is not None and (part := parts[first]) is not None:
+            parts[first] = msgspec.structs.replace(part, data={**(part.data or {}), "blocks": kept})
+        model = as_text(found.body.get("model"))
+        return ClientAnswer(message.key, parts, model, found.usage, found.stopped, message.blocks)
+
+    def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
+        return answers.written_completion(text, "chatcmpl-foldmark", request.head.model, stream=request.head.stream)
+
+    def reply_key(self, text: str) -> str:
+        return _answer_key([{"type": "text", "text": text}])
+
+    def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
+        return request.target, msgspec.json.encode({**asked.body, "model": request.head.model, "stream": True})
+
+
+CHAT = ChatClient()
+
+
+def _role(items: Sequence[bytes]) -> str:
+    roles = [as_text(decoded(item).get("role")) for item in items]
+    role = "tool" if "tool" in roles else roles[0] if roles else ""
+    return "system" if role in _SYSTEM else role
+
+
+def _blocks(items: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the blocks of a message: several items, or a tool message, are the blocks themselves."""
+    if len(items) != 1 or _role(items) == "tool":
+        return tuple(items)
+    members = msgspec.json.decode(items[0], type=dict[str, Raw])
+    refusal = bytes(members.get("refusal", b"null"))
+    refused = [] if refusal in (b"null", b'""') else [b'{"type":"refusal","refusal":' + refusal + b"}"]
+    calls = bytes(members.get("tool_calls", b"null"))
+    called = [] if calls == b"null" else msgspec.json.decode(calls, type=list[Raw])
+    return (*_contents(bytes(members.get("content", b"null"))), *refused, *map(bytes, called))
+
+
+def _contents(content: bytes) -> tuple[bytes, ...]:
+    if content in (b"null", b'""'):
+        return ()
+    if content[:1] == b'"':
+        return (b'{"type":"text","text":' + content + b"}",)
+    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+
+
+def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:
+    """Return a message with these blocks instead of its own. Its other members stay, such as its thinking."""
+    members = msgspec.json.decode(item, type=dict[str, Raw])
+    found = list(map(decoded, blocks))
+    calls = [block for block, each in zip(blocks, found, strict=True) if _is_call(each)]
+    said = [block for block, each in zip(blocks, found, strict=True) if not _is_call(each)]
+    if "refusal" in members and said and decoded(said[-1]).get("type") == "refusal":
+        members["refusal"] = Raw(bytes(msgspec.json.decode(said.pop(), type=dict[str, Raw])["refusal"]))
+    else:
+        members.pop("refusal", None)
+    texts = [msgspec.json.decode(block, type=dict[str, Raw]).get("text") for block in said]
+    if bytes(members.get("content", b"null"))[:1] == b'"' and len(texts) == 1 and texts[0] is not None:
+        members["content"] = texts[0]
+    else:
+        members["content"] = Raw(b"[" + b",".join(said) + b"]" if said else b"null")
+    members.pop("tool_calls", None)
+    if calls:
+        members["tool_calls"] = Raw(b"[" + b",".join(calls) + b"]")
+    return msgspec.json.encode(members)
+
+
+def _merged(before: bytes, after: bytes) -> bytes | None:
+    """Return two messages of a user or of a model as one; None if they cannot be merged."""
+    first, second = items_of(before), items_of(after)
+    if (
+        len(first) != 1
+        or len(second) != 1
+        or _role(first) != _role(second)
+        or _role(first) not in ("user", "assistant")
+    ):
+        return None
+    plainly = {name for name, value in decoded(first[0]).items() if value} <= {"role", "content"}
+    contents = [msgspec.json.decode(each[0], type=dict[str, Raw]).get("content", b"null") for each in (first, second)]
+    if not plainly or b"null" in map(bytes, contents):
+        return None
+    members = msgspec.json.decode(second[0], type=dict[str, Raw])
+    texts = [decoded(each[0])["content"] for each in (first, second)]
+    if all(isinstance(text, str) for text in texts):
+        members["content"] = Raw(msgspec.json.encode("\n\n".join(texts)))
+    else:
+        members["content"] = Raw(b"[" + b",".join(part for each in contents for part in _contents(bytes(each))) + b"]")
+    return msgspec.json.encode(members)
+
+
+def _is_users(item: bytes) -> bool:
+    return decoded(item).get("role") == "user"
+
+
+def _is_call(block: Item) -> bool:
+    return isinstance(block.get("function"), dict) or isinstance(block.get(_CUSTOM), dict)
+
+
+def _answer_key(blocks: Iterable[Item]) -> str:
+    """Return the key of an answer: its text and its calls, without its thinking, which clients may leave out."""
+    texts, calls = list[str](), list[Any]()
+    for block in blocks:
+        if _is_call(block):
+            part = _said(block)
+            assert isinstance(part, CallMessage)
+            calls.append([part.call_id, part.name, plain(part.args)])
+        else:
+            texts.append(as_text(block.get("text")) or as_text(block.get("refusal")))
+    return key_of("assistant", [msgspec.json.encode(["".join(texts).strip(), calls], order="sorted")])
+
+
+# Messages in the log
+
+
+def _said(block: Item) -> Part | None:
+    """Return the content of a block of an answer."""
+    if _is_call(block):
+        own, custom = as_object(block.get("function")), as_object(block.get(_CUSTOM))
+        if custom:
+            text = as_text(custom.get("input"))
+            return CallMessage(as_text(block.get("id")), as_text(custom.get("name")), {"input": text}, {_CUSTOM: True})
+        return CallMessage(as_text(block.get("id")), as_text(own.get("name")), arguments(own.get("arguments")))
+    text = as_text(block.get("text")) or as_text(block.get("refusal"))
+    return TextMessage("assistant", text) if text.strip() else None
+
+
+def _given(part: Item) -> Part | None:
+    """Return the content of a part of a user's message; None for a text that the client wrote."""
+    text = part.get("text")
+    if isinstance(text, str):
+        return None if _INJECTED.match(text) or not text.strip() else TextMessage("user", text)
+    return TextMessage("user", "", {"blocks": [_medium(part)]}) if part else None
+
+
+def _result(item: Item) -> Part | None:
+    if item.get("role") != "tool":
+        return _given({"type": "text", "text": text_of(item.get("content"))})
+    media = [_medium(part) for part in objects_in(item.get("content")) if "text" not in part]
+    return ResultMessage(
+        as_text(item.get("tool_call_id")), text_of(item.get("content")), data={"blocks": media} if media else None
+    )
+
+
+def _medium(part: Item) -> dict[str, Any]:
+    """Return an image or a document in the form that the log keeps; any other part as it is."""
+    image, file = as_object(part.get("image_url")), as_object(part.get("file"))
+    address, begin = as_text(file.get("file_data")), f"data:{PDF};base64,"
+    if (found := image_at(image.get("url"))) is not None:
+        return found
+    if address.startswith(begin):
+        source = {"type": "base64", "media_type": PDF, "data": address.removeprefix(begin)}
+        return {"type": "document", "source": source, "title": as_text(file.get("filename"))}
+    return carry(dict(part), 0, _READER).block
+
+
+def _items_of(event: Event) -> list[dict[str, Any]]:
+    """Return a recorded message as items, without its thinking."""
+    if event.kind == "tool_call":
+        return [{"role": "assistant", "content": None, "tool_calls": [_call_of(event)]}]
+    if event.kind == "tool_result":
+        return [{"role": "tool", "tool_call_id": event.call_id or "", "content": event.content}]
+    if event.kind in ("assistant", "summary"):
+        return [{"role": "assistant", "content": event.content}] if event.content.strip() else []
+    media, _ = media_of(event.data)
+    carried = [item for block in objects_in((event.data or {}).get("blocks")) if (item := block_in(block, _READER))]
+    if not media and not carried:
+        return [{"role": "user", "content": event.content}] if event.content.strip() else []
+    return [{"role": "user", "content": [*text_parts(event.content), *media_parts(media, documents=True), *carried]}]
+
+
+def _call_of(event: Event) -> dict[str, Any]:
+    about = event.data or {}
+    value = msgspec.json.decode(event.content)
+    if about.get(_CUSTOM):
+        custom = {"name": about.get("name"), "input": as_text(as_object(value).get("input"))}
+        return {"id": event.call_id or "", "type": _CUSTOM, _CUSTOM: custom}
+    # Arguments that were no JSON were recorded as a text.
+    said = value if isinstance(value, str) else event.content
+    return {
+        "id": event.call_id or "",
+        "type": "function",
+        "function": {"name": about.get("name"), "arguments": said},
+    }
