@@ -177,10 +177,11 @@ def test_a_gateway_that_ends_meanwhile(running: ClaudeRunning, monkeypatch: pyte
     client.say(f":drop {running.turn('one')}")
     with locked(running):
         client.say("two")
+        assert NOT_DONE in client.say(":mark HERE")
         running.end()
         running.begin(running.gateway.port, running.gateway.secret)
         client.say("three")
-        assert "one" not in running.users()
+        assert running.users()[1:] == ["two", "three"]
     client.say("four")
     assert talked(running)[::2] == ["two", "three", "four"]
     assert running.users()[1:] == ["two", "three", "four"]

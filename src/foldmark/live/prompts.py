@@ -72,6 +72,9 @@ _EXPANDED = re.compile(r"\s*<foldmark-live>.*</foldmark-live>\s*\Z", re.DOTALL)
 
 _LEFT_OUT = "(a command to Foldmark)"
 
+_NOT_DONE = "foldmark: nothing was done for "
+_REFUSAL = re.compile(rb'"text"\s*:\s*"' + _NOT_DONE.encode())
+
 _AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
 
 _LARGEST, _LISTED, _SHOWN = 3, 10, 200
@@ -191,7 +194,12 @@ def only_shows(line: str) -> bool:
 
 def not_done(line: str, why: str, sign: str) -> str:
     """Return the reply to a command that could not be executed."""
-    return harmless(f"foldmark: nothing was done for {sign}{one_line(line)[:80]}: {why}")
+    return harmless(f"{_NOT_DONE}{sign}{one_line(line)[:80]}: {why}")
+
+
+def is_not_done(message: ClientMessage) -> bool:
+    """Return True for a reply by `not_done`. It may never have been recorded."""
+    return message.role == "assistant" and len(message.blocks) == 1 and bool(_REFUSAL.search(message.blocks[0]))
 
 
 def _carried_out(agent: Agent, line: str) -> str:

@@ -16,7 +16,7 @@ from foldmark.stores.waiting import PATIENCE
 
 LOG = logging.getLogger(__name__)
 
-EDIT_SECONDS = 0.25
+EDIT_SECONDS = 0.2
 """Maximum seconds that a request waits for the recorder while the database is locked or away."""
 
 WORK_SECONDS = 5.0
@@ -65,7 +65,8 @@ class Recorder:
             now = monotonic()
             if now - began >= longest or (self.blocked is not None and now - min(began, self._since) >= patience):
                 return False
-            wait([task], min(_LOOK_SECONDS, patience))
+            left = began + patience - now
+            wait([task], min(_LOOK_SECONDS, left) if left > 0 else _LOOK_SECONDS)
         return True
 
     def close(self) -> None:

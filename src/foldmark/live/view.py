@@ -15,7 +15,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage
 from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in, shared
-from foldmark.live.prompts import command_in
+from foldmark.live.prompts import command_in, is_not_done
 from foldmark.log import Agent
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
@@ -227,7 +227,7 @@ class TranscriptView:
         for place, message in enumerate(new):
             if message.role == "user" and (block := self._command(message, new[place + 1 :], sign)) is not None:
                 found[place] = (block,)
-            elif self.dialect.is_reply(message):
+            elif self.dialect.is_reply(message) or is_not_done(message):
                 found[place] = tuple(range(len(message.blocks)))
                 asked = next((at for at in range(place - 1, -1, -1) if new[at].role == "user"), None)
                 prompt = None if asked is None else self.dialect.prompt(new[asked])
