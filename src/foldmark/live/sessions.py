@@ -24,6 +24,7 @@ from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, MisplacedError
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
+from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.leaving_out import LOCAL, ContextView, EditedMessages, KnownMessage, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
@@ -51,7 +52,7 @@ _LENGTHS = (8, 13, 18)
 
 T = TypeVar("T")
 
-DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, GEMINI)
+DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, CHAT, GEMINI)
 """The wires that are recorded."""
 
 _ASKING: ContextVar[Asked] = ContextVar("asking")
