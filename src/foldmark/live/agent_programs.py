@@ -17,12 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 import msgspec
 
 from foldmark.core.errors import CommandError
-from foldmark.live.upstreams import without_proxy
+from foldmark.live.upstreams import ANTHROPIC, OPENAI, is_same_server, without_proxy
 
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 """The base URL that Codex uses with a login to ChatGPT."""
@@ -65,8 +64,7 @@ class AgentProgram:
     def is_own(self, upstreams: str | Mapping[str, str]) -> bool:
         """Return True if the upstream is the provider's own address, as opposed to another server that speaks its
         wire."""
-        upstream = upstreams if isinstance(upstreams, str) else upstreams.get(self.wire, "")
-        return _origin(upstream) == _origin(self.provider)
+        return is_same_server(upstreams if isinstance(upstreams, str) else upstreams.get(self.wire, ""), self.provider)
 
     def variables(self, url: str, *, own: bool = False) -> dict[str, str]:
         """Return the environment variables that set the gateway at `url` as the agent's base URL. `own` is True if it
@@ -109,7 +107,7 @@ class ClaudeCode(AgentProgram):
     """Claude Code."""
 
     program, wire = "claude", "anthropic"
-    variable, provider = "ANTHROPIC_BASE_URL", "https://api.anthropic.com"
+    variable, provider = "ANTHROPIC_BASE_URL", ANTHROPIC
     elsewhere = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 
     def variables(self, url: str, *, own: bool = False) -> dict[str, str]:
@@ -138,7 +136,7 @@ class Codex(AgentProgram):
     """Codex."""
 
     program, wire = "codex", "openai"
-    variable, provider = "OPENAI_BASE_URL", "https://api.openai.com/v1"
+    variable, provider = "OPENAI_BASE_URL", OPENAI
 
     def upstream(self, environment: Mapping[str, str]) -> str:
         chatgpt = not environment.get(self.variable) and codex_login(environment) == "chatgpt"
@@ -183,11 +181,6 @@ class GeminiCli(AgentProgram):
             "Gemini CLI has selected no way to sign in. Choose an API key with /auth in Gemini CLI, or write "
             f'{{"security": {{"auth": {{"selectedType": "{API_KEY}"}}}}}} to {home / ".gemini" / "settings.json"}'
         )
-
-
-def _origin(url: str) -> tuple[str, str | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname
 
 
 def codex_login(environment: Mapping[str, str]) -> str:

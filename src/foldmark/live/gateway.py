@@ -25,7 +25,7 @@ from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
 from foldmark.live.sessions import LONGEST, Answering, Sessions
-from foldmark.live.upstreams import client, decoded, readable, upstream_url
+from foldmark.live.upstreams import client, decoded, readable, target_at, upstream_url
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Passing(NamedTuple):
     @property
     def target(self) -> bytes:
         """The path and query at the upstream."""
-        return (self.upstream.raw_path.rstrip(b"/") + self.path or b"/") + self.query
+        return target_at(self.upstream, self.path) + self.query
 
     @property
     def asked(self) -> str:

@@ -17,7 +17,7 @@ from foldmark.core.request import Request
 from foldmark.live.clients.dialect import ClientRequest
 from foldmark.live.status import edits
 from foldmark.live.transcript import ClientTranscript
-from foldmark.live.upstreams import question_client
+from foldmark.live.upstreams import question_client, target_at, upstream_url
 from foldmark.sessions.hook import live_state
 from foldmark.sessions.messages import TextMessage
 
@@ -39,8 +39,8 @@ def answer_of(upstream: str | Mapping[str, str], environment: Mapping[str, str],
     target, body = dialect.question(asked, request)
     try:
         with question_client(environment) as client:
-            base = upstream if isinstance(upstream, str) else upstream[dialect.name]
-            url = f"{base.rstrip('/')}{target}"
+            base = upstream_url(upstream if isinstance(upstream, str) else upstream[dialect.name])
+            url = base.copy_with(raw_path=target_at(base, target.encode()))
             came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
     except httpx.HTTPError as error:
         raise ProviderError("network", f"the model could not be asked: {type(error).__name__}") from None

@@ -9,6 +9,7 @@ import logging
 import ssl
 from collections.abc import Mapping
 from functools import cache
+from urllib.parse import urlsplit
 
 import httpx2 as httpx
 
@@ -16,6 +17,12 @@ from foldmark.core.errors import CommandError, ProviderError
 from foldmark.providers.sdk import http
 
 LOG = logging.getLogger(__name__)
+
+ANTHROPIC, OPENAI = "https://api.anthropic.com", "https://api.openai.com/v1"
+"""The base URLs of the providers that have the version of their API in every path."""
+
+_VERSION, _VERSIONED = b"/v1", (b"messages", b"chat", b"responses", b"models")
+"""The version in a path of these providers, and the first names after it in the paths that clients ask for."""
 
 CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CODEX_CA_CERTIFICATE")
 """Variables that name a file of certificates which an agent trusts besides those of the system."""
@@ -39,6 +46,27 @@ def upstream_url(text: str) -> httpx.URL:
     if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
         raise CommandError(f"{text!r} is no base URL of a provider; it has to look like https://api.anthropic.com")
     return url
+
+
+def is_same_server(url: str, other: str) -> bool:
+    """Return True if both URLs are of one server."""
+    mine, theirs = urlsplit(url), urlsplit(other)
+    return (mine.scheme, mine.hostname) == (theirs.scheme, theirs.hostname)
+
+
+def target_at(upstream: httpx.URL, asked: bytes) -> bytes:
+    """Return the path and query at an upstream for those that a client asked for below the gateway's address.
+
+    Some clients expect the version in their base URL and ask for `/messages`, others ask for `/v1/messages`. At the
+    providers' own addresses both become the path that exists there. At any other upstream, nothing is added.
+    """
+    target = upstream.raw_path.rstrip(b"/") + asked or b"/"
+    if not any(is_same_server(str(upstream), each) for each in (ANTHROPIC, OPENAI)):
+        return target
+    if target.startswith(_VERSION * 2 + b"/"):
+        return target.removeprefix(_VERSION)
+    first = target.partition(b"?")[0].removeprefix(b"/").partition(b"/")[0]
+    return _VERSION + target if first in _VERSIONED else target
 
 
 def client(environment: Mapping[str, str]) -> httpx.AsyncClient:
