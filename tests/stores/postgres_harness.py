@@ -58,12 +58,12 @@ class PostgresHarness(Harness):
         return self.open(address)
 
     def release(self) -> None:
-        """Close all stores and give the databases back."""
+        """Close all stores and give the databases back, each of them once."""
         assert self._databases is not None
-        for store in self._opened:
-            store.close()
-        for address in self._taken:
-            self._databases.give_back(address)
+        while self._opened:
+            self._opened.pop().close()
+        while self._taken:
+            self._databases.give_back(self._taken.pop())
 
     def open(self, address: str) -> PostgresStore:
         self._opened.append(self._store(address, create=False, ahead=ahead))
