@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from subprocess import PIPE
@@ -78,7 +79,10 @@ def test_a_program_with_two_providers(
         out, err = live.communicate(timeout=LIMIT)
         assert live.returncode == 0, err
         assert (out if DEEP else capsys.readouterr().out).split() == ["One.", "Two."]
-        assert "foldmark: recording; %help inside the agent" in err
+        began, ended = err.splitlines()
+        assert began.startswith("foldmark: ready; %help inside the agent · loopback 127.0.0.1:")
+        recorded = r"'[^']+' \(1 request\)"
+        assert re.fullmatch(rf"foldmark: recorded {recorded}, {recorded}\. Resume it under .*", ended)
         assert first.refusals == second.refusals == []
         assert "Hello, first" in json.dumps(first.asked[0].body)
         assert "Hello, second" in json.dumps(second.asked[0].body)

@@ -27,6 +27,7 @@ from foldmark.core.ports import Store
 from foldmark.live.agent_programs import supervised
 from foldmark.live.gateway import loopback_socket
 from foldmark.live.status import statuses
+from foldmark.live.tally import Tally
 from foldmark.log.listening import wait_for
 from foldmark.mcp.conversations import Conversations, ToolUse
 from foldmark.mcp.tools import TOOLS
@@ -238,9 +239,9 @@ def test_a_call_that_comes_before_it_is_recorded(running: ClaudeRunning, monkeyp
     sessions.settle()
     later = sessions._later
 
-    def behind(act: Callable[[], object]) -> None:
+    def behind(act: Callable[[], object]) -> Any:
         sessions._worker.submit(released.wait, LIMIT)
-        later(act)
+        return later(act)
 
     def looking(store: Store, look: Callable[[], Any], seconds: float) -> Any:
         assert released.is_set() or not look()
@@ -286,7 +287,7 @@ def test_a_killed_gateway_is_there_again(tmp_path: Path, wire: AnthropicWire) ->
     database, own, kills = tmp_path / "live.db", loopback_socket(), 4 if DEEP else 2
     with Loopback(wire, Model(wire)) as upstream, own:
         words = ["--db", str(database), "live", "--upstream", upstream.url]
-        with supervised(own, "secret", words, tmp_path / "live.log") as gateway:
+        with supervised(own, "secret", words, tmp_path / "live.log", (tally := Tally()).read) as gateway:
             client = Client(f"http://127.0.0.1:{own.getsockname()[1]}/secret")
             for number in range(kills):
                 client.say(f"prompt {number}")
@@ -301,6 +302,7 @@ def test_a_killed_gateway_is_there_again(tmp_path: Path, wire: AnthropicWire) ->
             (agent,) = log.agents()
             texts = [event.content for event in agent.context().messages if event.kind == "user"]
         assert texts == [f"prompt {number}" for number in range(kills + 1)]
+        assert f"recorded '{agent.name}' (" in tally.closing(str)
         assert upstream.refusals == []
 
 

@@ -108,6 +108,8 @@ def test_the_agent_reaches_its_gateway_without_the_proxy(variable: str, tmp_path
             words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False
         )
     assert done.stdout.strip() == "ok", done.stderr
+    assert "nothing was recorded: requests came only to /v1/models, which Foldmark does not know" in done.stderr
+    assert "requests to /v1/models are passed on and not recorded" in (tmp_path / "live.log").read_text()
     (heard,) = proxy.heard
     assert heard.startswith("GET http://provider.test/v1/models HTTP/1.1")
 

@@ -8,6 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from foldmark.app import Setup
 from foldmark.cli.parameters import reporting
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import socket
 
     from foldmark.live.agent_programs import AgentProgram
+    from foldmark.live.tally import Passed
 
 DEFAULT = "claude"
 
@@ -66,11 +68,14 @@ def live(
 
     from foldmark.live.agent_programs import AGENTS, SECRET, AnyProgram, installed, run, supervised
     from foldmark.live.gateway import loopback_socket
+    from foldmark.live.tally import Tally
     from foldmark.live.upstreams import check_proxies, outward, upstream_url
 
     if agent is None and not serve and listening is None:
         raise click.UsageError(f"name the agent to run: {listing(AGENTS)}, or another program")
     named = AGENTS.get(agent or DEFAULT) or AnyProgram(agent or DEFAULT)
+    if not serve:
+        named.check_runs()
     base = named.given(given) if given else named.upstreams(os.environ)
     os.environ.update(outward(named.environment(os.environ)))  # the gateway asks in the agent's place
     check_proxies()
@@ -89,11 +94,14 @@ def live(
         sign = log.given.live_sign
     folder = Path(setup.db).parent if Path(setup.db).is_absolute() else Path.cwd()
     where = f"loopback 127.0.0.1:{own.getsockname()[1]}"
-    print(f"foldmark: recording; {sign}help inside the agent · {where}", file=sys.stderr)
+    print(f"foldmark: ready; {sign}help inside the agent · {where}", file=sys.stderr)
     upstreams = [base] if isinstance(base, str) else [f"{wire}={each}" for wire, each in base.items()]
     words = [word for each in upstreams for word in ("--upstream", each)]
-    with own, supervised(own, secret, ["--db", setup.db, "live", *words], folder / "live.log"):
-        return run(named, arguments, url, own=named.is_own(base))
+    tally = Tally()
+    with own, supervised(own, secret, ["--db", setup.db, "live", *words], folder / "live.log", tally.read):
+        code = run(named, arguments, url, own=named.is_own(base))
+    print(harmless(f"foldmark: {tally.closing(named.resumed)}"), file=sys.stderr)
+    return code
 
 
 def _serve(
@@ -109,11 +117,13 @@ def _serve(
     from foldmark.live.agent_programs import READY
     from foldmark.live.gateway import Gateway
     from foldmark.live.sessions import Sessions
+    from foldmark.live.tally import Tally
 
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     with setup.log(create=True) as log:
         run = blake2b(secret.encode(), digest_size=16).hexdigest() if secret else ""
         sessions = Sessions(log, Path.cwd().name or "/", base, os.environ, run=run)
+        sessions.tally = Tally() if shown is not None else Tally(_report)
         try:
             with Gateway(base, secret=secret, sessions=sessions, listening=own, environment=os.environ) as gateway:
                 if shown is not None:
@@ -127,7 +137,15 @@ def _serve(
                     sys.stdin.buffer.read()  # standard input ends with the process that started this one
         finally:
             sessions.close()
+        if shown is not None:
+            print(harmless(f"foldmark: {sessions.tally.closing(shown.resumed)}"), file=sys.stderr)
     return 0
+
+
+def _report(passed: "Passed") -> None:
+    """Report a request to the process that started this gateway, unless that has ended."""
+    with suppress(OSError):
+        print(msgspec.json.encode(passed).decode(), flush=True)
 
 
 def _check_installed() -> None:

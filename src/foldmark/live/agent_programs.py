@@ -29,6 +29,11 @@ CHATGPT = "https://chatgpt.com/backend-api/codex"
 API_KEY = "gemini-api-key"
 """The sign-in method of Gemini CLI for the Gemini API, as named in its settings."""
 
+_WITHOUT = "sends dropped turns, commands and replies to the model"
+
+_OWN_SETTINGS = {"pi": '~/.pi/agent/models.json, as in {"providers": {"anthropic": {"baseUrl": "ADDRESS"}}}'}
+"""Programs that take no base URL from the environment, and where they take it from."""
+
 _SELECTED = re.compile(r'"selectedType"\s*:\s*"([^"]*)"')
 
 
@@ -37,7 +42,7 @@ class AgentProgram:
 
     `variable` is the environment variable for its base URL, which is the upstream if set; otherwise `provider` is the
     upstream. It speaks `wire`. If one of the variables `elsewhere` is set, the agent asks another service, which no
-    gateway intercepts.
+    gateway intercepts. `resuming` are the words after its name that resume a `{session}`.
     """
 
     program: str
@@ -45,6 +50,7 @@ class AgentProgram:
     provider: ClassVar[str]
     wire: ClassVar[str]
     elsewhere: ClassVar[tuple[str, ...]] = ()
+    resuming: ClassVar[tuple[str, ...]]
 
     def upstreams(self, environment: Mapping[str, str]) -> str | dict[str, str]:
         """Return the base URL that the agent would have used, or one for each wire. Raises like `upstream`."""
@@ -74,6 +80,14 @@ class AgentProgram:
     def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         """Return the environment as the agent uses it, with the variables that its settings set."""
         return environment
+
+    def check_runs(self) -> None:
+        """Raise CommandError if the agent cannot be told to use a gateway."""
+
+    def resumed(self, session: str) -> str:
+        """Return a sentence about the way to go on with a session, by the id that the agent gave it."""
+        words = " ".join(each.format(session=session) for each in self.resuming)
+        return f"`foldmark live {self.program} {words}` goes on; `{self.program} {self.resuming[0]}` alone {_WITHOUT}"
 
     def upstream(self, environment: Mapping[str, str]) -> str:
         """Return the base URL that the agent would have used. Raises CommandError if it asks another service."""
@@ -109,6 +123,7 @@ class ClaudeCode(AgentProgram):
     program, wire = "claude", "anthropic"
     variable, provider = "ANTHROPIC_BASE_URL", ANTHROPIC
     elsewhere = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
+    resuming = ("--resume", "{session}")
 
     def variables(self, url: str, *, own: bool = False) -> dict[str, str]:
         # Behind any other address than its own, Claude Code does without the search for tools, a window of a million
@@ -137,6 +152,7 @@ class Codex(AgentProgram):
 
     program, wire = "codex", "openai"
     variable, provider = "OPENAI_BASE_URL", OPENAI
+    resuming = ("resume", "{session}")
 
     def upstream(self, environment: Mapping[str, str]) -> str:
         chatgpt = not environment.get(self.variable) and codex_login(environment) == "chatgpt"
@@ -159,6 +175,7 @@ class GeminiCli(AgentProgram):
     program, wire, variable = "gemini", "gemini", "GOOGLE_GEMINI_BASE_URL"
     provider = "https://generativelanguage.googleapis.com"
     elsewhere = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA")
+    resuming = ("--resume",)
 
     def upstream(self, environment: Mapping[str, str]) -> str:
         # With an account it asks Code Assist, whose address these variables do not change.
@@ -209,6 +226,16 @@ class AnyProgram(AgentProgram):
         found = super().given(upstreams)
         usual = self.upstreams({})
         return dict.fromkeys(usual, found) if isinstance(found, str) else {**usual, **found}
+
+    def check_runs(self) -> None:
+        if (how := _OWN_SETTINGS.get(Path(self.program).name)) is not None:
+            raise CommandError(
+                f"{self.program} takes no base URL from the environment. Run `foldmark live --serve {self.program}` "
+                f"and put the address that it prints for the provider into {how}"
+            )
+
+    def resumed(self, session: str) -> str:
+        return f"Resume it under `foldmark live`, too: without, {Path(self.program).name} {_WITHOUT}"
 
     def upstreams(self, environment: Mapping[str, str]) -> dict[str, str]:
         return {each.wire: environment.get(each.variable) or each.provider for each in AGENTS.values()}
@@ -264,12 +291,17 @@ def _interrupts_ignored() -> Iterator[None]:
 
 @contextmanager
 def supervised(
-    listening: socket.socket, secret: str, arguments: Sequence[str], log: Path
+    listening: socket.socket,
+    secret: str,
+    arguments: Sequence[str],
+    log: Path,
+    told: Callable[[bytes], object] = lambda line: None,
 ) -> Iterator[Callable[[], int]]:
     """Keep a gateway running while the block runs, and yield a function that returns its process id.
 
     It is `foldmark ARGUMENTS`, which inherits the socket as a descriptor and ends when its standard input does. Its
-    messages go to the file `log`. Raises CommandError if it does not start.
+    messages go to the file `log`, and `told` gets each line of its standard output, the last one before the block is
+    left. Raises CommandError if it does not start.
     """
     over, gateways = Event(), list[subprocess.Popen[bytes]]()
 
@@ -290,6 +322,9 @@ def supervised(
     def watch() -> None:
         while not over.is_set():
             with gateways[0] as gateway:  # its pipes are closed at the end
+                assert gateway.stdout is not None
+                for line in gateway.stdout:
+                    told(line)
                 gateway.wait()
             if not over.wait(_PAUSE):
                 start()

@@ -25,7 +25,9 @@ from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
 from foldmark.live.sessions import LONGEST, Answering, Sessions
+from foldmark.live.tally import Passed
 from foldmark.live.upstreams import client, decoded, readable, target_at, upstream_url
+from foldmark.rendering import harmless
 
 LOG = logging.getLogger(__name__)
 
@@ -36,6 +38,9 @@ HOP_BY_HOP = frozenset(
 """Headers about one connection, not about the message (RFC 9110, 7.6.1). This server has already answered `expect`."""
 
 _ACCEPTED = b"accept-encoding"
+
+SILENCE_SECONDS = 30.0
+"""Seconds without any request after which the log says so."""
 
 LEAVE_SECONDS = 3
 """Seconds to wait at the end for answers that are still streaming."""
@@ -138,9 +143,11 @@ class Forwarder:
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Hold the connections to the upstream."""
+        """Hold the connections to the upstream, and notice if no request comes."""
+        silence = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._note_silence)
         async with client(self._environment) as self._client:
             yield
+        silence.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -156,6 +163,8 @@ class Forwarder:
             # WebSocket traffic could not be read. After this answer Codex uses HTTP.
             await PlainTextResponse("This gateway takes requests only.\n", 426)(scope, receive, send)
             return
+        if self._sessions is not None and not read:
+            self._note_path(passing.path)
         headers, made = forwarded(scope["headers"]), Answering(b"")
         content: bytes | AsyncIterator[bytes] | None = _body(request)
         if self._sessions is not None and read and request.method == "POST":
@@ -171,7 +180,9 @@ class Forwarder:
                     await Response(body, media_type=None, headers={"content-type": media})(scope, receive, send)
                     return
                 content = made.body
-                if made.taken is not None:
+                if made.taken is None:
+                    self._sessions.tally.add(Passed())
+                else:
                     headers = [
                         (name, readable(value) if name == b"accept-encoding" else value) for name, value in headers
                     ]
@@ -180,6 +191,7 @@ class Forwarder:
                     headers.append((b"content-length", str(len(made.body)).encode()))
             else:
                 content = begun
+                self._sessions.tally.add(Passed())
         # A URL object would resolve `..` and rewrite escapes, so the target is passed on unchanged.
         sent = httpx.Request(
             request.method, passing.upstream, headers=headers, content=content, extensions={"target": passing.target}
@@ -188,6 +200,16 @@ class Forwarder:
             await self._answer(sent, made.taken, scope, receive, send)
         finally:
             made.ended()
+
+    def _note_path(self, path: bytes) -> None:
+        assert self._sessions is not None
+        shown = harmless(path.decode("latin-1")) or "/"
+        if self._sessions.tally.add(Passed(path=shown)):
+            LOG.warning("requests to %s are passed on and not recorded: this is no endpoint of a conversation", shown)
+
+    def _note_silence(self) -> None:
+        if self._sessions is not None and self._sessions.tally.is_empty:
+            LOG.warning("no request has come for %.0f seconds: does the agent use this address?", SILENCE_SECONDS)
 
     async def _answer(
         self,
