@@ -76,7 +76,7 @@ def test_the_status_line(running: Told) -> None:
     assert running.line == "Opus · live: nothing taken out"
     running.client.say("READ two")
     running.client.say(f":drop {running.turn('READ two')}")
-    assert running.line == "Opus · live: ~651 taken out, 1 operation"
+    assert running.line == "Opus · live: ~124 taken out, 1 operation"
     running.client.say("three")
     assert running.state["operations"] == 1
     running.end()

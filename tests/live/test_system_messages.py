@@ -13,7 +13,8 @@ from wire_anthropic import misplaced_systems
 
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import MisplacedError, SentMessage
-from foldmark.live.leaving_out import LOCAL, ContextView, KnownMessage, edited
+from foldmark.live.leaving_out import ContextView, KnownMessage, edited
+from foldmark.request.client_sizes import LOCAL
 
 AGENTS, TASKS, PLAN = "Agents: none.", "Use the task tools.", "Plan mode is active."
 

@@ -115,33 +115,49 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
     with agent.reading() as (moment, at):
         outcome = agent.outcome(moment, at, decision(moment, at), at.newest + 1)
         other = agent.outcome(moment, at, instead(moment, at), at.newest + 1) if instead else None
+        model = agent.log.model_named(at.config.model)
+        if (client := outcome.compared) is not None:
+            before = client.before if other is None or other.compared is None else other.compared.after
+            return Preview(outcome, actor, _next(before, client.after, client.cached, client.held, model))
         without = agent.request() if other is None else agent.request(at=_standing_after(at, other))
         request = agent.request(at=_standing_after(at, outcome))
-    return Preview(outcome, actor, priced(without, request, agent.log.model_named(at.config.model)))
+    return Preview(outcome, actor, priced(without, request, model))
 
 
 def _standing_after(at: Standing, outcome: Outcome) -> Standing:
     """Return the standing of the agent after the operation."""
-    return replace(at, fold=outcome.fold, size=outcome.change.after)
+    return replace(at, fold=outcome.fold, size=outcome.context)
 
 
 def priced(without: Request, request: Request, known: Model) -> Next:
     """Compare two requests to a model whose cache holds the first."""
-    rules, tariff = rules_of(known), tariff_of(known)
     held = 0
-    bills = (Bill(without.tokens, 0, 0), Bill(request.tokens, 0, 0))
-    if rules is not None and _kept(without, rules):
+    if _kept(without.tokens, rules_of(known)):
         shared = dialect_named(without.dialect).shared(without.body, request.body)
         held = min(int(without.tokens * shared), request.tokens)
-        held = held if held >= rules.least else 0
-        again = request.tokens - held
-        bills = (Bill(0, 0, without.tokens), Bill(again, 0, held) if rules.step else Bill(0, again, held))
-    more = round(tariff.cost(bills[1]) - tariff.cost(bills[0]))
-    later = [Bill(0, 0, each.tokens) if _kept(each, rules) else Bill(each.tokens, 0, 0) for each in (without, request)]
+    return _next(without.tokens, request.tokens, without.tokens, held, known)
+
+
+def _next(without: int, tokens: int, cached: int, held: int, known: Model) -> Next:
+    """Compare two requests, of `without` and of `tokens` tokens, to a model whose cache holds `cached` tokens of the
+    first and `held` of the second."""
+    rules, tariff = rules_of(known), tariff_of(known)
+    held = min(held, tokens) if rules is not None and held >= rules.least else 0
+
+    def bill(tokens: int, held: int) -> Bill:
+        new = tokens - held
+        return Bill(new, 0, held) if rules is None or rules.step or tokens < rules.least else Bill(0, new, held)
+
+    more = round(tariff.cost(bill(tokens, held)) - tariff.cost(bill(without, _cached(without, cached, rules))))
+    later = [Bill(0, 0, each) if _kept(each, rules) else Bill(each, 0, 0) for each in (without, tokens)]
     saved = round(tariff.cost(later[0]) - tariff.cost(later[1]))
     dollars = [None if tariff.input is None else amount * tariff.input / 1e6 for amount in (more, saved)]
-    return Next(request.tokens, without.tokens, held, more, dollars[0], saved, dollars[1])
+    return Next(tokens, without, held, more, dollars[0], saved, dollars[1])
 
 
-def _kept(request: Request, rules: Rules | None) -> bool:
-    return rules is not None and request.tokens >= rules.least
+def _cached(tokens: int, cached: int, rules: Rules | None) -> int:
+    return min(tokens, cached) if _kept(cached, rules) else 0
+
+
+def _kept(tokens: int, rules: Rules | None) -> bool:
+    return rules is not None and tokens >= rules.least

@@ -16,9 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, SentMessage, decoded
-
-LOCAL = -1
-"""In place of an event id: a block of a command to Foldmark or of its reply. It is never sent to a provider."""
+from foldmark.request.client_sizes import LOCAL
 
 
 class KnownMessage(Struct, frozen=True, gc=False):

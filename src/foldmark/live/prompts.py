@@ -12,13 +12,14 @@ import msgspec
 from foldmark.commands import REGISTRY
 from foldmark.commands.registry import MOST_DIGITS
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
+from foldmark.core.events import Event
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.editing import offers
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, decoded
 from foldmark.live.status import taken_out
 from foldmark.log import Agent
-from foldmark.log.live_session import client_tokens
+from foldmark.log.live_session import client_tokens, tokens_by_event
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
 
@@ -282,8 +283,8 @@ def _context(agent: Agent, rest: str) -> str:
 
 def _messages(agent: Agent, rest: str) -> str:
     """Return a line for each message of the context, the newest ones."""
-    found = list(agent.context().messages)
-    lines = [f"{each.id:>8}  {each.kind:<11} ~{each.tokens:>6,}  {one_line(each.content)[:80]}" for each in found]
+    found, tokens = list(agent.context().messages), _tokens_of(agent)
+    lines = [f"{each.id:>8}  {each.kind:<11} ~{tokens(each):>6,}  {one_line(each.content)[:80]}" for each in found]
     if len(lines) > _SHOWN:
         lines = [f"{count(len(lines) - _SHOWN, 'older message')} not shown", *lines[-_SHOWN:]]
     return "\n".join(lines) or "The context is empty."
@@ -291,9 +292,10 @@ def _messages(agent: Agent, rest: str) -> str:
 
 def _turns(agent: Agent, rest: str) -> str:
     """Return the largest turns of the context with their ids."""
-    found = sorted(agent.context().turns(10_000), key=_tokens, reverse=True)
+    tokens = _tokens_of_turns(agent)
+    found = sorted(agent.context().turns(10_000), key=tokens, reverse=True)
     lines = [
-        f"{each.id:>8}  ~{_tokens(each):>7,} tokens  {count(len(each.messages), 'message')}  “{_title(each)}”"
+        f"{each.id:>8}  ~{tokens(each):>7,} tokens  {count(len(each.messages), 'message')}  “{_title(each)}”"
         for each in found[: _number(rest)]
         if each.id is not None
     ]
@@ -308,9 +310,10 @@ def _results(agent: Agent, rest: str) -> str:
     shown = agent.context().messages
     tools = {each.call_id: (each.data or {}).get("name", "") for each in shown if each.kind == "tool_call"}
     found = [each for each in shown if each.kind == "tool_result" and each.id not in evicted]
+    tokens = _tokens_of(agent)
     lines = [
-        f"{each.id:>8}  ~{each.tokens:>7,} tokens  {tools.get(each.call_id, '')}  {one_line(each.content)[:60]}"
-        for each in sorted(found, key=lambda each: each.tokens, reverse=True)[: _number(rest)]
+        f"{each.id:>8}  ~{tokens(each):>7,} tokens  {tools.get(each.call_id, '')}  {one_line(each.content)[:60]}"
+        for each in sorted(found, key=tokens, reverse=True)[: _number(rest)]
     ]
     sign = agent.log.given.live_sign
     return "\n".join((*lines, f"{sign}evict ID leaves a placeholder")) if lines else "The context holds no results."
@@ -344,13 +347,20 @@ def context(agent: Agent) -> str:
     filled = f"~{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
     first = f"Context of this session: {filled} · {count(size.messages, 'message')}, {count(len(turns), 'turn')}"
     first += f" · ~{out:,} tokens taken out" if out > 0 else " · nothing taken out"
-    largest = sorted(turns, key=_tokens, reverse=True)[:_LARGEST]
-    named = " · ".join(f"turn {turn.id} “{_title(turn)}” ~{_tokens(turn):,}" for turn in largest)
+    weight = _tokens_of_turns(agent)
+    largest = sorted(turns, key=weight, reverse=True)[:_LARGEST]
+    named = " · ".join(f"turn {turn.id} “{_title(turn)}” ~{weight(turn):,}" for turn in largest)
     return f"{first}\nLargest: {named}" if named else first
 
 
-def _tokens(turn: Turn) -> int:
-    return sum(message.tokens for message in turn.messages)
+def _tokens_of(agent: Agent) -> Callable[[Event], int]:
+    with agent.reading() as (moment, at):
+        return tokens_by_event(moment, at)
+
+
+def _tokens_of_turns(agent: Agent) -> Callable[[Turn], int]:
+    tokens = _tokens_of(agent)
+    return lambda turn: sum(map(tokens, turn.messages))
 
 
 def _title(turn: Turn) -> str:

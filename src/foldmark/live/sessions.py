@@ -26,14 +26,15 @@ from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
-from foldmark.live.leaving_out import LOCAL, ContextView, EditedMessages, KnownMessage, edited, repeated
+from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
 from foldmark.live.recording import Recorder
-from foldmark.live.tally import Tally
+from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import ClientTranscript, sub_agent
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
 from foldmark.log.live_session import client_session
+from foldmark.request.client_sizes import LOCAL
 from foldmark.stores.waiting import PATIENCE
 
 LOG = logging.getLogger(__name__)
@@ -108,7 +109,6 @@ class Sessions:
         self._unnamed = UnnamedSessions(log, folder, run or log.new_id())
         self._sub_agents = UnnamedSubAgents()
         self._editor, self._worker = ThreadPoolExecutor(1, "foldmark-editing"), Recorder()
-        self.tally = Tally()
 
     def close(self) -> None:
         """Wait until everything that has passed is recorded, and stop (see `Recorder.close`)."""
@@ -142,8 +142,7 @@ class Sessions:
         if command is not None:
             return await self._command(headers, request, transcript, command)
         messages = request.messages
-        taken = self._later(lambda: self._take(transcript, request.head.model, messages))
-        taken.add_done_callback(partial(self.tally.recorded, transcript, True))
+        self._later(lambda: self._take(transcript, request.head.model, messages))
         self._tell(transcript, headers, request)
         raw = made.messages
         if (twice := self._sign.encode() * 2) in body:
@@ -151,7 +150,8 @@ class Sessions:
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
         over = partial(self._later, partial(self._sub_agents.end_answer, transcript, request))
-        came = partial(self._answer_came, transcript, messages, prefix)
+        passed = PassedOn.of(request, prefix, transcript.seen)
+        came = partial(self._answer_came, transcript, passed)
         return Answering(sent, None, came, partial(self._edits_later, over))
 
     async def _command(
@@ -166,7 +166,6 @@ class Sessions:
         prompt = messages.pop(command.place[0])
         transcript.note_local(command.place, prompt)
         before = self._later(lambda: self._take(transcript, request.head.model, messages, asks=False))
-        before.add_done_callback(partial(self.tally.recorded, transcript, False))
         _ASKING.set((headers, request))
         text = await asyncio.to_thread(self._carried_out, transcript, command.line, before)
         key = request.dialect.reply_key(text)
@@ -200,21 +199,14 @@ class Sessions:
     def _asked(self, by: Asked, asked: Request) -> str:
         return answer_of(self._upstream, self._environment, by, asked)
 
-    def _answer_came(
-        self,
-        transcript: ClientTranscript,
-        after: list[ClientMessage],
-        prefix: str | None,
-        answer: bytes,
-        streamed: bool,
-    ) -> None:
+    def _answer_came(self, transcript: ClientTranscript, passed: PassedOn, answer: bytes, streamed: bool) -> None:
         def read() -> None:
             found = transcript.dialect.answer(answer, streamed=streamed)
             if found is None:
                 return
-            if prefix is not None:
-                transcript.note_bound(found.key, prefix)
-            self._later(partial(transcript.take_answer, after, found, prefix))
+            if passed.prefix is not None:
+                transcript.note_bound(found.key, passed.prefix)
+            self._later(partial(transcript.take_answer, passed, found))
             self._later(partial(self.others.tell, transcript))
 
         self._edits_later(read)

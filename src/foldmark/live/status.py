@@ -10,6 +10,7 @@ from foldmark.core.segments import Segment, normal, subtract
 from foldmark.core.wording import count
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session, client_tokens, gateway_record, left_out
+from foldmark.request.client_requests import NextRequest
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
 
@@ -104,7 +105,12 @@ def _beginnings(events: Iterable[Event]) -> set[str]:
 
 
 def taken_out(moment: Snapshot, at: Standing) -> int:
-    """Return the tokens that operations remove from the client's messages, without those that it left out itself."""
+    """Return the tokens that operations take out of the client's next request (`NextRequest`): messages, evicted
+    results, and thinking that can no longer be sent. Without recorded sizes, the estimate of the messages."""
+    if not any(event.actor != "system" for event in moment.operations(at.record.id)):
+        return 0
+    if (request := NextRequest.of(moment, at)) is not None:
+        return request.taken_out()
     ranges = [Segment(*each) for event in left_out(moment, at) for each in (event.data or {}).get("ranges", ())]
     left = moment.size(subtract(normal(ranges), at.visible)).tokens
     return max(0, at.record.own.tokens - at.size.tokens - left)

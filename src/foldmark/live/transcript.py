@@ -13,12 +13,15 @@ from typing import Any, TypeVar
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Fork
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
-from foldmark.live.leaving_out import LOCAL, KnownMessage
+from foldmark.live.leaving_out import KnownMessage
 from foldmark.live.prompts import as_sent
+from foldmark.live.sizes import PassedOn, sizes
 from foldmark.live.view import TranscriptView
 from foldmark.log import Agent
-from foldmark.log.live_session import LEFT, gateway_record
+from foldmark.log.live_session import gateway_record
 from foldmark.operations.decide import exactly
+from foldmark.request.client_requests import LEFT
+from foldmark.request.client_sizes import LOCAL
 from foldmark.request.usage import usage_data
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
@@ -51,6 +54,7 @@ class ClientTranscript(TranscriptView):
         self.children: dict[str, str] = {}
         self._create, self._begun = create, False
         self._pending: list[dict[str, Any]] = []
+        self._measured: Sequence[KnownMessage] = ()
         if agent is not None:
             self._load(agent)
 
@@ -80,12 +84,12 @@ class ClientTranscript(TranscriptView):
         if places != list(range(len(self.known))):
             self._retried(partial(self._take, places, messages))
 
-    def take_answer(self, after: Sequence[ClientMessage], answer: ClientAnswer, prefix: str | None) -> None:
-        """Record the answer to the messages `after`, unless the client has sent more since then. `prefix` is the prefix
-        that its thinking is bound to, None if that is what the client sent."""
-        if len(self.known) == len(after):
-            joined = self.dialect.continued(after[-1], answer) if after else None
-            self._retried(partial(self._take_answer, answer, prefix, joined))
+    def take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
+        """Record the answer to a request, unless the client has sent more since then."""
+        if len(self.known) == len(passed.messages):
+            self._retried(partial(self._take_answer, passed, answer))
+            if answer.usage is not None:
+                self._measured = self.known
 
     def take_local(self, place: tuple[int, int], prompt: ClientMessage, reply: str) -> None:
         """Note a command to Foldmark at a place (message, block), and the key of its reply; neither is recorded as a
@@ -185,19 +189,22 @@ class ClientTranscript(TranscriptView):
         # Verbatim: a state block at the end of a message does not come from a model of this conversation.
         return agent.append(part.kind, part.text, data=part.data, dialect=dialect, verbatim=True)
 
-    def _take_answer(self, answer: ClientAnswer, prefix: str | None, joined: str | None) -> None:
-        """Record an answer; `joined` is the key of the message that it forms together with the newest one."""
+    def _take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
         agent = self.agent
+        # The key of the message that the answer forms together with the newest one.
+        joined = self.dialect.continued(passed.messages[-1], answer) if passed.messages else None
         ids = self._append_parts(answer.parts)
+        if joined is None:
+            kept, added = self.known, KnownMessage(answer.key, ids)
+        else:
+            kept, added = self.known[:-1], KnownMessage(joined, (*self.known[-1].ids, *ids))
         if answer.usage is not None:
-            agent.record("usage", data=usage_data(self.dialect.provider, answer.model, answer.usage, answer.stopped))
+            about = sizes(self.dialect, self._measured, [*kept, added], passed, answer)
+            data = usage_data(self.dialect.provider, answer.model, answer.usage, answer.stopped)
+            agent.record("usage", data={**data, **about})
         if not any(isinstance(part, CallMessage) for part in answer.parts):
             agent.end_turn()
-        bound = {} if prefix is None else {answer.key: prefix}
-        if joined is None:
-            self._note(range(len(self.known)), [KnownMessage(answer.key, ids)], bound)
-        else:
-            self._note(range(len(self.known) - 1), [KnownMessage(joined, (*self.known[-1].ids, *ids))], bound)
+        self._note(range(len(kept)), [added], {} if passed.prefix is None else {answer.key: passed.prefix})
 
     def _note(self, places: Sequence[int], added: Iterable[KnownMessage], bound: dict[str, str] | None = None) -> None:
         about: dict[str, Any] = {"kept": _ranges(places), "added": [[each.key, *each.ids] for each in added]}

@@ -14,9 +14,10 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage
-from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in, shared
+from foldmark.live.leaving_out import KnownMessage, aligned, asked_in, shared
 from foldmark.live.prompts import command_in, is_not_done
 from foldmark.log import Agent
+from foldmark.request.client_sizes import LOCAL
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 from foldmark.sessions.messages import ResultMessage
@@ -69,6 +70,11 @@ class TranscriptView:
         """Return the number of messages at the beginning that a request with these keys has in common with what the
         client has sent."""
         return max(shared([each.key for each in self.known], keys), shared(self.asked, keys))
+
+    @property
+    def seen(self) -> int:
+        """The newest event that the newest edit knew."""
+        return 0 if self._at is None else self._at.newest
 
     def standing(self) -> Standing | None:
         """Return the agent's standing; None if it is not created yet."""

@@ -1,7 +1,7 @@
 """Conversations that a gateway records while a coding agent runs [SPEC 5.7]: recognize one, and measure how full its
 agent's context is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from foldmark.core.errors import CommandError
@@ -9,15 +9,12 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.log.log import Agent
+from foldmark.request.client_requests import LEFT, NextRequest
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
 
 _BEGINNING = 3
 """Number of first events among which a live conversation has the gateway's record."""
-
-
-LEFT = "the client no longer sends it"
-"""The reason recorded when messages leave the context because the client left them out."""
 
 
 def left_out(moment: Snapshot, at: Standing) -> Iterator[Event]:
@@ -64,8 +61,11 @@ def check_not_live(agent: Agent) -> None:
 
 
 def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:
-    """Return the tokens of the client's next request: those of its newest request and answer by the provider's count,
-    adjusted by the messages that were added or left since. Without an answer, the estimate of the messages."""
+    """Return the tokens of the client's next request (`NextRequest`). Before any answer, the estimate of the messages;
+    if an older version recorded the newest answer, the provider's count of that request and its answer, adjusted by the
+    estimates of the messages that were added or left since."""
+    if (request := NextRequest.of(moment, at)) is not None:
+        return request.tokens()
     newest = moment.recent("usage", agent.id, at.newest, 1)
     usage = usage_of(newest[0].data) if newest else None
     if usage is None:
@@ -73,3 +73,11 @@ def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:
     then = agent.stood(moment, newest[0].id)
     counted = usage.fresh + usage.cache_read + usage.cache_write + usage.output
     return max(0, counted + at.size.tokens - then.size.tokens)
+
+
+def tokens_by_event(moment: Snapshot, at: Standing) -> Callable[[Event], int]:
+    """Return a function that returns the tokens of a message in the client's requests: an estimate if its size is not
+    recorded."""
+    request = NextRequest.of(moment, at)
+    known = {} if request is None else request.by_event()
+    return lambda event: known.get(event.id, event.tokens)

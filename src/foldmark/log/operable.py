@@ -25,8 +25,10 @@ from foldmark.operations.receipts import (
     cached_prefix,
     changed_results,
     context_change,
+    in_requests_of,
     thinking_change,
 )
+from foldmark.request.client_requests import NextRequest
 from foldmark.request.planning import passed, talk
 from foldmark.request.standing import AGREED_AT, Standing, as_of, showing
 from foldmark.settings.given import machine
@@ -250,7 +252,7 @@ class Operable(Timeline):
 
     def _keep(self, transaction: Transaction, at: Standing, outcome: Outcome, event_id: int) -> Size:
         """Store the agent's fold after an operation, and a forked child; return the size of the agent's context."""
-        operation, after, own = outcome.operation, outcome.change.after, at.record.own
+        operation, after, own = outcome.operation, outcome.context, at.record.own
         if isinstance(operation, Redact):  # `erase` stores the folds of all agents that it changes
             return after
         if isinstance(operation, Summary):  # a summary is a message too
@@ -272,14 +274,17 @@ class Operable(Timeline):
         visible = subtract(until(fold.segments, at.newest), erasing)
         changed = context_change(at.visible, visible, at.size, moment.size)
         out, back = changed_results(moment, at, fold, visible)
-        prefix = cached_prefix(moment, at, visible, [*out, *back])
         evicted, whole = (Size(len(each), sum(event.tokens for event in each)) for each in (out, back))
+        outcome = Outcome(operation, fold, changed.after, changed, None, evicted, whole)
+        if at.config.caches_prompts and (client := NextRequest.of(moment, at)) is not None:
+            return in_requests_of(client.compared(at.fold, fold), outcome)
+        prefix = cached_prefix(moment, at, visible, [*out, *back])
         thoughts = ThinkingChange()
         if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
             left = replace(fold, segments=subtract(fold.segments, erasing))
             after = replace(at, fold=left, size=changed.after)
             thoughts = thinking_change(moment, lambda place: self.request(at=place), at, after, operation)
-        return Outcome(operation, fold, changed, prefix, evicted, whole, thoughts)
+        return replace(outcome, cached_prefix=prefix, thoughts=thoughts)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
         """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].

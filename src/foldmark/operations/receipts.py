@@ -15,6 +15,7 @@ from foldmark.core.request import Request
 from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
 from foldmark.core.wording import count
 from foldmark.operations.effects import Effect
+from foldmark.request.client_requests import Compared
 from foldmark.request.standing import Standing, state_in, state_of
 
 
@@ -78,17 +79,20 @@ class DeliveredMail(Effect, frozen=True):
 class Outcome(Struct, frozen=True):
     """The effect of an operation on a context: the operation, the fold with it, and how the context changes.
 
-    `evicted` are visible tool results that become placeholders, `whole_again` those that are sent again; `thoughts` is
-    the change of the model's thinking.
+    `context` is the size of the context afterwards, as the store counts it. For a live session, all other tokens are
+    those of the agent's own next request, as its provider counts them. `evicted` are visible tool results that become
+    placeholders, `whole_again` those that are sent again; `thoughts` is the change of the model's thinking.
     """
 
     operation: Operation
     fold: Fold
+    context: Size
     change: ContextChange
     cached_prefix: CachedPrefix | None
     evicted: Size = Size(0, 0)
     whole_again: Size = Size(0, 0)
     thoughts: ThinkingChange = ThinkingChange()
+    compared: Compared | None = None
 
     def data(self) -> dict[str, Any]:
         """Return the change as JSON."""
@@ -129,7 +133,29 @@ class Receipt(Effect, frozen=True):
 
     def after(self, size: Size) -> "Receipt":
         """Return the receipt with the size of the context after everything was recorded."""
+        if self.outcome.compared is not None:
+            size = size._replace(tokens=self.change.after.tokens)
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
+
+
+def in_requests_of(compared: Compared, outcome: Outcome) -> Outcome:
+    """Return an outcome with the tokens of the requests of a live session's agent."""
+    change, results = outcome.change, (outcome.evicted, outcome.whole_again)
+    tokens = compared.before, compared.after, compared.left, compared.returned
+    sizes = (change.before, change.after, change.left, change.returned)
+    shown = [size._replace(tokens=each) for size, each in zip(sizes, tokens, strict=True)]
+    evicted, whole = (
+        size._replace(tokens=each) for size, each in zip(results, (compared.evicted, compared.whole), strict=True)
+    )
+    return replace(
+        outcome,
+        change=ContextChange(*shown),
+        cached_prefix=CachedPrefix(min(compared.held, compared.cached), compared.cached),
+        evicted=evicted,
+        whole_again=whole,
+        thoughts=ThinkingChange(compared.lost, compared.regained),
+        compared=compared,
+    )
 
 
 def changed_results(moment: Snapshot, at: Standing, fold: Fold, visible: Segments) -> tuple[list[Event], list[Event]]:

@@ -68,7 +68,7 @@ def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int, r
     transaction.erase(owner, turn, last, by)
     for record, cache, *_ in heirs(transaction, owner):
         if recorded is not None and record.id == recorded.fold.agent:
-            transaction.save_fold(recorded.fold, recorded.change.after.less(record.own))
+            transaction.save_fold(recorded.fold, recorded.context.less(record.own))
         elif cache is not None:
             visible = transaction.size(until(cache[0].segments, max(record.newest, by)))
             transaction.save_fold(cache[0], visible.less(record.own))

@@ -270,6 +270,13 @@ def block(head: str, value: Any, kind: str = "") -> Block:
     return Block(head.encode() + data, marked, kind, hour)
 
 
+def weight(data: bytes) -> int:
+    """Return the bytes of a part of a body in JSON; images and documents count by their tokens."""
+    if len(data) <= media.TOKENS or not any(sign in data for sign in _SHOWN):
+        return len(data)
+    return len(msgspec.json.encode(_standing_in(msgspec.json.decode(data))))
+
+
 def _standing_in(value: Any) -> Any:
     """Return the value with images and documents replaced by texts that are each as long as the estimate and unique by
     a digest."""

@@ -204,8 +204,13 @@ PLACEHOLDER = '[Evicted: {length:,} characters. query_db(sql="SELECT content FRO
 
 def placeholder(event: Event, by: int) -> str:
     """Return the placeholder of a result that operation `by` evicted; `by` is 0 if this agent cannot undo it."""
+    return placeholder_text(len(event.content), event.id, by)
+
+
+def placeholder_text(length: int, event_id: int, by: int) -> str:
+    """Return the placeholder of a result of `length` characters."""
     back = f"; /restore {by} sends it again" if by else ""
-    return f"{PLACEHOLDER.format(length=len(event.content), id=event.id)}{back}.]"
+    return f"{PLACEHOLDER.format(length=length, id=event_id)}{back}.]"
 
 
 def is_longer(event: Event) -> bool:

@@ -148,7 +148,8 @@ class AnthropicClient(RoleClient):
             return None
         message, content = found.body, found.body["content"]
         parts = [_part("assistant", block, message.get("id")) for block in content]
-        return ClientAnswer(_answer_key(content), parts, str(message.get("model", "")), found.usage, found.stopped)
+        model, blocks = str(message.get("model", "")), tuple(map(msgspec.json.encode, content))
+        return ClientAnswer(_answer_key(content), parts, model, found.usage, found.stopped, blocks)
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         id = "msg_foldmark_" + key_of("answer", [text.encode("utf-8", "replace")])[:12]

@@ -110,7 +110,7 @@ class ClientRequest(Struct, frozen=True):
 
 class ClientAnswer(NamedTuple):
     """A provider's complete answer: its key, the content of each block, its model, its usage and how it ended. `blocks`
-    is set only where a dialect joins answers."""
+    are those that the client will repeat, as far as a dialect knows them."""
 
     key: str
     parts: list[Part | None]

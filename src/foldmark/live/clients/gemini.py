@@ -184,7 +184,8 @@ class GeminiClient(RoleClient):
             blocks = [*thoughts, *about.get("blocks", ())]
             parts[first] = msgspec.structs.replace(part, data={**about, "blocks": blocks})
         model = str(found.body.get("modelVersion", ""))
-        return ClientAnswer(_answer_key(sent), parts, model, found.usage, found.stopped)
+        own = tuple(map(msgspec.json.encode, sent))
+        return ClientAnswer(_answer_key(sent), parts, model, found.usage, found.stopped, own)
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         head = request.head

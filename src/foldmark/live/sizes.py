@@ -1,0 +1,66 @@
+"""The sizes of a request that was passed on, recorded with its answer (`request/client_sizes.py`). Pure."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from foldmark.core.assembly.caching import weight
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
+from foldmark.live.leaving_out import KnownMessage
+from foldmark.request.client_sizes import SizedMessage, sizes_data
+
+
+class PassedOn(NamedTuple):
+    """A request that goes out: the client's messages, the prefix that the thinking of its answer is bound to (None if
+    that is what the client sent), the newest event that its edit knew, and its bytes besides the messages."""
+
+    messages: list[ClientMessage]
+    prefix: str | None = None
+    known: int = 0
+    rest: int = 0
+
+    @classmethod
+    def of(cls, request: ClientRequest, prefix: str | None, known: int) -> "PassedOn":
+        """Return what is to be recorded of a request."""
+        return cls(request.messages, prefix, known, request.begin + len(request.body) - request.end)
+
+
+def sizes(
+    dialect: ClientDialect,
+    before: Sequence[KnownMessage],
+    known: Sequence[KnownMessage],
+    passed: PassedOn,
+    answer: ClientAnswer,
+) -> dict[str, Any]:
+    """Return the sizes of a request and its answer as data. `before` are the messages after the answer before, `known`
+    those after this one. Cost grows with the messages since then."""
+    places = {id(each): place for place, each in enumerate(before)}
+    kept: list[list[int]] = []
+    at = 0
+    while at < len(known) and (place := places.get(id(known[at]))) is not None:
+        if kept and kept[-1][1] == place - 1:
+            kept[-1][1] = place
+        else:
+            kept.append([place, place])
+        at += 1
+    blocks = [each.blocks for each in passed.messages[at:]]
+    systems = [each.role == "system" for each in passed.messages[at:]]
+    made = answer.blocks or [msgspec.json.encode(part) for part in answer.parts]
+    if len(known) > len(passed.messages):
+        blocks.append(tuple(made))
+        systems.append(False)
+    else:  # the client will repeat the answer in one message with the newest one
+        blocks[-1] = (*blocks[-1], *made)
+    added = [
+        _sized(dialect, each.ids, own, system=system)
+        for each, own, system in zip(known[at:], blocks, systems, strict=True)
+    ]
+    return sizes_data(passed.known, passed.rest, kept, added)
+
+
+def _sized(dialect: ClientDialect, ids: tuple[int, ...], blocks: Sequence[bytes], *, system: bool) -> SizedMessage:
+    found = [weight(block) * (-1 if dialect.is_thinking(decoded(block)) else 1) for block in blocks]
+    if len(ids) != len(found):  # the client has divided the message differently since it was recorded
+        ids, found = (next((id for id in ids if id), 0),), [sum(map(abs, found))]
+    return SizedMessage(ids, tuple(found), system)

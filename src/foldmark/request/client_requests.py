@@ -1,0 +1,311 @@
+"""The requests of a coding agent behind a gateway, by the sizes of their parts [SPEC 5.7].
+
+The gateway records the sizes with each answer, in the data of its usage event. From these, this module computes the
+agent's next request under any fold: its tokens, the part that the provider's cache still holds, and the thinking that
+can be sent. The tokens of a part are its bytes times the tokens per byte that the provider counted in the newest
+request.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from foldmark.core.assembly.caching import LIFETIMES
+from foldmark.core.assembly.eviction import begins
+from foldmark.core.codec import stored_time
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.core.replay import Fold, recorded, replay
+from foldmark.core.request import Usage
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal
+from foldmark.request.client_sizes import (
+    ENVELOPE,
+    EVICTED,
+    LOCAL,
+    RESULT,
+    SENT,
+    Laid,
+    SizedMessage,
+    View,
+    blocks_of,
+    lay,
+)
+from foldmark.request.standing import Standing
+from foldmark.request.usage import usage_of
+
+LEFT = "the client no longer sends it"
+"""The reason recorded when messages leave the context because the client left them out."""
+
+_PAGE = 256
+
+
+class PassedRequest(NamedTuple):
+    """A request that was passed on and answered: the newest event that its edit knew, the number of the client's
+    messages in it, its bytes besides the messages, the provider's count, and its usage event."""
+
+    known: int
+    messages: int
+    rest: int
+    usage: Usage
+    event: Event
+
+    @property
+    def time(self) -> float:
+        """The time of the answer, in seconds."""
+        return stored_time(self.event.created_at).timestamp()
+
+
+class Compared(NamedTuple):
+    """The agent's next request under two folds, in tokens: `before` and `after` as a whole, the messages that `left`
+    and `returned`, and what became of results that were `evicted` or are sent `whole` again.
+
+    `cached` is the agent's newest request; the provider's cache holds `held` of the request `after`. `lost` and
+    `regained` are numbers of thinking blocks.
+    """
+
+    before: int
+    after: int
+    left: int
+    returned: int
+    evicted: int
+    whole: int
+    cached: int
+    held: int
+    lost: int
+    regained: int
+
+
+class ClientRequests:
+    """The client's messages, and the requests that were passed on: the newest of each state of the operations, oldest
+    first. `answers` has the state in which each answer was made, by the place of its message."""
+
+    def __init__(self, binds: bool = False) -> None:
+        self.messages: list[SizedMessage] = []
+        self.passed: list[PassedRequest] = []
+        self.answers: dict[int, int] = {}
+        self.binds = binds
+
+    def follow(self, about: Mapping[str, Any], event: Event, usage: Usage, states: Sequence[int]) -> None:
+        """Add the request of a usage event. `states` are the ids of the operations."""
+        kept = about["kept"]
+        whole = kept[0][1] + 1 if kept and kept[0][0] == 0 else 0
+        moved = [self.messages[at] for first, last in kept[whole > 0 :] for at in range(first, last + 1)]
+        if whole < len(self.messages):
+            self.passed = [each._replace(messages=min(each.messages, whole)) for each in self.passed]
+            self.answers = {at: state for at, state in self.answers.items() if at < whole}
+        self.messages[whole:] = moved
+        self.messages += [
+            SizedMessage(tuple(ids), tuple(sizes), bool(system)) for ids, sizes, *system in about["added"]
+        ]
+        known, messages = about["known"], len(self.messages) - 1
+        made = PassedRequest(known, messages, about["rest"], usage, event)
+        newest = self.passed[-1] if self.passed else None
+        between = newest is not None and bisect_right(states, newest.known) < bisect_right(states, known)
+        if newest is None or between or newest.messages > messages:
+            self.passed.append(made)
+        else:
+            self.passed[-1] = made
+        self.answers[messages] = len(self.passed) - 1
+
+
+class NextRequest:
+    """The next request of a live session's agent in a moment."""
+
+    def __init__(self, moment: Snapshot, at: Standing, requests: ClientRequests, operations: Sequence[Event]) -> None:
+        self._moment, self._at, self._operations, self.requests = moment, at, operations, requests
+        self._places = sorted((id, at) for at, each in enumerate(requests.messages) for id in each.ids if id > 0)
+        self._views = [self._view(self._fold_at(each.known), each.event.id) for each in requests.passed]
+        self._thinking = self._thinking_by_state() if requests.binds else []
+        self._reach: list[list[int]] = []
+        for view in self._views if requests.binds else ():
+            self._reach.append(self._reaching(view, len(self._reach)))
+        self.newest = requests.passed[-1]
+        sent = self.newest.rest + sum(self._sent(len(self._views) - 1).sizes)
+        self._ratio = self.newest.usage.input / sent if self.newest.usage.input else 0.25
+
+    @classmethod
+    def of(cls, moment: Snapshot, at: Standing) -> "NextRequest | None":
+        """Return the next request of a live session's agent; None for any other agent, and before any answer. Cost
+        grows with the messages that the client sends, and with the operations."""
+        found = _recorded(moment, at)
+        if not found:
+            return None
+        from foldmark.request.prepare import binding  # takes 20 ms
+
+        operations = moment.operations(at.record.id)
+        ids = [each.id for each in operations]
+        requests = ClientRequests(binding(at))
+        for event, about, usage in found:
+            requests.follow(about, event, usage, ids)
+        return cls(moment, at, requests, operations)
+
+    def tokens(self, fold: Fold | None = None) -> int:
+        """Return the tokens of the next request, under the current fold by default."""
+        fold = self._at.fold if fold is None else fold
+        return self._tokens(self._rest(fold) + sum(self._laid(self._view(fold)).sizes))
+
+    def taken_out(self) -> int:
+        """Return the tokens that operations take out of the next request: what the client sends, less what goes out."""
+        origin, fold = self._at.origin, self._at.fold
+        own = sum(size for _, _, size in blocks_of(self.requests.messages)) + self._rest(origin)
+        return max(0, self._tokens(own - sum(self._laid(self._view(fold)).sizes) - self._rest(fold)))
+
+    def by_event(self) -> dict[int, int]:
+        """Return the tokens of each event that the client sends, as the client sends it."""
+        found: dict[int, int] = {}
+        for at, block, size in blocks_of(self.requests.messages):
+            id = self.requests.messages[at].ids[block]
+            found[id] = found.get(id, 0) + size
+        return {id: self._tokens(size) for id, size in found.items() if id}
+
+    def compared(self, before: Fold, after: Fold) -> Compared:
+        """Compare the next request under two folds."""
+        view = self._view(after)
+        was, now = self._laid(self._view(before)), self._laid(view)
+        rests = self._rest(before), self._rest(after)
+        mine, theirs = dict(zip(was.keys, was.sizes, strict=True)), dict(zip(now.keys, now.sizes, strict=True))
+        gone = {key: size for key, size in mine.items() if key not in theirs and key not in now.unbound}
+        came = {key: size for key, size in theirs.items() if key not in mine and key not in was.unbound}
+        evicted = whole = 0
+        for placeholder in [key for key in came if len(key) == EVICTED and key[:2] in gone]:
+            evicted += gone.pop(placeholder[:2]) - came.pop(placeholder)
+        for placeholder in [key for key in gone if len(key) == EVICTED and key[:2] in came]:
+            whole += came.pop(placeholder[:2]) - gone.pop(placeholder)
+        left = sum(gone.values()) + max(0, rests[0] - rests[1])
+        returned = sum(came.values()) + max(0, rests[1] - rests[0])
+        lost, regained = was.thinking - now.thinking, now.thinking - was.thinking
+        return Compared(
+            self._tokens(rests[0] + sum(was.sizes)),
+            self._tokens(rests[1] + sum(now.sizes)),
+            left=self._tokens(left),
+            returned=self._tokens(returned),
+            evicted=self._tokens(evicted),
+            whole=self._tokens(whole),
+            cached=self.newest.usage.input,
+            held=self._tokens(self._held(view, now)),
+            lost=len(lost) if self.requests.binds else 0,
+            regained=len(regained) if self.requests.binds else 0,
+        )
+
+    def thinking(self) -> tuple[int, int]:
+        """Return the thinking blocks of the next request, and those that are left out since what preceded them has
+        changed."""
+        laid = self._laid(self._view(self._at.fold))
+        return len(laid.thinking), len(laid.unbound)
+
+    def _held(self, view: View, now: Laid) -> int:
+        """Return the bytes at the beginning of a request that the provider's cache holds: those of the newest request,
+        or of an earlier one that was passed on within the life of a cache."""
+        newest, passed = self.newest, self.requests.passed
+        reach = self._reaching(view, len(passed)) if self.requests.binds else []
+        found = []
+        for state, each in enumerate(passed):
+            if each.rest == newest.rest and newest.time - each.time <= LIFETIMES["5m"]:
+                same = reach[state] if reach else self._first_change(self._views[state], view)
+                found.append((min(same, each.messages), state))
+        state = max(found)[1]
+        return newest.rest + now.common(self._sent(state), passed[state].messages)
+
+    def _tokens(self, size: int) -> int:
+        return round(size * self._ratio)
+
+    def _fold_at(self, event_id: int) -> Fold:
+        return replay(self._at.origin, recorded([each for each in self._operations if each.id <= event_id]))
+
+    def _rest(self, fold: Fold) -> int:
+        """Return the bytes besides the messages, and those of the messages that no answer has followed yet."""
+        recent = (Segment(self._at.record.id, self.newest.event.id + 1, END),)
+        return self.newest.rest + _estimate(self._moment, intersect(fold.segments, recent))
+
+    def _view(self, fold: Fold, upto: int = END) -> View:
+        agent, own = self._at.record.id, fold.segments
+        inserted: list[tuple[int, int, int]] = []
+        for event in self._operations:
+            if event.kind == "summary" and event.id <= upto and contains(own, agent, event.id):
+                inserted.append((begins(event) - 1, event.id, len(event.content.encode()) + ENVELOPE + RESULT))
+            elif event.kind == "filter" and event.reason == LEFT:
+                ranges = normal(Segment(*each) for each in (event.data or {}).get("ranges", ()))
+                if back := intersect(own, ranges):
+                    inserted.append((back[0].first, event.id, _estimate(self._moment, back)))
+        return View(agent, own, fold.evicted, inserted)
+
+    def _first_change(self, mine: View, theirs: View) -> int:
+        """Return the place of the first message that two views show differently, apart from thinking."""
+        first = len(self.requests.messages)
+        for begin, end in mine.changes(theirs):
+            at = bisect_left(self._places, (begin, 0))
+            if at < len(self._places) and self._places[at][0] <= end:
+                first = min(first, self._places[at][1])
+        return first
+
+    def _thinking_by_state(self) -> list[list[int]]:
+        """Return the places of the answers with thinking that were made in each state."""
+        found: list[list[int]] = [[] for _ in self.requests.passed]
+        for at, message in enumerate(self.requests.messages):
+            if any(size < 0 for size in message.sizes):
+                found[self.requests.answers.get(at, 0)].append(at)
+        return found
+
+    def _reaching(self, view: View, states: int) -> list[int]:
+        """Return, for each of the first `states`, the place up to which a request under `view` is the same: thinking
+        that was made in that state can be sent up to there."""
+        reach: list[int] = []
+        for state in range(states):
+            same = self._first_change(self._views[state], view)
+            for places, then, now in zip(self._thinking, self._reach[state], reach, strict=False):
+                at = bisect_right(places, min(then, now))
+                if at < len(places) and places[at] <= max(then, now):  # sent in one of them only
+                    same = min(same, places[at])
+            reach.append(same)
+        return reach
+
+    def _sent(self, state: int) -> Laid:
+        """Return the newest request that was passed on in a state."""
+        reach = self._reach[state] if self.requests.binds else []
+        return self._laid(self._views[state], reach, self.requests.passed[state].messages)
+
+    def _laid(self, view: View, reach: list[int] | None = None, messages: int | None = None) -> Laid:
+        if reach is None and self.requests.binds:
+            reach = self._reaching(view, len(self._views))
+        laid, waiting = Laid(), list(view.inserted)
+        lost = False  # the message before a system message has left
+        for at, message in enumerate(self.requests.messages[:messages]):
+            first = next((each for each in message.ids if each > 0), 0)
+            while waiting and first > waiting[0][0]:
+                _, own, size = waiting.pop(0)
+                laid.add((own,), size)
+            laid.starts.append(len(laid.keys))
+            if message.system and lost and not any(each > 0 and view.shows(each) for each in message.ids):
+                continue
+            state = self.requests.answers.get(at, 0)
+            bound = not reach or state >= len(reach) or at <= reach[state]
+            shown = lay(laid, at, message, view, bound=bound)
+            if not message.system:
+                lost = not shown and at > 1 and LOCAL not in message.ids
+        for _, own, size in waiting:
+            laid.add((own,), size)
+        laid.starts.append(len(laid.keys))
+        return laid
+
+
+def _estimate(moment: Snapshot, segments: Segments) -> int:
+    size = moment.size(segments)
+    return 4 * size.tokens + (ENVELOPE + RESULT) * size.messages
+
+
+def _recorded(moment: Snapshot, at: Standing) -> list[tuple[Event, Mapping[str, Any], Usage]]:
+    """Return the usage events with sizes that the client's current messages need, oldest first."""
+    found: list[tuple[Event, Mapping[str, Any], Usage]] = []
+    page, until = 1, at.newest
+    while True:
+        events = moment.recent("usage", at.record.id, until, page)
+        for event in events:
+            about, usage = (event.data or {}).get(SENT), usage_of(event.data)
+            if not isinstance(about, dict) or usage is None:
+                return found[::-1] if found and not found[-1][1]["kept"] else []
+            found.append((event, about, usage))
+            if not about["kept"]:
+                return found[::-1]
+        if len(events) < page:
+            return []
+        page, until = max(_PAGE, page * 4), events[-1].id - 1

@@ -1,0 +1,129 @@
+"""The parts of a coding agent's request and their sizes in bytes, as a gateway records them [SPEC 5.7]. Pure.
+
+`lay` follows the rules of `live/leaving_out.py`, which edits the bytes of a request.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from foldmark.core.assembly.caching import common_length
+from foldmark.core.assembly.eviction import placeholder_text
+from foldmark.core.segments import END, Segments, subtract
+
+LOCAL = -1
+"""In place of an event id: a block of a command to Foldmark or of its reply. It is never sent to a provider."""
+
+SENT = "sent"
+"""The name of the sizes in the data of a usage event."""
+
+ENVELOPE, RESULT = 30, 80
+"""Bytes of a message besides its blocks, and of a result besides its text: about what every wire needs."""
+
+Key = tuple[int, ...]
+"""The key of a piece: (id,) of a message that is inserted, (message, block), or (message, block, operation) of a result
+that is evicted."""
+
+EVICTED = 3
+
+
+class SizedMessage(NamedTuple):
+    """A message of the client: the event of each block, 0 for a block without one, and the bytes of each block,
+    negative for thinking. `system` is True for a system message between the others."""
+
+    ids: tuple[int, ...]
+    sizes: tuple[int, ...]
+    system: bool = False
+
+
+def sizes_data(
+    known: int, rest: int, kept: Sequence[Sequence[int]], added: Iterable[SizedMessage]
+) -> dict[str, dict[str, Any]]:
+    """Return the sizes of a request and its answer as data of the usage event. `kept` are the ranges of the messages of
+    the usage event before that are still sent, `added` those that follow, the answer last."""
+    return {SENT: {"known": known, "rest": rest, "kept": kept, "added": [_stored(each) for each in added]}}
+
+
+def _stored(message: SizedMessage) -> list[Any]:
+    return [message.ids, message.sizes, *([1] if message.system else ())]
+
+
+class View:
+    """The messages that a fold shows. `evicted` has the operation that evicted a result, `inserted` the place, the id
+    and the bytes of each message to insert."""
+
+    def __init__(
+        self, agent: str, segments: Segments, evicted: Mapping[int, int], inserted: list[tuple[int, int, int]]
+    ) -> None:
+        self.segments = tuple(each for each in segments if each.agent == agent)
+        self.evicted, self.inserted = evicted, sorted(inserted)
+        self._firsts = [each.first for each in self.segments]
+
+    def shows(self, event_id: int) -> bool:
+        """Return True if an event is visible."""
+        at = bisect_right(self._firsts, event_id) - 1
+        return at >= 0 and event_id <= self.segments[at].last
+
+    def changes(self, other: "View") -> Iterator[tuple[int, int]]:
+        """Yield the ranges of events that two views show differently."""
+        yield from ((each.first, each.last) for each in subtract(self.segments, other.segments))
+        yield from ((each.first, each.last) for each in subtract(other.segments, self.segments))
+        yield from ((id, id) for id, _ in self.evicted.items() ^ other.evicted.items())
+        yield from ((place + 1, END) for place, *_ in set(self.inserted) ^ set(other.inserted))
+
+
+class Laid:
+    """A request laid out as pieces: their keys and their bytes, in order; `starts` has the number of pieces before each
+    message. `thinking` are the keys of its thinking, `unbound` of the thinking that is left out since what preceded it
+    has changed."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.sizes: list[int] = []
+        self.starts: list[int] = []
+        self.thinking: set[Key] = set()
+        self.unbound: set[Key] = set()
+
+    def add(self, key: Key, size: int) -> None:
+        """Add a piece."""
+        self.keys.append(key)
+        self.sizes.append(size)
+
+    def common(self, other: "Laid", messages: int) -> int:
+        """Return the bytes at the beginning that are those of the first `messages` of another request."""
+        return sum(self.sizes[: common_length(self.keys, other.keys[: other.starts[messages]])])
+
+
+def lay(laid: Laid, at: int, message: SizedMessage, view: View, *, bound: bool) -> bool:
+    """Lay out a message. Return False if nothing of it stays."""
+    ids, sizes = message.ids, message.sizes
+    stays = [not each or (each > 0 and view.shows(each)) for each in ids]
+    for block in range(len(stays) - 2, -1, -1):
+        if sizes[block] < 0 and not ids[block]:  # thinking without an event leaves with the block that follows it
+            stays[block] = stays[block + 1]
+    envelope = ENVELOPE
+    for block, (id, size, stay) in enumerate(zip(ids, sizes, stays, strict=True)):
+        if not stay:
+            continue
+        if size < 0 and not bound:
+            laid.unbound.add((at, block))
+            continue
+        if size < 0:
+            laid.thinking.add((at, block))
+        if id in view.evicted:
+            text = placeholder_text(abs(size), id, view.evicted[id])
+            laid.add((at, block, view.evicted[id]), len(text) + RESULT + envelope)
+        else:
+            laid.add((at, block), abs(size) + envelope)
+        envelope = 0
+    return any(stays)
+
+
+def blocks_of(messages: Sequence[SizedMessage]) -> Iterator[tuple[int, int, int]]:
+    """Yield place, block and bytes of everything that the client sends to its model."""
+    for at, message in enumerate(messages):
+        envelope = ENVELOPE
+        for block, (id, size) in enumerate(zip(message.ids, message.sizes, strict=True)):
+            if id != LOCAL:
+                yield at, block, abs(size) + envelope
+                envelope = 0

@@ -1,0 +1,126 @@
+"""Receipts and previews of a live session, against what the provider then measures (SPEC 5.7)."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from claude_client import BOUND, FREE, ClaudeRunning, Model
+from plan import Answer, Reply, Say
+from running import entered
+from wire_anthropic import AnthropicWire
+from wire_bound import BoundWire
+
+from foldmark.core.assembly.caching import common_length
+from foldmark.core.request import Usage
+
+
+class Measured(NamedTuple):
+    """A request as a provider measures it: its tokens, those that the cache held, and its thinking blocks."""
+
+    tokens: int
+    read: int
+    thinking: int
+
+
+class Measuring(Model):
+    """A model whose provider keeps the beginning of every request, byte by byte, and counts `per_token` bytes as a
+    token. Answers and calls differ in length."""
+
+    per_token = 3.1
+
+    def __init__(self, wire: AnthropicWire) -> None:
+        super().__init__(wire)
+        self.kept: list[bytes] = []
+        self.measured: list[Measured] = []
+
+    def __call__(self, body: Any) -> Answer:
+        parts = [body["tools"], body.get("system", ""), *body["messages"]] if body.get("tools") else []
+        text = json.dumps(parts, ensure_ascii=False).encode()
+        text = text.replace(b', "cache_control": {"type": "ephemeral"}', b"")
+        read = max((common_length(text, each) for each in self.kept), default=0)
+        tokens, read = round(len(text) / self.per_token), round(read / self.per_token)
+        thinking = sum(block["type"] == "thinking" for each in body["messages"] for block in each["content"])
+        self.kept.append(text)
+        self.measured.append(Measured(tokens, read, thinking))
+        made = super().__call__(body)
+        assert isinstance(made, Reply)
+        usage = Usage(fresh=0, cache_read=read, cache_write=tokens - read, output=20)
+        said = [
+            Say(("I see it, " * (self.asked % 5 * 20) + "so I answer.",)) if isinstance(each, Say) else each
+            for each in made.parts
+        ]
+        return made._replace(parts=tuple(said), usage=usage)
+
+
+class MeasuredRunning(ClaudeRunning):
+    """A client whose provider measures."""
+
+    model: Measuring
+
+    def __init__(self, folder: Path, wire: AnthropicWire) -> None:
+        super().__init__(folder, wire)
+        self.model = self.upstream._answering = Measuring(wire)
+        self.client.tools = [{**each, "description": "Reads files. " * 150} for each in self.client.tools]
+
+    def compare(self, command: str) -> None:
+        """Carry out a command, and compare its preview and its receipt with the next request."""
+        agent = self.agent
+        agent.context()
+        preview = agent.do(f"{command} --preview").data if not command.startswith("/restore") else {}
+        before = self.model.measured[-1]
+        agent.context()
+        receipt = agent.do(command).data
+        self.client.say("Go on.")
+        after = self.model.measured[-1]
+        shares = (100 * receipt["cached_prefix"]["kept"] / before.tokens, 100 * after.read / before.tokens)
+        assert abs(shares[0] - min(100, shares[1])) < 3, command
+        assert receipt["cached_prefix"]["of"] == before.tokens
+        assert abs(receipt["after"]["tokens"] / after.tokens - 1) < 0.05, command
+        if self.client.model == BOUND:  # the newest answer has thought, too
+            change = receipt.get("thinking", {"lost": 0, "returned": 0})
+            assert before.thinking + 1 - change["lost"] + change["returned"] == after.thinking, command
+        if preview:
+            assert preview["next"]["tokens"] == receipt["after"]["tokens"]
+            assert preview["cached_prefix"] == receipt["cached_prefix"]
+
+    def results(self) -> list[int]:
+        return [event.id for event in self.agent.context().messages if event.kind == "tool_result"]
+
+    def turns(self) -> list[int]:
+        return [turn.id for turn in self.agent.context().turns(100) if turn.id is not None]
+
+    def last(self) -> int:
+        return [
+            event.id
+            for event in self.agent.events(0, 1000)
+            if event.kind in ("drop", "clear", "undo", "evict", "rewind", "restore")
+        ][-1]
+
+
+@pytest.fixture(params=[False, True], ids=["free", "bound"])
+def measured(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MeasuredRunning]:
+    with entered(MeasuredRunning(tmp_path, BoundWire() if request.param else AnthropicWire())) as running:
+        running.client.model = BOUND if request.param else FREE
+        yield running
+
+
+def test_a_receipt_is_what_the_provider_measures(measured: MeasuredRunning) -> None:
+    client = measured.client
+    for number in range(12):
+        if number == 6:
+            client.say(":mark HALF")
+        client.say(f"{'READ' if number % 3 else 'Say'} part {number}: " + "some words of a prompt " * (number * 7 % 20))
+    turns, results = measured.turns(), measured.results()
+    measured.compare(f"/context drop {turns[4]}")
+    measured.compare(f"/context evict {results[-1]}")
+    measured.compare(f"/context drop {turns[8]} {turns[9]}")
+    measured.compare(f"/restore {measured.last()}")
+    measured.compare(f"/context evict {results[0]} {results[1]}")
+    measured.compare("/undo")
+    measured.compare(f"/restore {measured.last()}")
+    measured.compare(f"/context drop {turns[0]}")
+    measured.compare("/rewind HALF")
+    measured.compare(f"/restore {measured.last()}")
+    measured.compare("/clear")
