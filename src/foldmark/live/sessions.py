@@ -30,6 +30,7 @@ from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage,
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
 from foldmark.live.recording import Recorder
 from foldmark.live.sizes import PassedOn
+from foldmark.live.tally import Tally
 from foldmark.live.transcript import ClientTranscript, sub_agent
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
@@ -109,6 +110,7 @@ class Sessions:
         self._unnamed = UnnamedSessions(log, folder, run or log.new_id())
         self._sub_agents = UnnamedSubAgents()
         self._editor, self._worker = ThreadPoolExecutor(1, "foldmark-editing"), Recorder()
+        self.tally = Tally()
 
     def close(self) -> None:
         """Wait until everything that has passed is recorded, and stop (see `Recorder.close`)."""
@@ -142,7 +144,8 @@ class Sessions:
         if command is not None:
             return await self._command(headers, request, transcript, command)
         messages = request.messages
-        self._later(lambda: self._take(transcript, request.head.model, messages))
+        taken = self._later(lambda: self._take(transcript, request.head.model, messages))
+        taken.add_done_callback(partial(self.tally.recorded, transcript, True))
         self._tell(transcript, headers, request)
         raw = made.messages
         if (twice := self._sign.encode() * 2) in body:
@@ -166,6 +169,7 @@ class Sessions:
         prompt = messages.pop(command.place[0])
         transcript.note_local(command.place, prompt)
         before = self._later(lambda: self._take(transcript, request.head.model, messages, asks=False))
+        before.add_done_callback(partial(self.tally.recorded, transcript, False))
         _ASKING.set((headers, request))
         text = await asyncio.to_thread(self._carried_out, transcript, command.line, before)
         key = request.dialect.reply_key(text)
