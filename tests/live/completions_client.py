@@ -53,6 +53,7 @@ class Client:
         self.headers = {"x-session-id": SESSION, "x-session-affinity": SESSION}
         self.repeat: Callable[[Message], Message] = as_it_came
         self.path, self.asked = "/v1/chat/completions", 0
+        self.system = "You are an agent."
 
     def say(self, text: str) -> str:
         """Send a prompt, answer all calls, and return the text of the last answer."""
@@ -72,7 +73,7 @@ class Client:
     def ask(self, messages: list[Message]) -> Message:
         """Send messages behind the system prompt, and return the message of the answer."""
         self.asked += 1
-        system = {"role": "system", "content": f"You are an agent. It is {self.asked} o'clock."}
+        system = {"role": "system", "content": f"{self.system} It is {self.asked} o'clock."}
         body = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
         tools = {"tools": self.tools} if self.tools else {}
         content = json.dumps({**body, "messages": [system, *messages], **tools}, separators=(",", ":")).encode()

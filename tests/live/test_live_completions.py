@@ -218,6 +218,20 @@ def test_the_introduction_of_qwen_code_is_no_session(completions: CompletionsRun
     assert found == [["one", "one again"], ["two", "two again"]]
 
 
+def test_what_qwen_code_remembers_is_beside_the_conversation(completions: CompletionsRunning) -> None:
+    """It repeats the conversation, with tools, and names no session."""
+    client = completions.client
+    client.headers = {}
+    client.say("one")
+    client.say(":context")
+    client.system = "You are now acting as the managed memory extraction subagent for an agent."
+    client.ask([*client.messages, {"role": "user", "content": "Scan the conversation."}])
+    sent = json.dumps(completions.upstream.asked[-1].body["messages"])
+    assert "Scan the conversation." in sent
+    assert ":context" not in sent
+    assert completions.kinds() == ["user", "assistant"]
+
+
 def test_an_answer_that_broke_off_is_recorded_when_it_is_repeated(completions: CompletionsRunning) -> None:
     client = completions.client
     client.say("one")
@@ -342,3 +356,30 @@ def test_an_answer_that_is_no_stream(completions: CompletionsRunning) -> None:
     httpx.post(f"{completions.gateway.url}/v1/chat/completions", headers=headers, json=sent, timeout=LIMIT)
     assert [event.content for event in completions.agent.context().messages] == ["one", "Whole."]
     assert statuses(completions.log)[0].answers == 1
+
+
+def test_the_sdk_reads_answers_and_replies(completions: CompletionsRunning) -> None:
+    """A program over OpenAI's own SDK gets the model's answers and Foldmark's replies alike."""
+    from openai import OpenAI
+
+    said: list[Any] = []
+    tools: Any = completions.client.tools
+    with OpenAI(api_key=KEY, base_url=f"{completions.gateway.url}/v1") as sdk:
+
+        def ask(text: str) -> str:
+            said.append({"role": "user", "content": text})
+            with sdk.chat.completions.stream(model="gpt-5.1", messages=said, tools=tools) as stream:
+                for _ in stream:
+                    pass
+                message = stream.get_final_completion().choices[0].message
+            calls = [{"id": each.id, "type": each.type, "function": each.function} for each in message.tool_calls or ()]
+            said.append({"role": "assistant", "content": message.content, **({"tool_calls": calls} if calls else {})})
+            said.extend({"role": "tool", "tool_call_id": each["id"], "content": "data"} for each in calls)
+            return message.content or ""
+
+        assert ask("READ one") == "Reading.\n"
+        assert "Context of this session" in ask(":context")
+        whole = sdk.chat.completions.create(
+            model="gpt-5.1", messages=[*said, {"role": "user", "content": ":help"}], tools=tools
+        )
+        assert whole.choices[0].message.content == help_text(":")

@@ -235,7 +235,7 @@ class AnyProgram(AgentProgram):
             )
 
     def resumed(self, session: str) -> str:
-        return f"Resume it under `foldmark live`, too: without, {Path(self.program).name} {_WITHOUT}"
+        return f"Resume it under `foldmark live`, too: without it, {Path(self.program).name} {_WITHOUT}"
 
     def upstreams(self, environment: Mapping[str, str]) -> dict[str, str]:
         return {each.wire: environment.get(each.variable) or each.provider for each in AGENTS.values()}

@@ -53,6 +53,12 @@ _INJECTED = re.compile(
 _GOT_IT = "Got it. Thanks for the context!"
 """The answer that qwen-code writes itself behind its description of the surroundings."""
 
+_BESIDE = b"acting as the managed memory extraction subagent"
+"""Text in the system prompt with which qwen-code repeats a conversation, in order to remember parts of it."""
+
+_BEGINNING = 500
+"""Number of bytes of the list of messages in which that text is."""
+
 _COMPACTED = "<state_snapshot>"
 _CUSTOM = "custom"
 """Type of a call whose argument is a text, and the member of its event's data that says so."""
@@ -88,9 +94,8 @@ class ChatClient(ClientDialect):
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         session, agent = named_session(headers)
         formed = "json" in str((body.response_format or {}).get("type"))
-        return RequestHead(
-            body.model, bool(body.stream), bool(body.tools), session, agent, aside=formed and not body.tools
-        )
+        beside = (formed and not body.tools) or _BESIDE in bytes(body.messages)[:_BEGINNING]
+        return RequestHead(body.model, bool(body.stream), bool(body.tools), session, agent, beside)
 
     def leading(self, items: Sequence[bytes]) -> int:
         found = next((at for at, item in enumerate(items) if decoded(item).get("role") not in _SYSTEM), len(items))
