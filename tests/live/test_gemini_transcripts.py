@@ -196,7 +196,7 @@ def test_a_resumed_session_repeats_its_responses(gemini: GeminiRunning) -> None:
     with pytest.raises(AssertionError, match="4 function responses"):
         client.say("three")
     assert gemini.upstream.refusals.pop()
-    assert len(gemini.agent.events(0, 1000)) == events + 2  # the prompt, and its place
+    assert len(gemini.agent.events(0, 1000)) == events + 3  # the prompt, its place, and the refusal
     result = next(event for event in gemini.agent.context().messages if event.kind == "tool_result")
     client.contents.pop()
     client.say(f":evict {result.id}")

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import pytest
 from claude_client import BOUND, FREE, ClaudeRunning, Model
-from plan import Answer, Reply, Say
+from plan import Answer, Fail, Reply, Say
 from running import entered
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
 from foldmark.core.assembly.caching import common_length
 from foldmark.core.request import Usage
+from foldmark.live.status import statuses
+from foldmark.request.usage import usage_data
 
 
 class Measured(NamedTuple):
@@ -35,10 +37,15 @@ class Measuring(Model):
         self.kept: list[bytes] = []
         self.measured: list[Measured] = []
 
+    def text(self, body: Any) -> bytes:
+        """Return the bytes that count."""
+        text = json.dumps([body["tools"], *body["messages"]], ensure_ascii=False).encode()
+        return text.replace(b', "cache_control": {"type": "ephemeral"}', b"")
+
     def __call__(self, body: Any) -> Answer:
-        parts = [body["tools"], body.get("system", ""), *body["messages"]] if body.get("tools") else []
-        text = json.dumps(parts, ensure_ascii=False).encode()
-        text = text.replace(b', "cache_control": {"type": "ephemeral"}', b"")
+        if self.fails:
+            return self.fails.pop()
+        text = self.text(body)
         read = max((common_length(text, each) for each in self.kept), default=0)
         tokens, read = round(len(text) / self.per_token), round(read / self.per_token)
         thinking = sum(block["type"] == "thinking" for each in body["messages"] for block in each["content"])
@@ -124,3 +131,55 @@ def test_a_receipt_is_what_the_provider_measures(measured: MeasuredRunning) -> N
     measured.compare("/rewind HALF")
     measured.compare(f"/restore {measured.last()}")
     measured.compare("/clear")
+
+
+def test_the_ledger_of_a_session(measured: MeasuredRunning) -> None:
+    client, model = measured.client, measured.model
+    for number in range(6):
+        client.say(f"READ part {number}")
+    turns = measured.turns()
+    measured.agent.context()
+    measured.agent.do(f"/context drop {turns[1]}")
+    measured.agent.do(f"/context evict {measured.results()[-1]}")
+    model.fails.append(Fail("request"))
+    before = model.measured[-1]
+    with pytest.raises(AssertionError, match="max_tokens"):
+        client.say("One.")
+    client.messages.pop()
+    out = []
+    for text in ("Two.", "Three."):
+        client.say(text)
+        whole = len(model.text({"tools": client.tools, "messages": client.messages[:-1]})) / model.per_token
+        out.append(whole - model.measured[-1].tokens)
+    first = model.measured[-2]
+    again = (first.tokens - first.read) - (first.tokens + out[0] - before.tokens)
+    measured.sessions.settle()
+    (status,) = statuses(measured.log)
+    ledger, seen = status.ledger, model.measured
+    assert (ledger.answers, ledger.refused, ledger.requests) == (len(seen), 1, len(seen) + 1)
+    assert (ledger.read, ledger.input) == (sum(each.read for each in seen), sum(each.tokens for each in seen))
+    assert status.taken_out == pytest.approx(out[-1], rel=0.05)
+    assert ledger.saved == pytest.approx(sum(out), rel=0.05)
+    assert ledger.again == pytest.approx(again, rel=0.05)
+    assert ledger.saved_dollars > 0
+    data = status.data()
+    assert data["ledger"]["requests"] == ledger.requests
+    assert f"{len(seen)} answers" in status.line
+    assert "1 request refused" in status.line
+    measured.end()  # another gateway goes on with the sums
+    measured.begin(measured.gateway.port, measured.gateway.secret)
+    client.say("Four.")
+    measured.sessions.settle()
+    (later,) = statuses(measured.log)
+    assert (later.ledger.answers, later.ledger.refused) == (len(model.measured), 1)
+
+
+def test_the_ledger_of_a_session_that_an_older_version_recorded(measured: MeasuredRunning) -> None:
+    agent = measured.log.agent("older")
+    agent.record("record", data={"live": {"session": "s", "wire": "anthropic"}})
+    for number in range(250):
+        agent.record("usage", data=usage_data("anthropic", FREE, Usage(1, 2, 3, 4), None))
+        agent.record("record", data={"live": {"prevented": number // 100, "kept": [], "added": []}})
+    measured.client.say("One.")
+    older = next(each for each in statuses(measured.log) if each.name == "older")
+    assert (older.answers, older.ledger.read, older.prevented) == (250, 500, 2)

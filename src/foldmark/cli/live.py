@@ -162,7 +162,7 @@ def _status(setup: Setup, *, as_json: bool) -> None:
     with setup.log(create=False) as log:
         found = statuses(log)
     if as_json:
-        rows: list[dict[str, Any]] = [each._asdict() for each in found]
+        rows: list[dict[str, Any]] = [each.data() for each in found]
         print(json_text({"sessions": rows}))
         return
     for each in found:

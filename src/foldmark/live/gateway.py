@@ -196,10 +196,11 @@ class Forwarder:
         sent = httpx.Request(
             request.method, passing.upstream, headers=headers, content=content, extensions={"target": passing.target}
         )
+        status = 0
         try:
-            await self._answer(sent, made.taken, scope, receive, send)
+            status = await self._answer(sent, made.taken, scope, receive, send)
         finally:
-            made.ended()
+            made.ended(status)
 
     def _note_path(self, path: bytes) -> None:
         assert self._sessions is not None
@@ -218,21 +219,22 @@ class Forwarder:
         scope: Scope,
         receive: Receive,
         send: Send,
-    ) -> None:
-        """Send a request to the upstream and return its answer to the client."""
+    ) -> int:
+        """Send a request to the upstream and its answer to the client. Return the answer's status, 0 if none came."""
         try:
             answer = await self._client.send(sent, stream=True)
         except ClientDisconnect:
-            return
+            return 0
         except httpx.HTTPError as error:
             LOG.warning("the upstream could not be asked: %s", type(error).__name__)
             await _unreachable(sent.url.host, error)(scope, receive, send)
-            return
+            return 0
         try:
             pieces = _pieces(answer) if taken is None or answer.status_code != 200 else _kept(answer, taken)
             back = StreamingResponse(pieces, answer.status_code)
             back.raw_headers = forwarded((name.lower(), value) for name, value in answer.headers.raw)
             await back(scope, receive, send)
+            return answer.status_code
         finally:
             await answer.aclose()
 

@@ -15,7 +15,6 @@ import msgspec
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request
 from foldmark.live.clients.dialect import ClientRequest
-from foldmark.live.status import edits
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.upstreams import question_client, target_at, upstream_url
 from foldmark.sessions.hook import live_state
@@ -73,9 +72,8 @@ class OtherPrograms:
         agent = transcript.agent
         if agent.name is None or not self.base or not self._environment:
             return
-        with agent.reading() as (moment, at):
-            out, operations = edits(moment, at)
-        numbers = {"taken_out": out, "operations": operations, "prevented": transcript.prevented}
+        out, operations = transcript.edits()
+        numbers = {"taken_out": out, "operations": operations, "prevented": transcript.ledger.prevented}
         told: dict[str, object] = {"agent": agent.id, "url": f"{self.base}{self._path}{agent.id}", **numbers}
         if self._told.get(transcript.session) == told:
             return

@@ -9,7 +9,6 @@ are passed on.
 
 import asyncio
 import logging
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -35,7 +34,7 @@ from foldmark.live.transcript import ClientTranscript, sub_agent
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
 from foldmark.log.live_session import client_session
-from foldmark.request.client_sizes import LOCAL
+from foldmark.request.client_sizes import LOCAL, Shown
 from foldmark.stores.waiting import PATIENCE
 
 LOG = logging.getLogger(__name__)
@@ -67,13 +66,13 @@ class Answering(NamedTuple):
     provider.
 
     `taken` is called with a complete answer's bytes and True if they are a stream; None if the answer is not needed.
-    `ended` is called after that, and also if no complete answer arrived.
+    `ended` is called after that with the status, 0 if no answer arrived.
     """
 
     body: bytes
     reply: tuple[str, bytes] | None = None
     taken: Callable[[bytes, bool], object] | None = None
-    ended: Callable[[], object] = lambda: None
+    ended: Callable[[int], object] = lambda status: None
 
 
 class Prepared(NamedTuple):
@@ -152,10 +151,9 @@ class Sessions:
             raw = [prompts.without_escape(request, each, self._sign) if twice in each else each for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
-        over = partial(self._later, partial(self._sub_agents.end_answer, transcript, request))
         passed = PassedOn.of(request, prefix, transcript.seen)
         came = partial(self._answer_came, transcript, passed)
-        return Answering(sent, None, came, partial(self._edits_later, over))
+        return Answering(sent, None, came, partial(self._ended, transcript, request))
 
     async def _command(
         self,
@@ -214,6 +212,11 @@ class Sessions:
             self._later(partial(self.others.tell, transcript))
 
         self._edits_later(read)
+
+    def _ended(self, transcript: ClientTranscript, request: ClientRequest, status: int) -> None:
+        self._edits_later(partial(self._later, partial(self._sub_agents.end_answer, transcript, request)))
+        if 400 <= status < 500:
+            self._later(transcript.note_refused)
 
     def _soon(self, act: Callable[[], T]) -> Awaitable[T]:
         return asyncio.wait_for(asyncio.wrap_future(self._editor.submit(act)), LONGEST_EDIT)
@@ -362,14 +365,7 @@ class Sessions:
         at = None if seen is None else seen.at
         if not transcript.is_edited(at) and not any(LOCAL in each.ids for each in known):
             return EditedMessages([each.raw for each in request.sent], "", changed=False)
-        segments = () if at is None else at.fold.segments
-        own = [segment for segment in segments if at is not None and segment.agent == at.record.id]
-        firsts, lasts = [segment.first for segment in own], [segment.last for segment in own]
-
-        def shows(event_id: int) -> bool:
-            at = bisect_right(firsts, event_id) - 1
-            return at >= 0 and event_id <= lasts[at]
-
+        shows = Shown("", ()).shows if at is None else Shown(at.record.id, at.fold.segments).shows
         bound = self._log.model_named(f"{dialect.provider}/{model}").binds
         view = ContextView(
             shows,

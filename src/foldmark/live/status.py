@@ -2,47 +2,81 @@
 5.7]."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec.structs import asdict
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import Segment, normal, subtract
+from foldmark.core.segments import END, Segment, normal, subtract
 from foldmark.core.wording import count
+from foldmark.cost.ledger import Ledger, counted, ledger_in
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session, client_tokens, gateway_record, left_out
 from foldmark.request.client_requests import NextRequest
 from foldmark.request.standing import Standing
-from foldmark.request.usage import usage_of
-
-_NEWEST = 200
-"""Number of newest answers from which the share read from the cache is computed."""
 
 
 class LiveStatus(NamedTuple):
-    """A recorded session: the tokens of its next request and of the model's window, the answers (at most the newest
-    200 are counted), the share of their input that was read from the cache, the tokens that were taken out, the
-    operations by people and models, and the requests that were passed on unchanged because an edit failed."""
+    """A recorded session: the tokens of its next request and of the model's window, the tokens that were taken out, the
+    operations by people and models, the sums over its requests, and the thinking blocks of its next request that are
+    sent, and lost because what preceded them has changed."""
 
     name: str
     agent: str
     session: str
     tokens: int
     window: int
-    answers: int
-    cached: float
     taken_out: int
     operations: int
-    prevented: int = 0
+    ledger: Ledger = Ledger()
+    thinking: tuple[int, int] = (0, 0)
+
+    @property
+    def answers(self) -> int:
+        """The number of answers."""
+        return self.ledger.answers
+
+    @property
+    def prevented(self) -> int:
+        """The requests that were passed on unchanged because an edit failed."""
+        return self.ledger.prevented
+
+    @property
+    def cached(self) -> float:
+        """The share of the input of all answers that was read from the cache."""
+        return self.ledger.read / self.ledger.input if self.ledger.input else 0.0
+
+    def data(self) -> dict[str, Any]:
+        """Return the status as JSON."""
+        ledger, (sent, lost) = self.ledger, self.thinking
+        names = ("name", "agent", "session", "tokens", "window", "answers", "cached", "taken_out", "operations")
+        own = {name: getattr(self, name) for name in (*names, "prevented")}
+        sums = {"requests": ledger.requests, **asdict(ledger)}
+        return {**own, "ledger": {**sums, "thinking_sent": sent, "thinking_lost": lost}}
 
     @property
     def line(self) -> str:
         """The status in one line."""
+        ledger, lost = self.ledger, self.thinking[1]
         filled = f"{self.tokens:,} of {self.window:,} tokens ({100 * self.tokens // max(1, self.window)}%)"
         parts = [filled, count(self.answers, "answer"), f"{self.cached:.0%} read from cache"]
         parts += [f"~{self.taken_out:,} tokens taken out", count(self.operations, "operation")]
+        if ledger.saved:
+            parts.append(f"edits saved {_amount(ledger.saved, ledger.saved_dollars)}")
+        if ledger.again:
+            parts.append(f"edits cost {_amount(ledger.again, ledger.again_dollars)} sent again")
+        if lost:
+            parts.append(f"{count(lost, 'thinking block')} lost")
+        if ledger.refused:
+            parts.append(f"{count(ledger.refused, 'request')} refused")
         if self.prevented:
             parts.append(f"{count(self.prevented, 'request')} passed on unedited, since an edit failed")
         return f"{self.name}   {' · '.join(parts)}"
+
+
+def _amount(tokens: int, dollars: float) -> str:
+    return f"~{count(tokens, 'token')}" + (f" (${dollars:,.2f})" if dollars >= 0.005 else "")
 
 
 def statuses(log: Log) -> list[LiveStatus]:
@@ -57,30 +91,13 @@ def statuses(log: Log) -> list[LiveStatus]:
 def status(agent: Agent, session: str) -> LiveStatus:
     """Return the status of one recorded session."""
     with agent.reading() as (moment, at):
-        usages = [usage_of(event.data) for event in moment.recent("usage", agent.id, at.newest, _NEWEST)]
-        out, operations = edits(moment, at)
-        tokens, prevented = client_tokens(agent, moment, at), prevented_in(moment, at)
-    known = [each for each in usages if each is not None]
-    read = sum(each.cache_read for each in known)
-    asked = sum(each.fresh + each.cache_read + each.cache_write for each in known)
-    return LiveStatus(
-        agent.name or agent.id,
-        agent.id,
-        session,
-        tokens,
-        agent.window,
-        len(known),
-        read / asked if asked else 0.0,
-        out,
-        operations,
-        prevented,
-    )
-
-
-def edits(moment: Snapshot, at: Standing) -> tuple[int, int]:
-    """Return the tokens that were taken out, and the number of operations by people and models."""
-    operations = [event for event in moment.operations(at.record.id) if event.actor != "system"]
-    return taken_out(moment, at), len(operations)
+        out = taken_out(moment, at)
+        operations = [event for event in moment.operations(agent.id) if event.actor != "system"]
+        tokens, ledger = client_tokens(agent, moment, at), ledger_of(agent, moment, at)
+        request = NextRequest.of(moment, at)
+        thinking = (0, 0) if request is None else request.thinking()
+    name = agent.name or agent.id
+    return LiveStatus(name, agent.id, session, tokens, agent.window, out, len(operations), ledger, thinking)
 
 
 _PAGE, _FIRST = 1000, 50
@@ -116,14 +133,15 @@ def taken_out(moment: Snapshot, at: Standing) -> int:
     return max(0, at.record.own.tokens - at.size.tokens - left)
 
 
-def prevented_in(moment: Snapshot, at: Standing) -> int:
-    """Return the number of a session's requests that were passed on unchanged because an edit failed."""
-    reach = _PAGE
-    while True:  # a session's newest events hold a record, unless much else was recorded in the database since
-        after = max(0, at.newest - reach)
-        for event in reversed(moment.events_after(at.record.id, after, _PAGE)):
-            if (about := gateway_record(event)) is not None:
-                return int(about.get("prevented", 0))
-        if not after:
-            return 0
-        reach *= 10
+def ledger_of(agent: Agent, moment: Snapshot, at: Standing) -> Ledger:
+    """Return the sums over a session's requests, from the newest record; all answers are read only if an older version
+    recorded it."""
+    newest = moment.recent("usage", agent.id, at.newest, 1)
+    events = moment.events_after(agent.id, newest[0].id if newest else 0, _PAGE)
+    about = next(filter(None, map(gateway_record, reversed(events))), None)
+    if (found := ledger_in(about)) is not None:
+        return found
+    ledger = Ledger(prevented=int((about or {}).get("prevented", 0)))
+    for event in moment.events(moment.of_kind("usage", (Segment(agent.id, 1, END),))):
+        ledger = counted(ledger, event, agent.log.model_named)
+    return ledger

@@ -10,17 +10,23 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from foldmark.core.codec import stored_time
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Fork
+from foldmark.core.request import Usage
+from foldmark.cost.ledger import EditCost, Ledger, counted, ledger_in
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import KnownMessage
 from foldmark.live.prompts import as_sent
 from foldmark.live.sizes import PassedOn, sizes
+from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
 from foldmark.log import Agent
 from foldmark.log.live_session import gateway_record
 from foldmark.operations.decide import exactly
-from foldmark.request.client_requests import LEFT
+from foldmark.request.client_requests import LEFT, NextRequest
 from foldmark.request.client_sizes import LOCAL
 from foldmark.request.usage import usage_data
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
@@ -37,8 +43,8 @@ class ClientTranscript(TranscriptView):
     """The messages of one agent of a client, and their recording. `create` creates the agent of a new session. `named`
     is the id that the client gave to a sub-agent.
 
-    `children` are the agents of the client's sub-agents, by the ids that the client gave them. `prevented` counts the
-    requests that were passed on unchanged because an edit failed.
+    `children` are the agents of the client's sub-agents, by the ids that the client gave them. `ledger` has the sums
+    over all requests.
     """
 
     def __init__(
@@ -50,11 +56,13 @@ class ClientTranscript(TranscriptView):
         named: str = "",
     ) -> None:
         super().__init__(agent, session, dialect)
-        self.prevented, self.named = 0, named
+        self.ledger, self.named = Ledger(), named
         self.children: dict[str, str] = {}
         self._create, self._begun = create, False
         self._pending: list[dict[str, Any]] = []
         self._measured: Sequence[KnownMessage] = ()
+        self._out = 0, 0  # the newest operation, and the tokens that operations take out
+        self._priced = 0  # the newest event that the edit of the newest answer knew
         if agent is not None:
             self._load(agent)
 
@@ -73,9 +81,12 @@ class ClientTranscript(TranscriptView):
         after = 0
         while page := agent.events(after, _PAGE):
             after = page[-1].id
-            for about in filter(None, map(gateway_record, page)):
-                self._begun = True
-                self._follow(about)
+            for event in page:
+                if (about := gateway_record(event)) is not None:
+                    self._begun = True
+                    self._follow(about)
+                elif event.kind == "usage":  # the ledger of an older version; a newer record has the sums
+                    self.ledger = counted(self.ledger, event, agent.log.model_named)
 
     def take(self, messages: Sequence[ClientMessage], *, asks: bool) -> None:
         """Record the client's new messages and those that it has left out; `asks` as in `places`."""
@@ -87,7 +98,8 @@ class ClientTranscript(TranscriptView):
     def take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
         """Record the answer to a request, unless the client has sent more since then."""
         if len(self.known) == len(passed.messages):
-            self._retried(partial(self._take_answer, passed, answer))
+            ledger = self.ledger if answer.usage is None else self._answered(passed, answer.model, answer.usage)
+            self._retried(partial(self._take_answer, passed, answer, ledger))
             if answer.usage is not None:
                 self._measured = self.known
 
@@ -109,7 +121,37 @@ class ClientTranscript(TranscriptView):
 
     def note_prevented(self) -> None:
         """Count a request that was passed on unchanged because an edit failed."""
-        self._retried(lambda: self._record({"prevented": self.prevented + 1}))
+        self._retried(lambda: self._record({}, replace(self.ledger, prevented=self.ledger.prevented + 1)))
+
+    def note_refused(self) -> None:
+        """Count a request that the provider refused."""
+        self.begin()
+        self._retried(lambda: self._record({}, replace(self.ledger, refused=self.ledger.refused + 1)))
+
+    def edits(self) -> tuple[int, int]:
+        """Return the tokens that were taken out, and the number of operations by people and models. The tokens are
+        computed when the operations have changed: messages that are added since are all sent."""
+        with self.agent.reading() as (moment, at):
+            operations = moment.operations(self.agent.id)
+            newest = operations[-1].id if operations else 0
+            if newest != self._out[0]:
+                self._out = newest, taken_out(moment, at)
+        return self._out[1], sum(event.actor != "system" for event in operations)
+
+    def _answered(self, passed: PassedOn, model: str, usage: Usage) -> Ledger:
+        """Return the ledger after an answer that is about to be recorded."""
+        agent, cost = self.agent, None
+        known = agent.log.model_named(f"{self.dialect.provider}/{model}")
+        out, _ = self.edits()
+        before, self._priced = self._priced, passed.known
+        with agent.reading() as (moment, at):
+            new = moment.operations(agent.id, after=before, until=passed.known)
+            if any(event.actor != "system" for event in new) and (request := NextRequest.of(moment, at)) is not None:
+                newest = request.newest
+                change = request.compared(request.fold_at(newest.known), request.fold_at(passed.known))
+                pause = stored_time(agent.log.clock()).timestamp() - newest.time
+                cost = EditCost(change.before, change.after, change.cached, pause)
+        return self.ledger.answered(usage, known, out, cost)
 
     def child(self, named: str) -> Agent:
         """Return the agent of a sub-agent of the client, creating it if needed. It inherits no messages."""
@@ -189,7 +231,7 @@ class ClientTranscript(TranscriptView):
         # Verbatim: a state block at the end of a message does not come from a model of this conversation.
         return agent.append(part.kind, part.text, data=part.data, dialect=dialect, verbatim=True)
 
-    def _take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
+    def _take_answer(self, passed: PassedOn, answer: ClientAnswer, ledger: Ledger) -> None:
         agent = self.agent
         # The key of the message that the answer forms together with the newest one.
         joined = self.dialect.continued(passed.messages[-1], answer) if passed.messages else None
@@ -204,17 +246,23 @@ class ClientTranscript(TranscriptView):
             agent.record("usage", data={**data, **about})
         if not any(isinstance(part, CallMessage) for part in answer.parts):
             agent.end_turn()
-        self._note(range(len(kept)), [added], {} if passed.prefix is None else {answer.key: passed.prefix})
+        bound = {} if passed.prefix is None else {answer.key: passed.prefix}
+        self._note(range(len(kept)), [added], bound, ledger)
 
-    def _note(self, places: Sequence[int], added: Iterable[KnownMessage], bound: dict[str, str] | None = None) -> None:
+    def _note(
+        self,
+        places: Sequence[int],
+        added: Iterable[KnownMessage],
+        bound: dict[str, str] | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
         about: dict[str, Any] = {"kept": _ranges(places), "added": [[each.key, *each.ids] for each in added]}
         if bound:
             about["bound"] = bound
-        self._record(about)
+        self._record(about, ledger)
 
-    def _record(self, about: dict[str, Any]) -> None:
-        if self.prevented:
-            about = {"prevented": self.prevented, **about}  # the newest record carries the count
+    def _record(self, about: dict[str, Any], ledger: Ledger | None = None) -> None:
+        about = {**about, "sums": (ledger or self.ledger).data()}  # the newest record carries the sums
         self.agent.record("record", data={"live": about})
         self._pending.append(about)
 
@@ -240,7 +288,7 @@ class ClientTranscript(TranscriptView):
         if "child" in about:
             named, own = about["child"]
             self.children = {**self.children, named: own}
-        self.prevented = about.get("prevented", self.prevented)
+        self.ledger = ledger_in(about) or self.ledger
         if "added" not in about:
             return
         before = self.known

@@ -114,7 +114,7 @@ class NextRequest:
     def __init__(self, moment: Snapshot, at: Standing, requests: ClientRequests, operations: Sequence[Event]) -> None:
         self._moment, self._at, self._operations, self.requests = moment, at, operations, requests
         self._places = sorted((id, at) for at, each in enumerate(requests.messages) for id in each.ids if id > 0)
-        self._views = [self._view(self._fold_at(each.known), each.event.id) for each in requests.passed]
+        self._views = [self._view(self.fold_at(each.known), each.event.id) for each in requests.passed]
         self._thinking = self._thinking_by_state() if requests.binds else []
         self._reach: list[list[int]] = []
         for view in self._views if requests.binds else ():
@@ -209,7 +209,8 @@ class NextRequest:
     def _tokens(self, size: int) -> int:
         return round(size * self._ratio)
 
-    def _fold_at(self, event_id: int) -> Fold:
+    def fold_at(self, event_id: int) -> Fold:
+        """Return the fold as it was after event `event_id`."""
         return replay(self._at.origin, recorded([each for each in self._operations if each.id <= event_id]))
 
     def _rest(self, fold: Fold) -> int:

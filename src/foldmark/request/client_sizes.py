@@ -48,21 +48,28 @@ def _stored(message: SizedMessage) -> list[Any]:
     return [message.ids, message.sizes, *([1] if message.system else ())]
 
 
-class View:
-    """The messages that a fold shows. `evicted` has the operation that evicted a result, `inserted` the place, the id
-    and the bytes of each message to insert."""
+class Shown:
+    """The events of an agent that its fold shows."""
 
-    def __init__(
-        self, agent: str, segments: Segments, evicted: Mapping[int, int], inserted: list[tuple[int, int, int]]
-    ) -> None:
+    def __init__(self, agent: str, segments: Segments) -> None:
         self.segments = tuple(each for each in segments if each.agent == agent)
-        self.evicted, self.inserted = evicted, sorted(inserted)
         self._firsts = [each.first for each in self.segments]
 
     def shows(self, event_id: int) -> bool:
         """Return True if an event is visible."""
         at = bisect_right(self._firsts, event_id) - 1
         return at >= 0 and event_id <= self.segments[at].last
+
+
+class View(Shown):
+    """The messages that a fold shows. `evicted` has the operation that evicted a result, `inserted` the place, the id
+    and the bytes of each message to insert."""
+
+    def __init__(
+        self, agent: str, segments: Segments, evicted: Mapping[int, int], inserted: list[tuple[int, int, int]]
+    ) -> None:
+        super().__init__(agent, segments)
+        self.evicted, self.inserted = evicted, sorted(inserted)
 
     def changes(self, other: "View") -> Iterator[tuple[int, int]]:
         """Yield the ranges of events that two views show differently."""
