@@ -86,18 +86,17 @@ def test_a_question_goes_to_the_path_that_the_client_uses(running: ClaudeRunning
     ]
 
 
-@pytest.mark.parametrize("headers", [{"x-session-id": "ses_12345678"}, {"x-session-affinity": "ses_12345678"}])
 def test_opencode_names_its_session_on_every_wire(
-    running: ClaudeRunning, codex: CodexRunning, completions: CompletionsRunning, headers: dict[str, str]
+    running: ClaudeRunning, codex: CodexRunning, completions: CompletionsRunning
 ) -> None:
-    for each, path, member in (
-        (running, "/v1/messages", "messages"),
-        (codex, "/v1/responses", "input"),
-        (completions, "/v1/chat/completions", "messages"),
+    for each, path, member, named in (
+        (running, "/v1/messages", "messages", "x-session-id"),
+        (codex, "/v1/responses", "input", "x-session-affinity"),
+        (completions, "/v1/chat/completions", "messages", "x-session-affinity"),
     ):
         body: dict[str, Any] = {"model": "m", "tools": [{}], "stream": True}
         body[member] = [{"role": "user", "content": "Hello"}]
-        httpx.post(f"{each.gateway.url}{path}", headers=headers, json=body, timeout=LIMIT)
+        httpx.post(f"{each.gateway.url}{path}", headers={named: "ses_12345678"}, json=body, timeout=LIMIT)
         each.sessions.settle()
         assert [agent.name for agent in each.log.agents()] == ["app · ses_1234"]
         each.upstream.refusals.clear()
