@@ -53,9 +53,8 @@ def test_the_line_names_the_way_to_resume() -> None:
     )
     assert AGENTS["codex"].resumed("a-b") == f"`foldmark live codex resume a-b` goes on; `codex resume` {without}"
     assert AGENTS["gemini"].resumed("a-b") == f"`foldmark live gemini --resume` goes on; `gemini --resume` {without}"
-    assert (
-        AnyProgram("/bin/x").resumed("a").startswith("Resume it under `foldmark live`, too: without it, x sends dropped")
-    )
+    said = AnyProgram("/bin/x").resumed("a")
+    assert said.startswith("Resume it under `foldmark live`, too: without it, x sends dropped")
 
 
 def test_what_a_gateway_counts(running: ClaudeRunning, caplog: pytest.LogCaptureFixture) -> None:
