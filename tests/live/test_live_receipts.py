@@ -13,6 +13,7 @@ from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
 from foldmark.core.assembly.caching import common_length
+from foldmark.core.errors import CommandError
 from foldmark.core.request import Usage
 from foldmark.live.status import statuses
 from foldmark.request.usage import usage_data
@@ -183,3 +184,34 @@ def test_the_ledger_of_a_session_that_an_older_version_recorded(measured: Measur
     measured.client.say("One.")
     older = next(each for each in statuses(measured.log) if each.name == "older")
     assert (older.answers, older.ledger.read, older.prevented) == (250, 500, 2)
+
+
+def test_what_is_shown_is_what_the_agent_sends(measured: MeasuredRunning) -> None:
+    client = measured.client
+    long = "a long prompt " * 400
+    for text in (long, "READ two", "READ three"):
+        client.say(text)
+    turns, results = measured.turns(), measured.results()
+    agent = measured.agent
+    agent.context()
+    agent.do(f"/context drop {turns[1]}")
+    agent.do(f"/context evict {results[-1]}")
+    shown = agent.do("/context show")
+    client.say("four")
+    assert shown.data["request"]["tokens"] == pytest.approx(measured.model.measured[-1].tokens, rel=0.05)
+    assert "exact" not in shown.text
+    texts = measured.texts()[:-1]
+    for kind, text in texts:
+        if kind in ("user", "assistant", "result") and "<system-reminder>" not in text:
+            assert text.strip() in shown.text.replace("\n         ", "\n")
+    assert "READ two" not in shown.text
+    agent = measured.agent
+    agent.context()
+    assert "It is not in the agent's next request: taken out by drop" in agent.do(f"/context explain {turns[1]}").text
+    evicted = agent.do(f"/context explain {results[-1]}").text
+    assert "It is in the agent's next request, as a placeholder: evicted by" in evicted
+    sent = agent.do("/context sent")
+    assert [row["input"] for row in sent.data["sent"]] == [each.tokens for each in measured.model.measured]
+    with pytest.raises(CommandError, match="not the bytes of its requests"):
+        agent.do("/context sent 3")
+    assert agent.do("/context count").data["estimate"] > measured.model.measured[-1].tokens

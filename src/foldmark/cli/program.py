@@ -308,10 +308,11 @@ def context() -> None:
 @click.argument("name", shell_complete=conversations)
 @reporting
 def show(setup: Setup, name: str, as_json: bool) -> None:
-    """Show the exact request that would go out for conversation NAME.
+    """Show the request that would go out for conversation NAME.
 
     Shows each part with its origin, what is truncated or left out and why, and where the window begins; with --json
-    also the bytes. NAME may be the beginning of an agent's uuid.
+    also the bytes. For a live session, it shows the messages in its agent's next request, and the size of the rest.
+    NAME may be the beginning of an agent's uuid.
     """
     with setup.log(create=False) as log:
         _show(log.find(name).do("/context show"), as_json)

@@ -5,6 +5,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from foldmark.commands.live_request import explained, is_live
 from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
 from foldmark.core.agents import minute
@@ -76,16 +77,19 @@ def _explain(call: CommandCall) -> Result:
     event_id = call.number("ID")
     with call.agent.reading() as (moment, at):
         found = explain(moment, at, event_id)
-        manifest = call.agent.request(at=at).manifest
-        in_request, why = _in_request(manifest, found)
+        if live := is_live(call.agent):
+            where, in_request, why = explained(found)
+        else:
+            in_request, why = _in_request(call.agent.request(at=at).manifest, found)
         if in_request and found.event.kind == "tool_result":
             why += _edited(moment, at)
-    where = {
-        (True, True): "in the context and in the request",
-        (True, False): "in the context, not in the request",
-        (False, True): "in the request, not in the context",
-        (False, False): "not in the context",
-    }[found.in_context, in_request]
+    if not live:
+        where = {
+            (True, True): "in the context and in the request",
+            (True, False): "in the context, not in the request",
+            (False, True): "in the request, not in the context",
+            (False, False): "not in the context",
+        }[found.in_context, in_request]
     lines = [message_line(found.event), *([_effect(found.did)] if found.did else []), f"It is {where}: {why}."]
     data = {
         "event": message_json(found.event),

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from foldmark.commands import live_request
 from foldmark.commands.registry import CommandCall, command
 from foldmark.core.agents import minute
 from foldmark.core.assembly.sent import SentRequest
@@ -41,8 +42,10 @@ VERDICTS = {
 
 @command("context show", at_once=True)
 def _show(call: CommandCall) -> Result:
-    """Show the exact request that would go out, each part with its origin."""
+    """Show the request that would go out, each part with its origin."""
     agent = call.agent
+    if live_request.is_live(agent):
+        return _show_live(agent)
     with agent.log.store.read():
         context, request = agent.context(), agent.request()
         notes = [fullness(agent, request)]
@@ -58,6 +61,19 @@ def _show(call: CommandCall) -> Result:
     turns = newest_turns(window, len(context.messages) + 1)
     data = {**context_json(agent.id, context, turns), "request": request_json(request)}
     return Result(text, None, data)
+
+
+def _show_live(agent: Agent) -> Result:
+    with agent.log.store.read():
+        found, context = live_request.ClientContext(agent), agent.context()
+    turns = newest_turns(reversed(found.messages), len(found.messages) + 1)
+    lines, marks = [found.opening], sorted(context.marks.items(), key=lambda mark: mark[1])
+    for turn in turns:
+        while marks and marks[0][1] < turn.messages[0].id:
+            lines += ["", _rule(f"mark {marks.pop(0)[0]}")]
+        lines += ["", f"Turn {turn.id or '-'}", *(message_line(each, whole=True) for each in turn.messages)]
+    lines += ["", *(_rule(f"mark {name}") for name, _ in marks)] if marks else []
+    return Result("\n".join(lines), None, {**context_json(agent.id, context, turns), "request": found.data()})
 
 
 def request_json(request: Request) -> dict[str, Any]:
@@ -218,6 +234,8 @@ def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict
 @command("context count", at_once=True)
 def _count(call: CommandCall) -> Result:
     """Ask the model's provider how many tokens that request has."""
+    if live_request.is_live(call.agent):
+        return live_request.counted(call.agent)
     request = call.agent.request()
     exact = call.agent.log.count(request)
     name = call.agent.standing().config.model
@@ -230,6 +248,8 @@ def _count(call: CommandCall) -> Result:
 @command("context sent [ID]", at_once=True)
 def _sent(call: CommandCall) -> Result:
     """List the requests sent to models, or rebuild and show request ID."""
+    if live_request.is_live(call.agent):
+        return live_request.sent(call)
     if call.get("ID") is None:
         return _list(call.agent)
     found = rebuilt(call.agent, call.number("ID"))

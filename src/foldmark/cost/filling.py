@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from foldmark.core.assembly.media import tokens_of
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import Part, Request
+from foldmark.core.segments import contains
+from foldmark.request.client_requests import NextRequest
+from foldmark.request.standing import Standing
 
 RESULT, FORM, OTHER = "result", "form", "other"
 """The kinds of tool results; of braces, roles and Foldmark's own remarks; and of everything too small to name."""
@@ -76,6 +80,22 @@ def portions(request: Request) -> list[Portion]:
         shared.append(Portion(kind, name, end - before, part))
         before = end
     return shared
+
+
+def portions_in(moment: Snapshot, at: Standing, request: Request) -> list[Portion]:
+    """Return the tokens of each part of a request, in order. In a live session, the messages have the tokens of the
+    agent's own next request, and what Foldmark itself would add is left out."""
+    found, client = portions(request), NextRequest.of(moment, at)
+    if client is None:
+        return found
+    tokens, known = client.by_event(), []
+    for each in found:
+        if each.part is not None and each.part.event is not None:
+            own = tokens.pop(each.part.event, each.tokens)
+            known.append(each if each.part.how == "evicted" else each._replace(tokens=own))
+    # Events without text hold the thinking.
+    thought = sum(own for id, own in tokens.items() if contains(at.visible, at.record.id, id))
+    return [*known, Portion("thinking", "thinking", thought)]
 
 
 def shares(of: Iterable[Portion]) -> list[Portion]:

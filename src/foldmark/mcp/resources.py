@@ -61,7 +61,7 @@ _KINDS: dict[str, Callable[[Agent, int | None], Result]] = {
 _DESCRIPTIONS = {
     "{name}/context": "The context of a conversation: the visible messages, each with its beginning",
     "{name}/context/{event}": "The context as it was after an event, by its id",
-    "{name}/request": "The exact request that would go to the model now, each part with its origin",
+    "{name}/request": "The request that would go to the model now, each part with its origin",
     "{name}/requests": "The requests that went to models, the newest first",
     "{name}/requests/{id}": "A request that went to a model, made again from the log, and whether byte for byte",
 }

@@ -150,6 +150,13 @@ class NextRequest:
         own = sum(size for _, _, size in blocks_of(self.requests.messages)) + self._rest(origin)
         return max(0, self._tokens(own - sum(self._laid(self._view(fold)).sizes) - self._rest(fold)))
 
+    def beside(self) -> int:
+        """Return the tokens of everything in the next request that the log does not hold: the system prompt, the tools,
+        and texts that the client adds to messages by itself."""
+        messages = self.requests.messages
+        own = sum(size for at, block, size in blocks_of(messages) if messages[at].ids[block] == 0)
+        return self._tokens(self.newest.rest + own)
+
     def by_event(self) -> dict[int, int]:
         """Return the tokens of each event that the client sends, as the client sends it."""
         found: dict[int, int] = {}

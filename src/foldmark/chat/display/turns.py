@@ -10,16 +10,18 @@ from typing import NamedTuple
 
 from foldmark.chat.display.operated import brief, line
 from foldmark.chat.display.transcript import about
+from foldmark.chat.live import is_live
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.core.segments import until
 from foldmark.core.wording import count, listing, title
-from foldmark.cost.filling import FORM, ORDER, RESULT, portions
+from foldmark.cost.filling import FORM, ORDER, RESULT, Portion, portions_in
 from foldmark.cost.requests import Decision, Preview, preview
 from foldmark.editing.evicting import eviction
 from foldmark.log import Agent
+from foldmark.log.live_session import client_tokens
 from foldmark.operations import decide
 from foldmark.operations.history import newest_restorable, operations
 from foldmark.request.prepare import counted
@@ -72,7 +74,8 @@ def context_turns(agent: Agent, most: int = 0) -> ContextTurns:
     with agent.reading() as (moment, at):
         request = agent.request()
         edge = request.manifest.edge
-        rows = _sent(request, at)
+        rows = _sent(portions_in(moment, at, request), at)
+        tokens = client_tokens(agent, moment, at) if is_live(agent) else request.tokens
         listed = 0
         if most and edge.before and edge.first is not None:
             read = moment.messages(until(at.visible, edge.first - 1), newest_first=True, expected=most)
@@ -81,15 +84,15 @@ def context_turns(agent: Agent, most: int = 0) -> ContextTurns:
             rows += _before(before, {row.turn for row in rows}, at, request)
         back = newest_restorable(moment, at)
     rows.sort(key=lambda row: -row.turn)
-    return ContextTurns(tuple(rows), request.tokens, edge.before - listed, back, at.newest)
+    return ContextTurns(tuple(rows), tokens, edge.before - listed, back, at.newest)
 
 
-def _sent(request: Request, at: Standing) -> list[TurnRow]:
-    """Return the rows of a request: its turns, then the results."""
+def _sent(found: Sequence[Portion], at: Standing) -> list[TurnRow]:
+    """Return the rows of a request with these parts: its turns, then the results."""
     turns: dict[int, TurnRow] = {}
     results: list[TurnRow] = []
     calls: deque[str] = deque()
-    for each in portions(request):
+    for each in found:
         part = each.part
         if part is None or part.turn is None:
             continue
