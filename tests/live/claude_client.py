@@ -62,10 +62,12 @@ class Client:
             self.messages.append({"role": "system", "content": [{"type": "text", "text": text}]})
 
     def ask(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Send messages with a cache mark on the newest one, and return the blocks of the answer."""
-        *before, last = messages
-        *blocks, newest = last["content"]
-        marked = {**last, "content": [*blocks, {**newest, "cache_control": {"type": "ephemeral"}}]}
+        """Send messages with a cache mark on the newest one, unless it is plain text, and return the blocks of the
+        answer."""
+        *before, marked = messages
+        if isinstance(marked["content"], list):
+            *blocks, newest = marked["content"]
+            marked = {**marked, "content": [*blocks, {**newest, "cache_control": {"type": "ephemeral"}}]}
         body = {"model": self.model, "max_tokens": 1000, "stream": True, "thinking": {"type": "adaptive"}}
         headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
         headers |= self.headers

@@ -52,16 +52,21 @@ class Client:
 
     def ask(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send items, and return the items of the answer as Codex sends them back."""
+        body, headers = self.request(items)
+        content = json.dumps(body, separators=(",", ":")).encode()
+        came = httpx.post(f"{self.url}/v1/responses", headers=headers, content=content, timeout=LIMIT)
+        assert came.status_code == 200, came.text
+        answer = response_in(came.content)["output"]
+        return [{"status": "completed", **item, ADDED: {"turn_id": "t"}} for item in answer]
+
+    def request(self, items: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the body and the headers of a request."""
         body = {"model": self.model, "stream": True, "store": False, "include": ["reasoning.encrypted_content"]}
         headers = {"authorization": f"Bearer {KEY}", "session-id": self.session, "thread-id": self.thread}
         headers |= {
             "x-codex-turn-metadata": json.dumps({"request_kind": "turn", "thread_source": "user", **self.about})
         }
-        content = json.dumps({**body, "input": items, "tools": self.tools}, separators=(",", ":")).encode()
-        came = httpx.post(f"{self.url}/v1/responses", headers=headers, content=content, timeout=LIMIT)
-        assert came.status_code == 200, came.text
-        answer = response_in(came.content)["output"]
-        return [{"status": "completed", **item, ADDED: {"turn_id": "t"}} for item in answer]
+        return {**body, "input": items, "tools": self.tools}, headers
 
 
 class Model:

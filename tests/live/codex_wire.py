@@ -74,22 +74,30 @@ class CodexWire(ResponsesWire):
     def _noted(self, events: Iterator[bytes], *, whole: bool) -> Iterator[bytes]:
         """Yield the events with ids that are unique to their answer, and note the items that they make."""
         answer, last = next(self._answers), None
-        for event in events:
-            head, _, data = event.partition(b"data: ")
-            value = json.loads(_IDS.sub(rf'\1"\2_{answer}_\3"', data.decode()))
-            if "item" in value:
-                value["item"] = _item(value["item"])
-            if "response" in value:
-                value["response"]["output"] = list(map(_item, value["response"]["output"]))
-            if value["type"] == "response.output_item.done":
-                id = value["item"]["id"]
-                self._made[id] = Made(last)
-                if last is not None:
-                    self._made[last] = self._made[last]._replace(behind=id)
-                last = id
-            yield head + b"data: " + json.dumps(value).encode() + b"\n\n"
-        if not whole and last is not None:
-            self._broken.add(last)
+        own: list[str] = []
+        try:
+            for event in events:
+                head, _, data = event.partition(b"data: ")
+                value = json.loads(_IDS.sub(rf'\1"\2_{answer}_\3"', data.decode()))
+                if "item" in value:
+                    value["item"] = _item(value["item"])
+                if "response" in value:
+                    value["response"]["output"] = list(map(_item, value["response"]["output"]))
+                if value["type"] == "response.output_item.done":
+                    id = value["item"]["id"]
+                    own.append(id)
+                    self._made[id] = Made(last)
+                    if last is not None:
+                        self._made[last] = self._made[last]._replace(behind=id)
+                    last = id
+                yield head + b"data: " + json.dumps(value).encode() + b"\n\n"
+        except GeneratorExit:
+            whole = False
+            raise
+        finally:
+            if not whole:  # the client may have left after any of these
+                self._broken.update(own)
+                self._made.update({id: Made(self._made[id].before) for id in own})
 
 
 def _plain(item: dict[str, Any]) -> dict[str, Any]:

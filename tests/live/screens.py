@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
@@ -52,6 +52,20 @@ class Screen:
         self.wait(text)
         self._tmux("send-keys", "Enter")
         self.wait(wanted, text if stays else None)
+
+    def queue(self, text: str) -> None:
+        """Type a line while the agent works, and wait until it has left the input."""
+        self._tmux("send-keys", "-l", text)
+        self._typed(lambda line: text in line)
+        self._tmux("send-keys", "Enter")
+        self._typed(lambda line: text not in line)
+
+    def _typed(self, wanted: Callable[[str], bool]) -> None:
+        """Wait until the line that is being typed is as wanted."""
+        until = time.monotonic() + LIMIT
+        while not wanted(next((line for line in self.text.split("\n")[::-1] if line.startswith(self.sign)), "")):
+            assert time.monotonic() < until, self.text
+            time.sleep(0.1)
 
     def press(self, key: str) -> None:
         self._tmux("send-keys", key)

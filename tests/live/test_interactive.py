@@ -5,14 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from codex_wire import CodexWire
-from plan import Answer, Reply, Say
+from plan import Answer, Http, Reply, Say, Use
 from screens import BIN, KEY, ClaudeScreen, CodexScreen
 from server import Loopback
 from tmux import Tmux
@@ -144,3 +146,147 @@ def test_going_back_to_a_prompt_that_has_left(tmp_path: Path) -> None:
             assert said[-3:] == ["The first prompt", "Answer number 1.", "The second prompt"]
         finally:
             screen.close()
+
+
+class Held:
+    """A model that waits in an answer that begins with HELD until it is released. `held` is set meanwhile."""
+
+    def __init__(self) -> None:
+        self.held, self.released = Event(), Event()
+        self._numbers = count(1)
+
+    def __call__(self, body: Any) -> Answer:
+        if not body.get("tools"):
+            return Reply((Say(('{"title": "A title"}',)),))
+        return Reply((Say((f"Answer number {next(self._numbers)}.",)),))
+
+    def holding(self, events: Iterator[bytes]) -> Iterator[bytes]:
+        for event in events:
+            yield event
+            if b"HELD" in event and b".delta" in event.replace(b"_delta", b".delta"):
+                self.held.set()
+                self.released.wait(LIMIT)
+
+
+def waits(folder: Path) -> str:
+    """Return a shell command that waits for the file `go`."""
+    return f"touch {folder}/begun; while [ ! -e {folder}/go ]; do sleep 0.1; done; echo done"
+
+
+def until(there: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-sonnet-4-6"])
+def test_commands_while_claude_code_works(model: str, tmp_path: Path) -> None:
+    """Typed while a tool runs, and while an answer arrives, with prompts before and after them."""
+    if not (BIN / "claude").exists() or shutil.which("tmux") is None:
+        pytest.skip("claude or tmux is not there: `make clients` installs the one")
+    played = Held()
+
+    class Wire(AnthropicWire):
+        def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
+            # Claude Code sets a temperature for this model, which the newest models refuse.
+            return super().refuse(path, headers, {name: value for name, value in body.items() if name != "temperature"})
+
+        def stream(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
+            return played.holding(super().stream(reply, body))
+
+    def answering(body: Any) -> Answer:
+        last = json.dumps([each for each in body["messages"] if each["role"] != "system"][-1])
+        if body.get("tools") and "tool_result" not in last and "USE" in last:
+            call = Use("toolu_1", "Bash", {"command": waits(tmp_path), "description": "wait"})
+            return Reply((Say(("Running.",)), call), stop="calls")
+        if body.get("tools") and "HOLD" in last:
+            return Reply((Say(("HELD ", "answer.\n")),))
+        return played(body)
+
+    with Loopback(Wire(), answering) as upstream:
+        screen = ClaudeScreen(tmp_path, upstream.url, "--allowedTools=Bash", model=model)
+        try:
+            screen.wait("? for shortcuts")
+            screen.type("The first prompt", "Answer number 1.")
+            screen.type("USE a tool", "Running.")
+            until((tmp_path / "begun").exists)
+            for line in ("queued alpha", ":mark HERE", "queued beta"):
+                screen.queue(line)
+            (tmp_path / "go").touch()
+            screen.wait("Checkpoint 'HERE' created.")
+            screen.wait("Answer number 2.")
+            screen.queue("HOLD it")
+            until(played.held.is_set)
+            for line in ("queued gamma", ":marks", ":mark THERE", "queued delta"):
+                screen.queue(line)
+            played.released.set()
+            screen.wait("Checkpoint 'THERE' created.")
+            screen.type("The last prompt", "Answer number")
+        finally:
+            (tmp_path / "go").touch()
+            played.released.set()
+            screen.close()
+    assert upstream.refusals == []
+    asked = json.dumps([each.body["messages"] for each in upstream.requests])
+    assert not any(command in asked for command in (":mark", "Checkpoint", "HERE", "THERE"))
+    last = json.dumps(upstream.asked[-1].body["messages"])
+    assert [each in last for each in ("alpha", "beta", "gamma", "delta", "done")] == [True] * 5
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        (agent,) = log.agents()
+        events = agent.events(0, 1000)
+        typed = [event.content.strip() for event in agent.context().messages if event.kind == "user"]
+    assert [event.kind for event in events].count("mark") == 2
+    assert not any(event.kind == "filter" for event in events)
+    queued = [each for each in typed if each.startswith("queued")]
+    assert queued == ["queued alpha", "queued beta", "queued gamma", "queued delta"]
+
+
+def test_commands_while_codex_works(tmp_path: Path) -> None:
+    """A command steers the answer to a prompt, which is given all the same; another one is typed while a tool runs."""
+    if not (BIN / "codex").exists() or shutil.which("tmux") is None:
+        pytest.skip("codex or tmux is not there: `make clients` installs the one")
+    played = Held()
+
+    class Wire(CodexWire):
+        def stream(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
+            return played.holding(super().stream(reply, body))
+
+    def answering(body: Any) -> Answer:
+        last = json.dumps(body["input"][-1])
+        if body.get("tools") and "USE" in last:
+            return Reply((Use("call_1", "exec_command", {"cmd": waits(tmp_path)}),), stop="calls")
+        if body.get("tools") and "HOLD" in last and not played.held.is_set():
+            return Reply((Say(("HELD ", "answer.\n")),))
+        return played(body)
+
+    with Loopback(Wire(), answering) as upstream:
+        options = ("-c", 'approval_policy="never"', "-c", 'sandbox_mode="danger-full-access"')
+        screen = CodexScreen(tmp_path, upstream.url, *options, live=True)
+        try:
+            screen.wait("? for shortcuts")
+            screen.type("The first prompt", "Answer number 1.")
+            screen.queue("HOLD it")
+            until(played.held.is_set)
+            screen.type(":mark HERE", "Checkpoint 'HERE' created.")
+            screen.wait("Answer number 2.")
+            screen.queue("USE a tool")
+            until((tmp_path / "begun").exists)
+            for line in ("queued alpha", ":mark THERE"):
+                screen.queue(line)
+            (tmp_path / "go").touch()
+            screen.wait("Checkpoint 'THERE' created.")
+            screen.wait("Answer number 3.")
+            screen.type("The last prompt", "Answer number 4.")
+        finally:
+            (tmp_path / "go").touch()
+            played.released.set()
+            screen.close()
+    assert upstream.refusals == []
+    asked = json.dumps([each.body["input"] for each in upstream.requests])
+    assert not any(command in asked for command in (":mark", "Checkpoint", "HERE", "THERE"))
+    last = json.dumps(upstream.asked[-1].body["input"])
+    assert [each in last for each in ("HOLD it", "queued alpha", "done")] == [True] * 3
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        (agent,) = log.agents()
+        assert [event.kind for event in agent.events(0, 1000)].count("mark") == 2

@@ -20,7 +20,7 @@ from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
 import foldmark
-from foldmark.live import recording, sessions
+from foldmark.live import executing, recording
 from foldmark.live.status import status
 from postgres_server import database_of
 
@@ -34,7 +34,7 @@ NOT_DONE, OURS = "nothing was done", (":mark", ":help", ":drop", "foldmark")
 def _sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait a shorter time for the lock, which is held until the test releases it."""
     monkeypatch.setattr(recording, "EDIT_SECONDS", 0.02)
-    monkeypatch.setattr(sessions, "COMMAND_SECONDS", 0.02)
+    monkeypatch.setattr(executing, "COMMAND_SECONDS", 0.02)
 
 
 @contextmanager

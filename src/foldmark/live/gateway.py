@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
+from foldmark.live.clients.weaving import Weaver
 from foldmark.live.sessions import LONGEST, Answering, Sessions
 from foldmark.live.tally import Passed
 from foldmark.live.upstreams import client, decoded, readable, target_at, upstream_url
@@ -37,7 +38,7 @@ HOP_BY_HOP = frozenset(
 )
 """Headers about one connection, not about the message (RFC 9110, 7.6.1). This server has already answered `expect`."""
 
-_ACCEPTED = b"accept-encoding"
+_ACCEPTED, _OF_THE_BYTES = b"accept-encoding", (b"content-length", b"content-encoding")
 
 SILENCE_SECONDS = 30.0
 """Seconds without any request after which the log says so."""
@@ -182,10 +183,11 @@ class Forwarder:
                 content = made.body
                 if made.taken is None:
                     self._sessions.tally.add(Passed())
+                elif made.weaver is not None:
+                    headers = [(name, value) for name, value in headers if name != _ACCEPTED]
+                    headers.append((_ACCEPTED, b"identity"))
                 else:
-                    headers = [
-                        (name, readable(value) if name == b"accept-encoding" else value) for name, value in headers
-                    ]
+                    headers = [(name, readable(value) if name == _ACCEPTED else value) for name, value in headers]
                 if made.body is not begun:
                     headers = [(name, value) for name, value in headers if name != b"content-length"]
                     headers.append((b"content-length", str(len(made.body)).encode()))
@@ -198,7 +200,7 @@ class Forwarder:
         )
         status = 0
         try:
-            status = await self._answer(sent, made.taken, scope, receive, send)
+            status = await self._answer(sent, made, scope, receive, send)
         finally:
             made.ended(status)
 
@@ -215,7 +217,7 @@ class Forwarder:
     async def _answer(
         self,
         sent: httpx.Request,
-        taken: Callable[[bytes, bool], object] | None,
+        made: Answering,
         scope: Scope,
         receive: Receive,
         send: Send,
@@ -230,9 +232,16 @@ class Forwarder:
             await _unreachable(sent.url.host, error)(scope, receive, send)
             return 0
         try:
-            pieces = _pieces(answer) if taken is None or answer.status_code != 200 else _kept(answer, taken)
+            headers = forwarded((name.lower(), value) for name, value in answer.headers.raw)
+            if made.taken is None or answer.status_code != 200:
+                pieces = _pieces(answer)
+            elif made.weaver is None:
+                pieces = _kept(answer, made.taken)
+            else:
+                headers = [(name, value) for name, value in headers if name not in _OF_THE_BYTES]
+                pieces = _woven(answer, made.weaver(_is_stream(answer)), made.taken)
             back = StreamingResponse(pieces, answer.status_code)
-            back.raw_headers = forwarded((name.lower(), value) for name, value in answer.headers.raw)
+            back.raw_headers = headers
             await back(scope, receive, send)
             return answer.status_code
         finally:
@@ -327,7 +336,24 @@ async def _kept(answer: httpx.Response, taken: Callable[[bytes, bool], object]) 
     if plain is None:
         LOG.warning("an answer was not recorded: %s", _unread(answer))
     else:
-        taken(plain, "event-stream" in answer.headers.get("content-type", ""))
+        taken(plain, _is_stream(answer))
+
+
+async def _woven(
+    answer: httpx.Response, weaver: Weaver, taken: Callable[[bytes, bool], object]
+) -> AsyncIterator[bytes]:
+    """Yield the answer with the text that `weaver` puts before it, and pass both to `taken`, as in `_kept`."""
+    kept = bytearray()
+    async for piece in _pieces(answer, encoded=False):
+        kept += (woven := weaver.add(piece))
+        yield woven
+    kept += (rest := weaver.end())
+    yield rest
+    taken(bytes(kept), _is_stream(answer))
+
+
+def _is_stream(answer: httpx.Response) -> bool:
+    return "event-stream" in answer.headers.get("content-type", "")
 
 
 def _unread(answer: httpx.Response) -> str:
@@ -335,10 +361,11 @@ def _unread(answer: httpx.Response) -> str:
     return "it is too long" if encoding == "identity" else f"its encoding is {encoding}, or it is too long"
 
 
-async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the answer as it arrives. If it breaks off, so does the agent's: half must not look like the whole."""
+async def _pieces(answer: httpx.Response, *, encoded: bool = True) -> AsyncIterator[bytes]:
+    """Yield the answer as it arrives, `encoded` or plain. If it breaks off, so does the agent's: half must not look
+    like the whole."""
     try:
-        async for piece in answer.aiter_raw():
+        async for piece in answer.aiter_raw() if encoded else answer.aiter_bytes():
             yield piece
     except httpx.HTTPError as error:
         LOG.warning("the upstream broke off in the middle of an answer: %s", type(error).__name__)

@@ -100,9 +100,12 @@ def edited(
             alone = False
             continue
         changed, alone = True, kept is None
+        own = dialect.mark_of(raw)
+        if kept is not None and own is not None and dialect.mark_of(kept) is None:
+            kept = dialect.marked(kept, own) or kept  # it was on a block that has left
         if kept is not None:
             add(kept, dialect.read(kept))
-        elif (own := dialect.mark_of(raw)) is not None:
+        elif own is not None:
             _move(dialect, found, own)
     if found and found[0][1].role == "assistant" and sent[0].message.role != "assistant":
         found.insert(0, SentMessage(dialect.opening, dialect.read(dialect.opening)))

@@ -5,7 +5,7 @@ Each is a command of the registry with another sign. Foldmark answers it at once
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -16,12 +16,13 @@ from foldmark.core.events import Event
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.editing import offers
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, decoded
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, TypedPrompt, decoded
 from foldmark.live.status import taken_out
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens, tokens_by_event
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
+from foldmark.request.planning import offer
 
 FM_SIGN = ":"
 """The sign before a command in the text of Claude Code's command /fm, regardless of the setting `live_sign`."""
@@ -84,13 +85,6 @@ _LARGEST, _LISTED, _SHOWN = 3, 10, 200
 T = TypeVar("T")
 
 
-class AskedCommand(NamedTuple):
-    """A command in a prompt: its place (message, block), and the line without its sign."""
-
-    place: tuple[int, int]
-    line: str
-
-
 def help_text(sign: str) -> str:
     """Return the help, with the commands as typed here."""
     return f"""\
@@ -118,6 +112,11 @@ def command_in(prompt: str, sign: str) -> str | None:
     return "help" if expanded else None
 
 
+def is_command(line: str, sign: str) -> bool:
+    """Return True for a line that is a command without doubt, even among other lines."""
+    return line.startswith(sign) and re.match(rf"(?:{_WORDS})(?=\s|$)", line.removeprefix(sign)) is not None
+
+
 def without_commands(text: str, sign: str) -> str:
     """Return a text without its command lines, for a request outside the conversation that repeats prompts."""
     if command_in(text.strip(), sign) is not None:
@@ -126,43 +125,40 @@ def without_commands(text: str, sign: str) -> str:
     return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", _LEFT_OUT, text, flags=re.MULTILINE)
 
 
-def unescaped(raw: bytes, prompt: str, sign: str) -> bytes:
+def unescaped(raw: bytes, prompt: TypedPrompt, sign: str) -> bytes:
     """Return a message, or a block of one, with one sign if its prompt is a command escaped with two."""
-    if not prompt.startswith(sign) or command_in(prompt.removeprefix(sign), sign) is None:
+    if not prompt.text.startswith(sign * 2) or command_in(prompt.text.removeprefix(sign), sign) is None:
         return raw
     once = sign.encode()
-    twice = rb'("\s*:\s*")' + re.escape(once * 2) + rb"(?=[ \t]?[A-Za-z])"
+    begins = rb'("\s*:\s*"|\\n)' if prompt.queued else rb'("\s*:\s*")'
+    twice = begins + re.escape(once * 2) + rb"(?=[ \t]?[A-Za-z])"
     return re.sub(twice, lambda found: found[1] + once, raw, count=1)
 
 
-def asked_command(request: ClientRequest, sign: str) -> AskedCommand | None:
-    """Return the command in a request's last prompt; None if there is none. Only system messages may follow the prompt,
-    since the client adds those."""
-    for at in range(len(request.sent) - 1, -1, -1):
-        message = request.sent[at].message
-        if message.role != "system":
-            prompt = request.dialect.prompt(message)
-            line = None if prompt is None else command_in(prompt.text, sign)
-            return None if prompt is None or line is None else AskedCommand((at, prompt.block), line)
-    return None
-
-
 def without_escape(request: ClientRequest, raw: bytes, sign: str) -> bytes:
-    """Read a message, and return it with one sign if its prompt is a command escaped with two."""
-    prompt = request.dialect.prompt(request.dialect.read(raw))
-    if prompt is None:
-        return raw
-    at = max(0, raw.rfind(request.dialect.blocks(raw)[prompt.block]))  # a message may be one text without blocks
-    return raw[:at] + unescaped(raw[at:], prompt.text, sign)
+    """Read a message, and return it with one sign for each of its prompts that is a command escaped with two."""
+    dialect = request.dialect
+    for prompt in dialect.prompts(dialect.read(raw)):
+        blocks = list(dialect.blocks(raw))
+        clean = unescaped(blocks[prompt.block], prompt, sign)
+        if clean == blocks[prompt.block]:
+            continue
+        at = raw.rfind(blocks[prompt.block])
+        if at < 0 and not prompt.queued:  # the message is one text without blocks
+            raw = unescaped(raw, prompt, sign)
+        elif at < 0:
+            blocks[prompt.block] = clean
+            raw = dialect.rewritten(raw, blocks)
+        else:
+            raw = raw[:at] + clean + raw[at + len(blocks[prompt.block]) :]
+    return raw
 
 
 def as_sent(dialect: ClientDialect, message: ClientMessage, sign: str) -> ClientMessage:
     """Return a message as `without_escape` leaves it."""
-    prompt = dialect.prompt(message)
-    if prompt is None or not prompt.text.startswith(sign * 2):
-        return message
     blocks = list(message.blocks)
-    blocks[prompt.block] = unescaped(blocks[prompt.block], prompt.text, sign)
+    for prompt in dialect.prompts(message):
+        blocks[prompt.block] = unescaped(blocks[prompt.block], prompt, sign)
     return msgspec.structs.replace(message, blocks=tuple(blocks))
 
 
@@ -171,17 +167,41 @@ def without_repeated(dialect: ClientDialect, raw: bytes, sign: str) -> bytes:
     message = dialect.read(raw)
     if dialect.is_reply(message):
         return b""
-    blocks = list(map(decoded, message.blocks))
+    queued = {each.block for each in dialect.prompts(message) if each.queued and command_in(each.text, sign)}
+    kept = [block for at, block in enumerate(message.blocks) if at not in queued and not dialect.is_own(block)]
+    blocks = list(map(decoded, kept))
     clean = [
         {**block, "text": without_commands(block["text"], sign)} if isinstance(block.get("text"), str) else block
         for block in blocks
     ]
-    return raw if clean == blocks else dialect.rewritten(raw, map(msgspec.json.encode, clean))
+    if clean == blocks and len(kept) == len(message.blocks):
+        return raw
+    return dialect.rewritten(raw, map(msgspec.json.encode, clean)) if clean else b""
 
 
-def carried_out(agent: Agent, line: str) -> str:
-    """Execute a command and return the reply. A FoldmarkError is not raised but becomes the reply."""
+def is_answer(line: str) -> bool:
+    """Return True for an answer to a preview, such as `yes` or `all but 2`."""
+    return re.match(rf"(?:{'|'.join(ANSWERS)})(?=\s|$)", line) is not None
+
+
+def open_preview(agent: Agent) -> int | None:
+    """Return the id of the open preview; None if there is none."""
+    with agent.reading() as (moment, at):
+        found = offer(moment, at)
+    return None if found is None else found.event_id
+
+
+def carried_out(agent: Agent, line: str, *, while_working: bool = False, typed_at: int | None = None) -> str:
+    """Execute a command and return the reply. A FoldmarkError is not raised but becomes the reply.
+
+    `while_working` is True if the agent works on after the command. `typed_at` is the newest event of the time when the
+    command was typed; None for now."""
     try:
+        if while_working and line.split()[0] in ("forget", "remember"):
+            # Everything that the agent says next would become part of the preview.
+            raise CommandError("the agent is at work; type it again when it waits for a prompt")
+        if typed_at is not None and is_answer(line) and (open_preview(agent) or 0) > typed_at:
+            raise CommandError("this was typed before the preview was shown; nothing has changed, so answer it now")
         text = _carried_out(agent, line)
     except FoldmarkError as error:
         text = f"foldmark: {error}"
@@ -205,7 +225,7 @@ def is_not_done(message: ClientMessage) -> bool:
 
 def _carried_out(agent: Agent, line: str) -> str:
     sign = agent.log.given.live_sign
-    if re.match(rf"(?:{'|'.join(ANSWERS)})(?=\s|$)", line):
+    if is_answer(line):
         done = _repeated(agent, lambda: offers.answered(agent, line))
         if done is None:
             raise CommandError(f"there is no open preview; {sign}forget WHAT makes one")

@@ -16,15 +16,20 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.live import prompts
+from foldmark.live.asking import AskedFor, asked_in_request
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, MisplacedError
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
+from foldmark.live.clients.weaving import Weaver
+from foldmark.live.executing import Executor
 from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
 from foldmark.live.recording import Recorder
@@ -35,7 +40,6 @@ from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
 from foldmark.log.live_session import client_session
 from foldmark.request.client_sizes import LOCAL, Shown
-from foldmark.stores.waiting import PATIENCE
 
 LOG = logging.getLogger(__name__)
 
@@ -44,10 +48,6 @@ LONGEST = 32 << 20
 
 LONGEST_EDIT = 10.0
 """Maximum seconds until a request is passed on unchanged."""
-
-COMMAND_SECONDS, COMMAND_LONGEST = 1.0, 30.0
-"""Maximum seconds that a command waits for what precedes it to be recorded: while the database is locked, and while the
-recorder is at work."""
 
 _LENGTHS = (8, 13, 18)
 """Numbers of characters of a session's id used in its conversation's name: up to a hyphen of a UUID."""
@@ -66,21 +66,24 @@ class Answering(NamedTuple):
     provider.
 
     `taken` is called with a complete answer's bytes and True if they are a stream; None if the answer is not needed.
-    `ended` is called after that with the status, 0 if no answer arrived.
+    `ended` is called after that with the status, 0 if no answer arrived. `weaver` returns what puts a text before the
+    answer, for a stream or not; None if there is no such text.
     """
 
     body: bytes
     reply: tuple[str, bytes] | None = None
     taken: Callable[[bytes, bool], object] | None = None
     ended: Callable[[int], object] = lambda status: None
+    weaver: Callable[[bool], Weaver] | None = None
 
 
 class Prepared(NamedTuple):
-    """A request, its transcript (None outside a conversation), its command if it is one, and its edited messages."""
+    """A request, its transcript (None outside a conversation), the commands in it, and its edited messages unless there
+    are commands."""
 
     request: ClientRequest
     transcript: ClientTranscript | None
-    command: prompts.AskedCommand | None
+    asked: AskedFor
     made: EditedMessages
 
 
@@ -110,6 +113,7 @@ class Sessions:
         self._sub_agents = UnnamedSubAgents()
         self._editor, self._worker = ThreadPoolExecutor(1, "foldmark-editing"), Recorder()
         self.tally = Tally()
+        self._executor = Executor(self._sign, self._worker, self._later, self._check_writable)
 
     def close(self) -> None:
         """Wait until everything that has passed is recorded, and stop (see `Recorder.close`)."""
@@ -137,62 +141,65 @@ class Sessions:
             return Answering(body)
 
     async def _pass_on(self, target: str, headers: Mapping[str, str], body: bytes) -> Answering:
-        request, transcript, command, made = await self._soon(partial(self._prepared, target, headers, body))
+        request, transcript, asked, made = await self._soon(partial(self._prepared, target, headers, body))
         if transcript is None:
             return Answering(request.with_messages(made.messages) if made.changed else body)
-        if command is not None:
-            return await self._command(headers, request, transcript, command)
-        messages = request.messages
-        taken = self._later(lambda: self._take(transcript, request.head.model, messages))
-        taken.add_done_callback(partial(self.tally.recorded, transcript, True))
+        messages, said = request.messages, ""
+        if asked.commands:
+            said, goes_on = await self._executed(headers, request, transcript, asked)
+            if not goes_on:
+                return self._replied(headers, request, transcript, said)
+            made = await self._soon(partial(self._edited, request, transcript))
+            self._sub_agents.begin_answer(transcript, request)
+        else:
+            taken = self._later(lambda: self._take(transcript, request.head.model, messages))
+            taken.add_done_callback(partial(self.tally.recorded, transcript, True))
+        transcript.note_sent(asked)
         self._tell(transcript, headers, request)
         raw = made.messages
         if (twice := self._sign.encode() * 2) in body:
             raw = [prompts.without_escape(request, each, self._sign) if twice in each else each for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
-        passed = PassedOn.of(request, prefix, transcript.seen)
-        came = partial(self._answer_came, transcript, passed)
-        return Answering(sent, None, came, partial(self._ended, transcript, request))
+        passed = PassedOn.of(request, prefix, transcript.seen)._replace(said=said)
+        came, over = partial(self._answer_came, transcript, passed), partial(self._ended, transcript, request, asked)
+        weaver = (lambda streamed: request.dialect.weaver(said, request, streamed=streamed)) if said else None
+        return Answering(sent, None, came, over, weaver)
 
-    async def _command(
+    async def _executed(
         self,
         headers: Mapping[str, str],
         request: ClientRequest,
         transcript: ClientTranscript,
-        command: prompts.AskedCommand,
-    ) -> Answering:
-        """Execute a command in a separate thread: it may ask a model, and other requests must not wait for that."""
-        messages = request.messages
-        prompt = messages.pop(command.place[0])
-        transcript.note_local(command.place, prompt)
-        before = self._later(lambda: self._take(transcript, request.head.model, messages, asks=False))
-        before.add_done_callback(partial(self.tally.recorded, transcript, False))
+        asked: AskedFor,
+    ) -> tuple[str, bool]:
+        """Execute the commands in a request. Return the replies, and True if the request asks something else."""
+        messages, model = request.messages, request.head.model
+
+        def take(count: int) -> None:
+            self._take(transcript, model, messages[:count], asks=False)
+
         _ASKING.set((headers, request))
-        text = await asyncio.to_thread(self._carried_out, transcript, command.line, before)
+        said = "\n\n".join(await self._executor.executed(transcript, messages, asked, take))
+        goes_on = asked.goes_on and await self._executor.still_asks(transcript, messages, asked.first)
+        recorded = self._later(lambda: transcript.agent)
+        recorded.add_done_callback(partial(self.tally.recorded, transcript, goes_on))
+        if goes_on:
+            transcript.said += (said,)
+            self._later(partial(transcript.take_said, said))
+        return said, goes_on
+
+    def _replied(
+        self, headers: Mapping[str, str], request: ClientRequest, transcript: ClientTranscript, text: str
+    ) -> Answering:
+        """Answer a request with Foldmark's own text."""
         key = request.dialect.reply_key(text)
-        transcript.note_local(command.place, prompt, key)
-        self._later(lambda: transcript.take_local(command.place, prompt, key))
+        transcript.note_local(key, 1, (0,))
+        transcript.note_answered()
+        self._later(transcript.end_turn)
+        self._later(partial(transcript.take_reply, key))
         self._tell(transcript, headers, request)
         return Answering(request.body, request.dialect.reply(text, request))
-
-    def _carried_out(self, transcript: ClientTranscript, line: str, before: "Future[None]") -> str:
-        """Execute a command once everything `before` it is recorded, and return the reply. If that cannot be recorded,
-        the command is not executed: it could act on other messages than its author sees."""
-        if line.split() == ["help"]:
-            return prompts.help_text(self._sign)
-        try:
-            waits = [before] if prompts.only_shows(line) else [before, self._worker.submit(self._check_writable)]
-            for each in waits:
-                if not self._worker.is_done(each, COMMAND_SECONDS, COMMAND_LONGEST):
-                    why = self._worker.blocked or "earlier messages are still being recorded; repeat it in a moment"
-                    return prompts.not_done(line, str(why), self._sign)
-                each.result()
-            PATIENCE.set(COMMAND_SECONDS)
-            return prompts.carried_out(transcript.agent, line)
-        except Exception as error:
-            LOG.warning("a command failed: %s", type(error).__name__, exc_info=_DEBUG)
-            return prompts.not_done(line, f"it failed ({type(error).__name__})", self._sign)
 
     def _check_writable(self) -> None:
         with self._log.store.write():
@@ -205,7 +212,11 @@ class Sessions:
         def read() -> None:
             found = transcript.dialect.answer(answer, streamed=streamed)
             if found is None:
+                transcript.note_failed(transcript.unanswered)
                 return
+            transcript.note_answered()
+            if passed.said:
+                transcript.note_local(found.key, len(found.parts), (0,))
             if passed.prefix is not None:
                 transcript.note_bound(found.key, passed.prefix)
             self._later(partial(transcript.take_answer, passed, found))
@@ -213,7 +224,9 @@ class Sessions:
 
         self._edits_later(read)
 
-    def _ended(self, transcript: ClientTranscript, request: ClientRequest, status: int) -> None:
+    def _ended(self, transcript: ClientTranscript, request: ClientRequest, asked: AskedFor, status: int) -> None:
+        if status != 200:
+            self._edits_later(partial(transcript.note_failed, asked))
         self._edits_later(partial(self._later, partial(self._sub_agents.end_answer, transcript, request)))
         if 400 <= status < 500:
             self._later(transcript.note_refused)
@@ -250,23 +263,25 @@ class Sessions:
                 self._later(lambda: self.others.tell(transcript))
 
     def _prepared(self, target: str, headers: Mapping[str, str], body: bytes) -> Prepared:
-        """Read a request, find its transcript, and edit it unless it is a command."""
+        """Read a request, find its transcript, and edit it unless there are commands in it."""
         dialect = _dialect_of(target)
         assert dialect is not None
         request = self._reader.read(dialect, target, headers, body)
-        command = prompts.asked_command(request, self._sign)
-        if command is None:
+        if b"\\n" + self._sign.encode() in body:
+            sent = dialect.separated(request.sent, partial(prompts.is_command, sign=self._sign))
+            request = msgspec.structs.replace(request, sent=tuple(sent))
+        if not asked_in_request(request, self._sign).commands:
             self._worker.caught_up()
         transcript = self._transcript(request)
-        if transcript is not None:
-            transcript.asked = [message.key for message in request.messages]
         if transcript is None:
-            return Prepared(request, None, command, self._beside(request))
-        if command is not None:
-            return Prepared(request, transcript, command, _AS_IT_CAME)
+            return Prepared(request, None, AskedFor(), self._beside(request))
+        asked = asked_in_request(request, self._sign, transcript.unanswered, failed=transcript.failed)
+        transcript.asked = list(asked.keys)
+        if asked.commands:
+            return Prepared(request, transcript, asked, _AS_IT_CAME)
         made = self._edited(request, transcript)
         self._sub_agents.begin_answer(transcript, request)
-        return Prepared(request, transcript, None, made)
+        return Prepared(request, transcript, asked, made)
 
     def _transcript(self, request: ClientRequest) -> ClientTranscript | None:
         """Return the transcript that a request continues; None for a request outside the conversation."""
@@ -332,8 +347,7 @@ class Sessions:
     def _take(
         self, transcript: ClientTranscript, model: str, messages: list[ClientMessage], *, asks: bool = True
     ) -> None:
-        """Record messages. Those with `asks` False preceded a command, whose author no longer expects an answer to
-        them."""
+        """Record messages; `asks` as in `ClientTranscript.take`."""
         transcript.begin()
         agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
@@ -341,8 +355,6 @@ class Sessions:
                 agent.context()
                 agent.configure("model", named, actor="system")
         transcript.take(messages, asks=asks)
-        if not asks:
-            transcript.end_turn()
 
     def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""

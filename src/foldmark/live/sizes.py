@@ -13,12 +13,14 @@ from foldmark.request.client_sizes import SizedMessage, sizes_data
 
 class PassedOn(NamedTuple):
     """A request that goes out: the client's messages, the prefix that the thinking of its answer is bound to (None if
-    that is what the client sent), the newest event that its edit knew, and its bytes besides the messages."""
+    that is what the client sent), the newest event that its edit knew, its bytes besides the messages, and Foldmark's
+    own text before its answer."""
 
     messages: list[ClientMessage]
     prefix: str | None = None
     known: int = 0
     rest: int = 0
+    said: str = ""
 
     @classmethod
     def of(cls, request: ClientRequest, prefix: str | None, known: int) -> "PassedOn":

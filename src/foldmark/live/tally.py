@@ -7,7 +7,7 @@ started it, which counts.
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -63,7 +63,7 @@ class Tally:
             self._tell(passed)
         return first
 
-    def recorded(self, transcript: "ClientTranscript", asked: bool, done: "Future[None]") -> None:
+    def recorded(self, transcript: "ClientTranscript", asked: bool, done: "Future[Any]") -> None:
         """Count a request of a transcript unless recording it failed; `asked` as in `Passed`."""
         if not done.cancelled() and done.exception() is None:
             self.add(Passed(transcript.session, transcript.agent.name or "", asked=asked))

@@ -6,7 +6,7 @@ The mapping from blocks to events is kept in the log too, as `record` events wit
 gateway can continue where this one ended.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -59,6 +59,7 @@ class ClientTranscript(TranscriptView):
         self.ledger, self.named = Ledger(), named
         self.children: dict[str, str] = {}
         self._create, self._begun = create, False
+        self._replied = False  # to a command while the agent worked; no answer has come since
         self._pending: list[dict[str, Any]] = []
         self._measured: Sequence[KnownMessage] = ()
         self._out = 0, 0  # the newest operation, and the tokens that operations take out
@@ -85,8 +86,17 @@ class ClientTranscript(TranscriptView):
                 if (about := gateway_record(event)) is not None:
                     self._begun = True
                     self._follow(about)
+                    self._remember(about)
                 elif event.kind == "usage":  # the ledger of an older version; a newer record has the sums
                     self.ledger = counted(self.ledger, event, agent.log.model_named)
+
+    def _remember(self, about: Mapping[str, Any]) -> None:
+        """Remember what another gateway has recorded of commands that were typed while the agent worked."""
+        if "executed" in about:
+            self.note_executed(*about["executed"])
+        self.said += (about["said"],) if "said" in about else ()
+        if "answered" in about:
+            self.note_answered()
 
     def take(self, messages: Sequence[ClientMessage], *, asks: bool) -> None:
         """Record the client's new messages and those that it has left out; `asks` as in `places`."""
@@ -103,14 +113,33 @@ class ClientTranscript(TranscriptView):
             if answer.usage is not None:
                 self._measured = self.known
 
-    def take_local(self, place: tuple[int, int], prompt: ClientMessage, reply: str) -> None:
-        """Note a command to Foldmark at a place (message, block), and the key of its reply; neither is recorded as a
-        message. Messages that the client adds after a prompt precede the reply."""
-        at, own = place[0], self._own_blocks(place, prompt)
+    def take_reply(self, reply: str) -> None:
+        """Note that Foldmark's own reply, by its key, is the newest message. It is not recorded as one."""
+        self._retried(lambda: self._note(range(len(self.known)), [KnownMessage(reply, (LOCAL,))]))
+
+    def take_executed(self, key: str, reply: str) -> None:
+        """Note the reply to a command that was typed while the agent worked, so that no gateway executes it again."""
+        self._retried(lambda: self._record({"executed": [key, reply]}))
+
+    def take_said(self, text: str) -> None:
+        """Note that this text is put before the answer."""
+        self._retried(lambda: self._record({"said": text}))
+
+    def open_message(self, message: ClientMessage, local: Container[int]) -> list[Part | None]:
+        """Begin to record a message in several steps: return the content of its blocks but for the blocks `local`."""
+        return self._retried(lambda: self._opened(message, local))
+
+    def add_parts(self, parts: Sequence[Part | None], first: int, end: int, local: Container[int]) -> tuple[int, ...]:
+        """Record the content of the blocks `first` to `end` (exclusive), and return the event of each."""
+        own = {block - first for block in range(first, end) if block in local}
+        return self._retried(lambda: self._append_parts(parts[first:end], own))
+
+    def close_message(self, key: str, ids: Sequence[int], parts: Sequence[Part | None]) -> None:
+        """End the recording of a message, whose blocks have these events."""
 
         def noted() -> None:
-            asked = KnownMessage(prompt.key, self._append_parts(self.dialect.parts(prompt), own))
-            self._note(range(at), [asked, *self.known[at:], KnownMessage(reply, (LOCAL,))])
+            self._closed(parts)
+            self._note(range(len(self.known)), [KnownMessage(key, tuple(ids))])
 
         self._retried(noted)
 
@@ -201,17 +230,25 @@ class ClientTranscript(TranscriptView):
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         """Record a message except for the blocks `local`, and return the event of each block."""
-        agent = self.agent
-        parts = self.dialect.parts(as_sent(self.dialect, message, agent.log.given.live_sign))
-        parts = [None if block in local else part for block, part in enumerate(parts)]
-        typed = [part for part in parts if isinstance(part, TextMessage) and part.kind == "user"]
-        interrupted = any(map(self.dialect.is_interruption, typed))
-        if any(map(self.dialect.opens, typed)) and not message.results and not interrupted:
-            agent.end_turn(interrupted=True)  # no answer ended the previous turn
+        parts = self._opened(message, local)
         ids = self._append_parts(parts, local)
-        if interrupted:
-            agent.end_turn(interrupted=True)
+        self._closed(parts)
         return ids
+
+    def _opened(self, message: ClientMessage, local: Container[int]) -> list[Part | None]:
+        """Begin a turn if a message begins one, and return the content of its blocks except for the blocks `local`."""
+        sent = as_sent(self.dialect, message, self.agent.log.given.live_sign)
+        parts = [None if block in local else part for block, part in enumerate(self.dialect.parts(sent))]
+        opens = any(
+            isinstance(part, TextMessage) and part.kind == "user" and self.dialect.opens(part) for part in parts
+        )
+        if opens and not message.results and not any(map(self.dialect.is_interruption, parts)):
+            self.agent.end_turn(interrupted=True)  # no answer ended the previous turn
+        return parts
+
+    def _closed(self, parts: Iterable[Part | None]) -> None:
+        if any(map(self.dialect.is_interruption, parts)):
+            self.agent.end_turn(interrupted=True)
 
     def _append_parts(self, parts: Iterable[Part | None], local: Container[int] = ()) -> tuple[int, ...]:
         """Record the content of a message's blocks, except for the blocks `local`; return the event of each block."""
@@ -235,7 +272,7 @@ class ClientTranscript(TranscriptView):
         agent = self.agent
         # The key of the message that the answer forms together with the newest one.
         joined = self.dialect.continued(passed.messages[-1], answer) if passed.messages else None
-        ids = self._append_parts(answer.parts)
+        ids = self._append_parts(answer.parts, (0,) if passed.said else ())
         if joined is None:
             kept, added = self.known, KnownMessage(answer.key, ids)
         else:
@@ -246,20 +283,20 @@ class ClientTranscript(TranscriptView):
             agent.record("usage", data={**data, **about})
         if not any(isinstance(part, CallMessage) for part in answer.parts):
             agent.end_turn()
-        bound = {} if passed.prefix is None else {answer.key: passed.prefix}
-        self._note(range(len(kept)), [added], bound, ledger)
+        more: dict[str, Any] = {} if passed.prefix is None else {"bound": {answer.key: passed.prefix}}
+        if self._replied:
+            more["answered"] = True  # the replies to commands have been shown with it
+        self._note(range(len(kept)), [added], more, ledger)
 
     def _note(
         self,
         places: Sequence[int],
         added: Iterable[KnownMessage],
-        bound: dict[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        about: dict[str, Any] = {"kept": _ranges(places), "added": [[each.key, *each.ids] for each in added]}
-        if bound:
-            about["bound"] = bound
-        self._record(about, ledger)
+        about = {"kept": _ranges(places), "added": [[each.key, *each.ids] for each in added]}
+        self._record({**about, **(more or {})}, ledger)
 
     def _record(self, about: dict[str, Any], ledger: Ledger | None = None) -> None:
         about = {**about, "sums": (ledger or self.ledger).data()}  # the newest record carries the sums
@@ -289,6 +326,7 @@ class ClientTranscript(TranscriptView):
             named, own = about["child"]
             self.children = {**self.children, named: own}
         self.ledger = ledger_in(about) or self.ledger
+        self._replied = ("executed" in about or self._replied) and "answered" not in about
         if "added" not in about:
             return
         before = self.known
@@ -301,6 +339,57 @@ class ClientTranscript(TranscriptView):
         if about.get("bound"):
             self.bound = {**self.bound, **about["bound"]}
         self.known = known
+
+
+class PartialRecording:
+    """The recording of a request up to each of its commands in turn, so that every command acts on what precedes it.
+
+    `first` is the first message with a command. `take` records the messages before that, and those that the client has
+    left out."""
+
+    def __init__(
+        self, transcript: ClientTranscript, messages: Sequence[ClientMessage], first: int, take: Callable[[int], None]
+    ) -> None:
+        self._transcript, self._messages, self._take = transcript, messages, take
+        self._first, self._at = first, -1
+        self._local: dict[int, tuple[int, ...]] = {}
+        self._parts: list[Part | None] | None = None  # those of the message that is being recorded
+        self._ids: tuple[int, ...] = ()
+
+    def begin(self) -> None:
+        """Record everything before what is asked."""
+        if self._at >= 0:
+            return
+        transcript = self._transcript
+        places = transcript.places(self._messages, asks=False, known=transcript.known)
+        start = min(self._first, places.index(None) if None in places else self._first)
+        self._take(start)
+        commands = transcript.commands(self._messages[start:], transcript.agent.log.given.live_sign)
+        self._local = {at + start: own for at, own in commands.items()}
+        self._at = start
+
+    def until(self, message: int, block: int = 0) -> None:
+        """Record everything before a block of a message."""
+        self.begin()
+        transcript = self._transcript
+        while self._at < message:
+            self._add(len(self._messages[self._at].blocks))
+            assert self._parts is not None
+            transcript.close_message(self._messages[self._at].key, self._ids, self._parts)
+            self._at, self._parts, self._ids = self._at + 1, None, ()
+        if block:
+            self._add(block)
+
+    def finish(self) -> None:
+        """Record the rest."""
+        self.until(len(self._messages))
+
+    def _add(self, block: int) -> None:
+        local = self._local.get(self._at, ())
+        if self._parts is None:
+            self._parts = self._transcript.open_message(self._messages[self._at], local)
+        if block > len(self._ids):
+            self._ids += self._transcript.add_parts(self._parts, len(self._ids), block, local)
 
 
 def sub_agent(root: ClientTranscript, named: str) -> ClientTranscript:

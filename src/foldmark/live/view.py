@@ -5,7 +5,7 @@ yet is known from memory. While the database is away, the last known state of th
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from foldmark.core.assembly.eviction import begins, in_place, placeholder
@@ -13,7 +13,8 @@ from foldmark.core.errors import StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage
+from foldmark.live.asking import AskedFor
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, decoded
 from foldmark.live.leaving_out import KnownMessage, aligned, asked_in, shared
 from foldmark.live.prompts import command_in, is_not_done
 from foldmark.log import Agent
@@ -36,6 +37,10 @@ class TranscriptView:
     the events of those that it no longer sends. `bound` maps an answer's key to the prefix that its thinking is bound
     to, where that differs from what the client sent.
 
+    `executed` are the replies to commands that were typed while the agent worked, by the keys of the commands, and
+    `said` the texts in which they were put before an answer; both until an answer has come. `unanswered` is what the
+    newest request asked, until its answer has come; `failed` is True if the provider has given none.
+
     `asked` are the keys of the messages of the newest request. `local` has the blocks of commands to Foldmark and of
     its replies that this gateway has seen, by the keys of their messages. A new session has no agent until something of
     it is recorded, and until then there is nothing to edit.
@@ -48,6 +53,10 @@ class TranscriptView:
         self.bound: dict[str, str] = {}
         self.asked: list[str] = []
         self.local: dict[str, tuple[int, ...]] = {}
+        self.executed: dict[str, str] = {}
+        self.said: tuple[str, ...] = ()
+        self.unanswered: AskedFor | None = None
+        self.failed = False
         self._agent = agent
         self._at: Standing | None = None
         self._seen: Seen | None = None
@@ -156,11 +165,26 @@ class TranscriptView:
         except StoreError:
             return ""
 
-    def note_local(self, place: tuple[int, int], prompt: ClientMessage, reply: str | None = None) -> None:
-        """Remember a command at a place (message, block), and the key of its reply, until they are recorded."""
-        own = self._own_blocks(place, prompt)
-        ids = tuple(LOCAL if block in own else 0 for block in range(len(prompt.blocks)))
-        self.local = {**self.local, prompt.key: ids} | ({} if reply is None else {reply: (LOCAL,)})
+    def note_local(self, key: str, size: int, own: Iterable[int]) -> None:
+        """Remember the blocks of a message that are commands to Foldmark, or its replies, until they are recorded. The
+        message has a key and `size` blocks."""
+        self.local = {**self.local, key: tuple(LOCAL if block in own else 0 for block in range(size))}
+
+    def note_executed(self, key: str, reply: str) -> None:
+        """Remember the reply to a command that was typed while the agent worked."""
+        self.executed = {**self.executed, key: reply}
+
+    def note_answered(self) -> None:
+        """Remember that the newest request is answered."""
+        self.executed, self.said, self.unanswered = {}, (), None
+
+    def note_sent(self, asked: AskedFor) -> None:
+        """Remember what the provider is asked now."""
+        self.unanswered, self.failed = asked, False
+
+    def note_failed(self, asked: AskedFor | None) -> None:
+        """Remember that the provider gives no answer to what was asked. The client asks again, or gives up."""
+        self.failed |= asked is self.unanswered
 
     def note_bound(self, key: str, prefix: str) -> None:
         """Remember the prefix that the thinking of an answer is bound to, until it is recorded."""
@@ -221,30 +245,37 @@ class TranscriptView:
             places[asked:] = [None] * (len(messages) - asked)
         return places
 
-    def _own_blocks(self, place: tuple[int, int], prompt: ClientMessage) -> set[int]:
-        """Return the numbers of the blocks of a message that belong to its command."""
-        local = place[1]
-        return {local} | ({local - 1} if local and self.dialect.announces(prompt.blocks[local - 1]) else set())
-
     def commands(self, new: Sequence[ClientMessage], sign: str) -> dict[int, tuple[int, ...]]:
-        """Return the messages that are certainly commands to Foldmark or its replies, with the numbers of their blocks.
-        A client may repeat them in another transcript, such as a sub-agent's, and may leave out the replies there."""
+        """Return the messages with blocks that are certainly commands to Foldmark or its replies, with the numbers of
+        these blocks. A client may repeat them in another transcript, such as a sub-agent's, and may leave out the
+        replies there."""
         found: dict[int, tuple[int, ...]] = {}
         for place, message in enumerate(new):
-            if message.role == "user" and (block := self._command(message, new[place + 1 :], sign)) is not None:
-                found[place] = (block,)
+            if message.role != "assistant":
+                own = self._commands(message, new[place + 1 :], sign)
             elif self.dialect.is_reply(message) or is_not_done(message):
-                found[place] = tuple(range(len(message.blocks)))
+                own = list(range(len(message.blocks)))
                 asked = next((at for at in range(place - 1, -1, -1) if new[at].role == "user"), None)
-                prompt = None if asked is None else self.dialect.prompt(new[asked])
-                if asked is not None and prompt is not None:
-                    found[asked] = (prompt.block,)
+                typed = [] if asked is None else self.dialect.prompts(new[asked])
+                if asked is not None and typed:
+                    found[asked] = tuple({*found.get(asked, ()), typed[-1].block})
+            else:
+                own = [at for at, block in enumerate(message.blocks) if self._is_own(block)]
+            if own:
+                found[place] = tuple(own)
         return found
 
-    def _command(self, message: ClientMessage, following: Sequence[ClientMessage], sign: str) -> int | None:
-        """Return the block of a command that is not followed by a model's answer; None for any other message."""
-        prompt = self.dialect.prompt(message)
-        if prompt is None or command_in(prompt.text, sign) is None:
-            return None
+    def _is_own(self, block: bytes) -> bool:
+        return self.dialect.is_own(block) or (bool(self.said) and decoded(block).get("text") in self.said)
+
+    def _commands(self, message: ClientMessage, following: Sequence[ClientMessage], sign: str) -> list[int]:
+        """Return the blocks of commands, unless a model may have answered them: then nothing else was asked."""
+        typed = self.dialect.prompts(message)
+        commands = [each for each in typed if command_in(each.text, sign) is not None]
         answer = next((each for each in following if each.role != "system"), None)
-        return prompt.block if answer is None or answer.role != "assistant" else None
+        alone = len(commands) == len(typed) and not message.results
+        if alone and answer is not None and answer.role == "assistant" and not self.dialect.is_reply(answer):
+            commands = [each for each in commands if each.queued]
+        blocks = [each.block for each in commands]
+        announced = [at - 1 for at in blocks if at and self.dialect.announces(message.blocks[at - 1])]
+        return sorted({*blocks, *announced})

@@ -1,6 +1,6 @@
 """Read providers' answers, whole or streamed, and write Foldmark's own, for each wire [SPEC 5.7]. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -43,12 +43,14 @@ def _events(body: bytes) -> Iterator[Json]:
             yield msgspec.json.decode(data)
 
 
+def named_event(kind: str, members: Mapping[str, Any]) -> bytes:
+    """Return a named event of a stream."""
+    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **members}) + b"\n\n"
+
+
 def _stream(events: Iterable[tuple[str, Json]]) -> bytes:
     """Return named events as a stream."""
-    return b"".join(
-        b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **rest}) + b"\n\n"
-        for kind, rest in events
-    )
+    return b"".join(named_event(kind, members) for kind, members in events)
 
 
 # Anthropic's Messages API
@@ -73,16 +75,20 @@ def written_message(text: str, id: str, model: str, *, stream: bool) -> tuple[st
     if not stream:
         content = [{"type": "text", "text": text}]
         return "application/json", msgspec.json.encode({**message, "content": content, "stop_reason": "end_turn"})
-    delta = {"type": "text_delta", "text": text}
+    begins = {"message": {**message, "content": [], "stop_reason": None}}
+    ended = {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 0}}
+    rest = _stream([("message_delta", ended), ("message_stop", {})])
+    return STREAM, named_event("message_start", begins) + text_block_events(text) + rest
+
+
+def text_block_events(text: str) -> bytes:
+    """Return the events of a message's first block with the text `text`."""
     events: list[tuple[str, Json]] = [
-        ("message_start", {"message": {**message, "content": [], "stop_reason": None}}),
         ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
-        ("content_block_delta", {"index": 0, "delta": delta}),
+        ("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": text}}),
         ("content_block_stop", {"index": 0}),
-        ("message_delta", {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 0}}),
-        ("message_stop", {}),
     ]
-    return STREAM, _stream(events)
+    return _stream(events)
 
 
 # OpenAI's Chat Completions
@@ -137,27 +143,39 @@ def response_in(body: bytes, *, streamed: bool = True) -> Json:
 def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
     """Return the media type and the body of a response with the text `text`; `id` is that of its message. It reports no
     usage, because a client takes the usage of the newest answer as the size of its session."""
-    part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    item: Json = {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    item = text_item(text, id)
     begun: Json = {"id": f"resp_{id}", "object": "response", "created_at": 0, "model": model, "error": None}
     begun |= {"status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
     whole = {**begun, "status": "completed", "output": [item]}
     if not stream:
         return "application/json", msgspec.json.encode(whole)
-    at = {"item_id": id, "output_index": 0, "content_index": 0}
-    empty = {**item, "status": "in_progress", "content": []}
+    made = text_item_events(item, 2)
+    begins = [("response.created", {"response": begun}), ("response.in_progress", {"response": begun})]
+    first = _stream((kind, {"sequence_number": number, **members}) for number, (kind, members) in enumerate(begins))
+    last = {"sequence_number": 2 + len(made), "response": whole}
+    return STREAM, first + b"".join(made) + named_event("response.completed", last)
+
+
+def text_item(text: str, id: str) -> Json:
+    """Return an item of a response with the text `text`."""
+    part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    return {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+
+
+def text_item_events(item: Json, first: int) -> list[bytes]:
+    """Return the events of a response's first item, which `text_item` made; `first` is the number of the first one."""
+    (part,) = item["content"]
+    at = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    said = {**at, "text": part["text"], "logprobs": []}
     events: list[tuple[str, Json]] = [
-        ("response.created", {"response": begun}),
-        ("response.in_progress", {"response": begun}),
-        ("response.output_item.added", {"output_index": 0, "item": empty}),
+        ("response.output_item.added", {"output_index": 0, "item": {**item, "status": "in_progress", "content": []}}),
         ("response.content_part.added", {**at, "part": {**part, "text": ""}}),
-        ("response.output_text.delta", {**at, "delta": text, "logprobs": []}),
-        ("response.output_text.done", {**at, "text": text, "logprobs": []}),
+        ("response.output_text.delta", {**at, "delta": part["text"], "logprobs": []}),
+        ("response.output_text.done", said),
         ("response.content_part.done", {**at, "part": part}),
         ("response.output_item.done", {"output_index": 0, "item": item}),
-        ("response.completed", {"response": whole}),
     ]
-    return STREAM, _stream((kind, {"sequence_number": number, **rest}) for number, (kind, rest) in enumerate(events))
+    return [named_event(kind, {"sequence_number": first + at, **members}) for at, (kind, members) in enumerate(events)]
 
 
 # Gemini's generateContent

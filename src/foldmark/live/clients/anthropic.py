@@ -1,7 +1,7 @@
 """Anthropic's Messages API, as Claude Code and other programs speak it [SPEC 5.7]. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
-from foldmark.live.clients import answers
+from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
@@ -19,12 +19,14 @@ from foldmark.live.clients.dialect import (
     ClientRequest,
     MisplacedError,
     RequestHead,
+    TypedPrompt,
     decoded,
     key_of,
     named_session,
     plain,
 )
 from foldmark.live.clients.roles import RoleClient, RoleMessage
+from foldmark.live.clients.weaving import MessageWeaver, Weaver
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
 from foldmark.sessions.messages import Part, TextMessage
@@ -55,7 +57,7 @@ class AnthropicClient(RoleClient):
     """Requests and answers of `/v1/messages`, or `/messages`."""
 
     name = "anthropic"
-    body, message = _Body, _Message
+    body, message, weaves = _Body, _Message, True
     member, model, injected = b"content", "assistant", _INJECTED
     opening = b'{"role":"user","content":[{"type":"text","text":"[Earlier messages were left out.]"}]}'
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
@@ -78,7 +80,13 @@ class AnthropicClient(RoleClient):
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         thinks = any(map(self.is_thinking, found))
         key = _answer_key(found) if role == "assistant" else key_of(role, blocks)
-        return ClientMessage(role, blocks, key, calls, results, thinks)
+        return ClientMessage(role, queued_blocks.divided(role, blocks), key, calls, results, thinks)
+
+    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
+        return queued_blocks.divided(*self.split(raw))
+
+    def written(self, role: str, blocks: Iterable[bytes]) -> bytes:
+        return super().written(role, queued_blocks.united(role, blocks))
 
     def blocks_of(self, content: Raw) -> tuple[bytes, ...]:
         if bytes(content)[:1] == b'"':
@@ -86,9 +94,18 @@ class AnthropicClient(RoleClient):
         return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
-        if message.role not in ("user", "assistant"):
-            return [None for _ in message.blocks]
         return [_part(message.role, decoded(block), None) for block in message.blocks]
+
+    def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
+        found = [
+            TypedPrompt(at, part.text.strip(), queued_blocks.is_queued(part))
+            for at, part in enumerate(self.parts(message) if message.role in ("user", "system") else ())
+            if isinstance(part, TextMessage) and not self.is_interruption(part)
+        ]
+        return [each for each in found if each.text]
+
+    def opens(self, part: TextMessage) -> bool:
+        return not queued_blocks.is_queued(part)
 
     def announces(self, block: bytes) -> bool:
         return str(decoded(block).get("text", "")).startswith("<command-message>fm</command-message>")
@@ -108,6 +125,15 @@ class AnthropicClient(RoleClient):
 
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
         return block.get("type") in THOUGHTS
+
+    def kept(self, blocks: Sequence[bytes], shown: Sequence[bool]) -> list[bool]:
+        stays, with_result = list(shown), True
+        for place, block in enumerate(map(decoded, blocks)):
+            if block.get("type") == "tool_result":
+                with_result = stays[place]
+            elif block.get("type") == queued_blocks.REST:
+                stays[place] = with_result
+        return stays
 
     def binds(self, model: str) -> bool:
         return thinking.binds(model)
@@ -158,6 +184,9 @@ class AnthropicClient(RoleClient):
     def reply_key(self, text: str) -> str:
         return _answer_key([{"type": "text", "text": text}])
 
+    def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
+        return MessageWeaver(text, streamed=streamed)
+
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
         # The client's system prompt comes first: some credentials are not accepted without it.
         own = asked.body.get("system") or []
@@ -187,8 +216,13 @@ def _session(metadata: Mapping[str, Any]) -> str:
 
 def _part(role: str, block: Any, response: Any) -> Part | None:
     """Return the content of a block; None if it has none. `response` is the id of the answer that it is part of."""
-    text = block.get("text") if isinstance(block, dict) and role == "user" else None
-    if isinstance(text, str) and _INJECTED.match(text):
+    if role in ("user", "system") and isinstance(block, dict):
+        if (prompt := queued_blocks.prompt_of(block)) is not None:
+            return queued_blocks.queued_message(prompt)
+        text = block.get("text")
+        if isinstance(text, str) and _INJECTED.match(text):
+            return None
+    if role not in ("user", "assistant"):
         return None
     read = read_message({"type": role, "message": {"content": [block], "id": response}})
     return read.parts[0] if len(read.parts) == 1 else None

@@ -8,9 +8,9 @@ same key.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -20,6 +20,9 @@ from foldmark.core.request import Request, Stopped, Usage
 from foldmark.core.wording import count
 from foldmark.sessions import lenient_json
 from foldmark.sessions.messages import Part, TextMessage
+
+if TYPE_CHECKING:
+    from foldmark.live.clients.weaving import Weaver
 
 _SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -56,10 +59,12 @@ class RequestHead(Struct, frozen=True):
 
 
 class TypedPrompt(NamedTuple):
-    """A prompt: the number of its block in the message, and its text."""
+    """A prompt: the number of its block in the message, and its text. `queued` is True if the client says around it
+    that it was typed while the agent worked."""
 
     block: int
     text: str
+    queued: bool = False
 
 
 class ClientMessage(Struct, frozen=True, gc=False):
@@ -133,6 +138,10 @@ class ClientDialect(ABC):
     body: ClassVar[type[ClientBody]] = ClientBody
     opening: ClassVar[bytes]
     credentials: ClassVar[tuple[str, ...]]
+    weaves: ClassVar[bool] = False
+    """True if a text of Foldmark's own can be put before a provider's answer, and is told apart from it later."""
+    steers: ClassVar[bool] = False
+    """True if the client aborts an answer when a prompt is typed, and asks for the rest together with that prompt."""
     groups: ClassVar[bool] = False
     """True if a message may consist of several adjacent items in the list of messages; see `grouped`."""
 
@@ -181,6 +190,15 @@ class ClientDialect(ABC):
         """Return the text that the person typed last in a user's message; None if anything but injected text follows
         it."""
 
+    def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
+        """Return the texts that a person typed in a message of a user, of a tool or of the system, in order."""
+        found = self.prompt(message)
+        return [] if found is None else [found]
+
+    def separated(self, sent: Sequence[SentMessage], is_command: Callable[[str], bool]) -> Sequence[SentMessage]:
+        """Return messages in which each prompt that the client has joined with a command is a block of its own."""
+        return sent
+
     def announces(self, block: bytes) -> bool:
         """Return True for a block in which the client announces that the next one is the text of its command `/fm`."""
         return False
@@ -199,6 +217,10 @@ class ClientDialect(ABC):
 
     def is_reply(self, message: ClientMessage) -> bool:
         """Return True for an answer that is certainly Foldmark's own reply to a command, wherever it is repeated."""
+        return bool(message.blocks) and all(map(self.is_own, message.blocks))
+
+    def is_own(self, block: bytes) -> bool:
+        """Return True for a block of an answer that is certainly Foldmark's own text."""
         return False
 
     # Edited messages
@@ -278,6 +300,10 @@ class ClientDialect(ABC):
     @abstractmethod
     def reply_key(self, text: str) -> str:
         """Return the key that the echo of such an answer will have."""
+
+    def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> "Weaver":
+        """Return what puts a text of Foldmark's own before a provider's answer, if this wire `weaves`."""
+        raise NotImplementedError
 
     @abstractmethod
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:

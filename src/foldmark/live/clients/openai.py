@@ -7,7 +7,7 @@ API refuses one without the other.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -26,15 +26,18 @@ from foldmark.live.clients.dialect import (
     ClientMessage,
     ClientRequest,
     RequestHead,
+    SentMessage,
     TypedPrompt,
     decoded,
     key_of,
     named_session,
 )
 from foldmark.live.clients.openai_items import call_of, is_made, is_output, kind_of
+from foldmark.live.clients.weaving import ResponseWeaver, Weaver
 from foldmark.sessions import lenient_json
 from foldmark.sessions.codex.records import is_injected
 from foldmark.sessions.messages import Part, TextMessage
+from foldmark.text import queued
 
 _PATH = re.compile(r"(?:/v1)?/responses")
 _REPLY = "msg_foldmark_"
@@ -74,7 +77,7 @@ class ResponsesClient(ClientDialect):
         "version",
         "x-openai-internal-codex-responses-lite",
     )
-    groups = True
+    groups = steers = weaves = True
 
     def reads(self, path: str) -> bool:
         return _PATH.fullmatch(path) is not None
@@ -144,14 +147,33 @@ class ResponsesClient(ClientDialect):
             return None
         return TypedPrompt(len(message.blocks) - 1, text.strip())
 
+    def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
+        texts = [decoded(block).get("text") for block in message.blocks] if message.role == "user" else []
+        typed = [(at, text.strip()) for at, text in enumerate(texts) if isinstance(text, str) and not is_injected(text)]
+        return [TypedPrompt(at, text) for at, text in typed if text]
+
+    def separated(self, sent: Sequence[SentMessage], is_command: Callable[[str], bool]) -> list[SentMessage]:
+        # After Esc, Codex joins the prompts that wait.
+        made = list(sent)
+        for at in range(1, len(made)):
+            message, before = made[at].message, self.parts(made[at - 1].message)
+            if message.role != "user" or len(message.blocks) != 1 or not any(map(self.is_interruption, before)):
+                continue
+            block = decoded(message.blocks[0])
+            texts = queued.separated(str(block.get("text", "")), is_command)
+            if len(texts) > 1:
+                raw = self.rewritten(made[at].raw, (msgspec.json.encode({**block, "text": text}) for text in texts))
+                made[at] = SentMessage(raw, self.read(raw))
+        return made
+
     def is_interruption(self, part: Part | None) -> bool:
         return isinstance(part, TextMessage) and part.text.lstrip().startswith(openai_items.INTERRUPTED)
 
     def opens(self, part: TextMessage) -> bool:
         return openai_items.opens_turn(part.text)
 
-    def is_reply(self, message: ClientMessage) -> bool:
-        return message.role == "assistant" and str(decoded(message.blocks[-1]).get("id")).startswith(_REPLY)
+    def is_own(self, block: bytes) -> bool:
+        return str(decoded(block).get("id")).startswith(_REPLY)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
         return call_of(block) if is_output(block) else None
@@ -198,12 +220,17 @@ class ResponsesClient(ClientDialect):
         return openai_items.key("assistant", map(decoded, (*before.blocks, *answer.blocks)))
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
-        id = _REPLY + key_of("answer", [text.encode("utf-8", "replace"), str(len(request.sent)).encode()])[:12]
-        return answers.written_response(text, id, request.head.model, stream=request.head.stream)
+        return answers.written_response(text, self._id(text, request), request.head.model, stream=request.head.stream)
 
     def reply_key(self, text: str) -> str:
         content = [{"type": "output_text", "text": text}]
         return openai_items.key("assistant", [{"type": "message", "role": "assistant", "content": content}])
+
+    def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
+        return ResponseWeaver(text, self._id(text, request), streamed=streamed)
+
+    def _id(self, text: str, request: ClientRequest) -> str:
+        return _REPLY + key_of("answer", [text.encode("utf-8", "replace"), str(len(request.sent)).encode()])[:12]
 
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
         # As Codex does: the system prompt is a developer message, and everything is streamed.

@@ -20,6 +20,7 @@ from typing import Any
 from foldmark.core.assembly.media import IMPORTED
 from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.text import queued
 
 MADE_UP = "foldmark_made_up"
 """Marks a record that only completes an exported session and was not in the conversation."""
@@ -88,8 +89,7 @@ def _read_attachment(attached: Any) -> RecordMessages:
     """Return the messages of a queued prompt, or the message of a file given with @. Other attachments have none."""
     if not isinstance(attached, dict):
         return NOTHING
-    if attached.get("type") == "queued_command":
-        prompt = attached.get("prompt")
+    if (prompt := queued.queued_prompt(attached)) is not None:
         reading = _read_user([{"type": "text", "text": prompt}] if isinstance(prompt, str) else _listed(prompt))
         texts = [part for part in reading.parts if isinstance(part, TextMessage)]
         if len(texts) < len(reading.parts):

@@ -17,6 +17,7 @@ from foldmark.dialects.anthropic.messages import image_block
 from foldmark.dialects.bodies import text_parts
 from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
 from foldmark.sessions.lenient_json import member
+from foldmark.text import queued
 
 Block = dict[str, Any]
 
@@ -62,7 +63,7 @@ def attachment(event: Event) -> Block | None:
     about = member(event.data, "attachment") if event.kind == "user" else None
     if not isinstance(about, dict):
         return None
-    if about.get("type") == "queued_command":
+    if about.get("type") == queued.ATTACHMENT:
         blocks = message_blocks(event)
         alone = blocks[0].get("text") if len(blocks) == 1 else None
         return {**about, "prompt": alone or blocks} if blocks else None

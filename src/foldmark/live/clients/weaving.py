@@ -1,0 +1,123 @@
+"""Put a text of Foldmark's own at the beginning of a provider's answer, while it arrives [SPEC 5.7]. Pure.
+
+So a person reads the reply to a command that was typed while the agent worked. The rest of the answer keeps its
+content; only the numbers of its blocks or items change.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from foldmark.live.clients.answers import named_event, text_block_events, text_item, text_item_events
+
+Members = dict[str, Raw]
+
+
+class Weaver:
+    """Changes one answer. `text` is the text to put before it."""
+
+    def __init__(self, text: str, *, streamed: bool) -> None:
+        self.text, self._streamed = text, streamed
+        self._waiting = b""
+
+    def add(self, piece: bytes) -> bytes:
+        """Return what the client gets once this piece of the answer has arrived."""
+        self._waiting += piece
+        if not self._streamed:
+            return b""
+        made = b""
+        while found := _end_of_event(self._waiting):
+            event, self._waiting = self._waiting[:found], self._waiting[found:]
+            made += self._changed(event)
+        return made
+
+    def end(self) -> bytes:
+        """Return the rest, once the answer has ended."""
+        rest, self._waiting = self._waiting, b""
+        if self._streamed or not rest:
+            return rest
+        try:
+            return msgspec.json.encode(self.whole(msgspec.json.decode(rest, type=Members)))
+        except (msgspec.MsgspecError, KeyError):
+            return rest
+
+    def _changed(self, event: bytes) -> bytes:
+        lines = event.replace(b"\r\n", b"\n").split(b"\n")
+        data = b"".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
+        try:
+            members = msgspec.json.decode(data, type=Members)
+            kind = msgspec.json.decode(members["type"], type=str)
+            return b"".join(
+                named_event(kind, each) if isinstance(each, dict) else each
+                for each in self.events(kind, members, event)
+            )
+        except (msgspec.MsgspecError, KeyError):
+            return event
+
+    def events(self, kind: str, members: Members, event: bytes) -> Iterator[Members | bytes]:
+        """Yield the events to send for an event of the stream: bytes, or the members of one of the same kind."""
+        raise NotImplementedError
+
+    def whole(self, body: Members) -> Members:
+        """Return the body to send for an answer that is not a stream."""
+        raise NotImplementedError
+
+
+class MessageWeaver(Weaver):
+    """Anthropic's Messages API: a block before the others."""
+
+    def events(self, kind: str, members: Members, event: bytes) -> Iterator[Members | bytes]:
+        if kind.startswith("content_block_"):
+            yield {**members, "index": _shifted(members["index"], 1)}
+            return
+        yield event
+        if kind == "message_start":
+            yield text_block_events(self.text)
+
+    def whole(self, body: Members) -> Members:
+        return {**body, "content": _after({"type": "text", "text": self.text}, body["content"])}
+
+
+class ResponseWeaver(Weaver):
+    """OpenAI's Responses API: an item before the others. `id` is that of the item."""
+
+    def __init__(self, text: str, id: str, *, streamed: bool) -> None:
+        super().__init__(text, streamed=streamed)
+        self._item, self._shift = text_item(text, id), 0
+
+    def events(self, kind: str, members: Members, event: bytes) -> Iterator[Members | bytes]:
+        if "sequence_number" in members:
+            members = {**members, "sequence_number": _shifted(members["sequence_number"], self._shift)}
+        if "output_index" in members:
+            members = {**members, "output_index": _shifted(members["output_index"], 1)}
+        if kind in ("response.completed", "response.incomplete"):
+            members = {**members, "response": _raw(self.whole(msgspec.json.decode(members["response"], type=Members)))}
+        yield members
+        if kind == "response.created":
+            first = msgspec.json.decode(members.get("sequence_number", Raw(b"0")), type=int) + 1
+            made = text_item_events(self._item, first)
+            self._shift = len(made)
+            yield b"".join(made)
+
+    def whole(self, body: Members) -> Members:
+        return {**body, "output": _after(self._item, body["output"])}
+
+
+def _end_of_event(waiting: bytes) -> int:
+    """Return where the first event of a stream ends; 0 if it is not complete."""
+    ends = [found + len(blank) for blank in (b"\n\n", b"\r\n\r\n") if (found := waiting.find(blank)) >= 0]
+    return min(ends, default=0)
+
+
+def _shifted(number: Raw, by: int) -> Raw:
+    return _raw(msgspec.json.decode(number, type=int) + by)
+
+
+def _after(first: Any, rest: Raw) -> Raw:
+    return _raw([first, *msgspec.json.decode(rest, type=list[Raw])])
+
+
+def _raw(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
