@@ -175,14 +175,14 @@ def test_the_ledger_of_a_session(measured: MeasuredRunning) -> None:
     assert (later.ledger.answers, later.ledger.refused) == (len(model.measured), 1)
 
 
-def test_the_ledger_of_a_session_that_an_older_version_recorded(measured: MeasuredRunning) -> None:
-    agent = measured.log.agent("older")
+def test_the_ledger_of_a_session_that_an_older_version_recorded(running: ClaudeRunning) -> None:
+    agent = running.log.agent("older")
     agent.record("record", data={"live": {"session": "s", "wire": "anthropic"}})
     for number in range(250):
         agent.record("usage", data=usage_data("anthropic", FREE, Usage(1, 2, 3, 4), None))
         agent.record("record", data={"live": {"prevented": number // 100, "kept": [], "added": []}})
-    measured.client.say("One.")
-    older = next(each for each in statuses(measured.log) if each.name == "older")
+    running.client.say("One.")
+    older = next(each for each in statuses(running.log) if each.name == "older")
     assert (older.answers, older.ledger.read, older.prevented) == (250, 500, 2)
 
 

@@ -37,7 +37,8 @@ def sizes(
 ) -> dict[str, Any]:
     """Return the sizes of a request and its answer as data. `before` are the messages after the answer before, `known`
     those after this one. Cost grows with the messages since then."""
-    places = {id(each): place for place, each in enumerate(before)}
+    # The answer before is measured again, as the client now repeats it.
+    places = {id(each): place for place, each in enumerate(before[:-1])}
     kept: list[list[int]] = []
     at = 0
     while at < len(known) and (place := places.get(id(known[at]))) is not None:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from foldmark.core.assembly.caching import LIFETIMES
+from foldmark.core.assembly.caching import LIFETIMES, common_length
 from foldmark.core.assembly.eviction import begins
 from foldmark.core.codec import stored_time
 from foldmark.core.events import Event
@@ -89,14 +89,14 @@ class ClientRequests:
         """Add the request of a usage event. `states` are the ids of the operations."""
         kept = about["kept"]
         whole = kept[0][1] + 1 if kept and kept[0][0] == 0 else 0
-        moved = [self.messages[at] for first, last in kept[whole > 0 :] for at in range(first, last + 1)]
-        if whole < len(self.messages):
-            self.passed = [each._replace(messages=min(each.messages, whole)) for each in self.passed]
-            self.answers = {at: state for at, state in self.answers.items() if at < whole}
-        self.messages[whole:] = moved
-        self.messages += [
-            SizedMessage(tuple(ids), tuple(sizes), bool(system)) for ids, sizes, *system in about["added"]
-        ]
+        new = [self.messages[at] for first, last in kept[whole > 0 :] for at in range(first, last + 1)]
+        new += [SizedMessage(tuple(ids), tuple(sizes), bool(system)) for ids, sizes, *system in about["added"]]
+        # The answer before is measured again.
+        same = whole + common_length([each.ids for each in self.messages[whole:]], [each.ids for each in new])
+        if same < len(self.messages):
+            self.passed = [each._replace(messages=min(each.messages, same)) for each in self.passed]
+            self.answers = {at: state for at, state in self.answers.items() if at < same}
+        self.messages[whole:] = new
         known, messages = about["known"], len(self.messages) - 1
         made = PassedRequest(known, messages, about["rest"], usage, event)
         newest = self.passed[-1] if self.passed else None
