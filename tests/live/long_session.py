@@ -228,7 +228,7 @@ def play(session: LongSession) -> None:
     session.again()
     say("After the continuation 15")
     say("READ both 16")
-    do("operations", "not needed after all")
+    do("operations 8", "not needed after all")
 
 
 def end(session: LongSession) -> None:
@@ -237,7 +237,7 @@ def end(session: LongSession) -> None:
     session.say("After the second drop 18")
     session.compact()
     session.say("After the compaction 19")
-    session.do("operations", "the client no longer sends it")
+    session.do("operations 4", "the client no longer sends it")
 
 
 class Asked(NamedTuple):
