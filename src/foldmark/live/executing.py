@@ -9,14 +9,16 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from foldmark.core.segments import contains
 from foldmark.live import prompts
 from foldmark.live.asking import AskedCommand, AskedFor
 from foldmark.live.clients.dialect import ClientMessage
 from foldmark.live.recording import Recorder
-from foldmark.live.transcript import ClientTranscript, PartialRecording
+from foldmark.live.transcript import ClientTranscript
+from foldmark.log import Log
+from foldmark.sessions.messages import Part
 from foldmark.stores.waiting import PATIENCE
 
 LOG = logging.getLogger(__name__)
@@ -25,33 +27,83 @@ COMMAND_SECONDS, COMMAND_LONGEST = 1.0, 30.0
 """Maximum seconds that a command waits for what precedes it to be recorded: while the database is locked, and while the
 recorder is at work."""
 
-T = TypeVar("T")
+Take = Callable[[list[ClientMessage]], None]
+"""Records messages."""
 
 
-class Executor:
-    """Executes commands that begin with `sign`. `later` gives a task to the recorder."""
+class PartialRecording:
+    """The recording of a request up to each of its commands in turn, so that every command acts on what precedes it.
+
+    `first` is the first message with a command. `take` records the messages before that, and those that the client has
+    left out."""
 
     def __init__(
         self,
-        sign: str,
-        recorder: Recorder,
-        later: Callable[[Callable[[], Any]], "Future[Any]"],
-        writable: Callable[[], object],
+        transcript: ClientTranscript,
+        messages: Sequence[ClientMessage],
+        first: int,
+        take: Take,
     ) -> None:
-        self._sign, self._recorder, self._later, self._writable = sign, recorder, later, writable
+        self._transcript, self._messages, self._take = transcript, messages, take
+        self._first, self._at = first, -1
+        self._local: dict[int, tuple[int, ...]] = {}
+        self._parts: list[Part | None] | None = None  # those of the message that is being recorded
+        self._ids: tuple[int, ...] = ()
+
+    def begin(self) -> None:
+        """Record everything before what is asked."""
+        if self._at >= 0:
+            return
+        transcript = self._transcript
+        places = transcript.places(self._messages, asks=False, known=transcript.known)
+        start = min(self._first, places.index(None) if None in places else self._first)
+        self._take(list(self._messages[:start]))
+        commands = transcript.commands(self._messages[start:], transcript.agent.log.given.live_sign)
+        self._local = {at + start: own for at, own in commands.items()}
+        self._at = start
+
+    def until(self, message: int, block: int = 0) -> None:
+        """Record everything before a block of a message."""
+        self.begin()
+        transcript = self._transcript
+        while self._at < message:
+            self._add(len(self._messages[self._at].blocks))
+            assert self._parts is not None
+            transcript.close_message(self._messages[self._at].key, self._ids, self._parts)
+            self._at, self._parts, self._ids = self._at + 1, None, ()
+        if block:
+            self._add(block)
+
+    def finish(self) -> None:
+        """Record the rest."""
+        self.until(len(self._messages))
+
+    def _add(self, block: int) -> None:
+        local = self._local.get(self._at, ())
+        if self._parts is None:
+            self._parts = self._transcript.open_message(self._messages[self._at], local)
+        if block > len(self._ids):
+            self._ids += self._transcript.add_parts(self._parts, len(self._ids), block, local)
+
+
+class Executor:
+    """Executes the commands to a log. `later` gives a task to the recorder."""
+
+    def __init__(self, log: Log, recorder: Recorder, later: Callable[[Callable[[], Any]], "Future[Any]"]) -> None:
+        self._log, self._recorder, self._later, self._sign = log, recorder, later, log.given.live_sign
 
     async def executed(
         self,
         transcript: ClientTranscript,
         messages: Sequence[ClientMessage],
         asked: AskedFor,
-        take: Callable[[int], None],
+        take: Take,
     ) -> list[str]:
         """Execute the commands of a request, and return the replies. A request that is sent again gets the same ones.
-        `take` records that many of its messages."""
+        `take` records its first messages."""
         self._note_local(transcript, messages, asked.first)
         if all(each.key in transcript.executed for each in asked.commands):
-            self._later(partial(take, len(messages)))
+            self._later(partial(take, list(messages)))
             return [transcript.executed[each.key] for each in asked.commands]
         recording = PartialRecording(transcript, messages, asked.commands[0].place[0], take)
         queued = asked.goes_on or len(asked.commands) > 1
@@ -100,7 +152,7 @@ class Executor:
         if line.split() == ["help"]:
             return prompts.help_text(self._sign)
         try:
-            waits = [before] if prompts.only_shows(line) else [before, self._recorder.submit(self._writable)]
+            waits = [before] if prompts.only_shows(line) else [before, self._recorder.submit(self._check_writable)]
             for each in waits:
                 if not self._recorder.is_done(each, COMMAND_SECONDS, COMMAND_LONGEST):
                     why = self._recorder.blocked or "earlier messages are still being recorded; repeat it in a moment"
@@ -111,6 +163,10 @@ class Executor:
         except Exception as error:
             LOG.warning("a command failed: %s", type(error).__name__)
             return prompts.not_done(line, f"it failed ({type(error).__name__})", self._sign)
+
+    def _check_writable(self) -> None:
+        with self._log.store.write():
+            pass
 
 
 def _reach(

@@ -113,7 +113,7 @@ class Sessions:
         self._sub_agents = UnnamedSubAgents()
         self._editor, self._worker = ThreadPoolExecutor(1, "foldmark-editing"), Recorder()
         self.tally = Tally()
-        self._executor = Executor(self._sign, self._worker, self._later, self._check_writable)
+        self._executor = Executor(log, self._worker, self._later)
 
     def close(self) -> None:
         """Wait until everything that has passed is recorded, and stop (see `Recorder.close`)."""
@@ -174,11 +174,8 @@ class Sessions:
         asked: AskedFor,
     ) -> tuple[str, bool]:
         """Execute the commands in a request. Return the replies, and True if the request asks something else."""
-        messages, model = request.messages, request.head.model
-
-        def take(count: int) -> None:
-            self._take(transcript, model, messages[:count], asks=False)
-
+        messages = request.messages
+        take = partial(self._take, transcript, request.head.model, asks=False)
         _ASKING.set((headers, request))
         said = "\n\n".join(await self._executor.executed(transcript, messages, asked, take))
         goes_on = asked.goes_on and await self._executor.still_asks(transcript, messages, asked.first)
@@ -200,10 +197,6 @@ class Sessions:
         self._later(partial(transcript.take_reply, key))
         self._tell(transcript, headers, request)
         return Answering(request.body, request.dialect.reply(text, request))
-
-    def _check_writable(self) -> None:
-        with self._log.store.write():
-            pass
 
     def _asked(self, by: Asked, asked: Request) -> str:
         return answer_of(self._upstream, self._environment, by, asked)

@@ -341,57 +341,6 @@ class ClientTranscript(TranscriptView):
         self.known = known
 
 
-class PartialRecording:
-    """The recording of a request up to each of its commands in turn, so that every command acts on what precedes it.
-
-    `first` is the first message with a command. `take` records the messages before that, and those that the client has
-    left out."""
-
-    def __init__(
-        self, transcript: ClientTranscript, messages: Sequence[ClientMessage], first: int, take: Callable[[int], None]
-    ) -> None:
-        self._transcript, self._messages, self._take = transcript, messages, take
-        self._first, self._at = first, -1
-        self._local: dict[int, tuple[int, ...]] = {}
-        self._parts: list[Part | None] | None = None  # those of the message that is being recorded
-        self._ids: tuple[int, ...] = ()
-
-    def begin(self) -> None:
-        """Record everything before what is asked."""
-        if self._at >= 0:
-            return
-        transcript = self._transcript
-        places = transcript.places(self._messages, asks=False, known=transcript.known)
-        start = min(self._first, places.index(None) if None in places else self._first)
-        self._take(start)
-        commands = transcript.commands(self._messages[start:], transcript.agent.log.given.live_sign)
-        self._local = {at + start: own for at, own in commands.items()}
-        self._at = start
-
-    def until(self, message: int, block: int = 0) -> None:
-        """Record everything before a block of a message."""
-        self.begin()
-        transcript = self._transcript
-        while self._at < message:
-            self._add(len(self._messages[self._at].blocks))
-            assert self._parts is not None
-            transcript.close_message(self._messages[self._at].key, self._ids, self._parts)
-            self._at, self._parts, self._ids = self._at + 1, None, ()
-        if block:
-            self._add(block)
-
-    def finish(self) -> None:
-        """Record the rest."""
-        self.until(len(self._messages))
-
-    def _add(self, block: int) -> None:
-        local = self._local.get(self._at, ())
-        if self._parts is None:
-            self._parts = self._transcript.open_message(self._messages[self._at], local)
-        if block > len(self._ids):
-            self._ids += self._transcript.add_parts(self._parts, len(self._ids), block, local)
-
-
 def sub_agent(root: ClientTranscript, named: str) -> ClientTranscript:
     """Return the transcript of a sub-agent of the client. A new one is created in the log once it is recorded."""
     agent = root.agent.log.agent(root.children[named]) if named in root.children else None
