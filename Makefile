@@ -21,7 +21,9 @@ test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 lint pytest
 
 # Each worker takes tests that stand beside each other, so that it imports and starts what they share and little else.
+# The sources are compiled once, and not by each worker.
 pytest: $(READY)
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n auto --dist worksteal --durations=10
 
 lint: $(READY)

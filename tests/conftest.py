@@ -55,9 +55,10 @@ settings.load_profile("thorough" if DEEP else "quick")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two workers per processor: tests wait for a third of their time, mostly for a screen to settle."""
+    """Return three workers for two processors: tests wait for a third of their time, mostly for a screen to settle, and
+    each worker imports and collects for ten seconds."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 2 * processors if processors > 1 else 1
+    return processors + processors // 2
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

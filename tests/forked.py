@@ -7,18 +7,23 @@ Tests of the start itself use `subprocess`. With FOLDMARK_DEEP=1 nothing is fork
 from __future__ import annotations
 
 import atexit
+import errno
+import fcntl
 import gc
 import inspect
 import json
 import os
 import runpy
+import select
 import selectors
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -26,6 +31,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
+from uuid import uuid4
 
 DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
 
@@ -170,18 +176,17 @@ def _read_at_start(environment: dict[str, str]) -> dict[str, str]:
 
 
 class _Server:
-    """The process that forks, as seen from the tests."""
+    """The process that forks, as seen from the tests. All workers of a run share it: it imports for a few seconds."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
-                env=_environment(),
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        path = Path(tempfile.gettempdir()) / f"forks-{os.environ.get('PYTEST_XDIST_TESTRUNUID', uuid4().hex)[:12]}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket = socket.socket(socket.AF_UNIX)
+        while (state := self._socket.connect_ex(str(path))) != 0:
+            if state == errno.ENOENT:
+                self._process = _started(path) or self._process
+            else:  # another worker does not listen there yet
+                time.sleep(0.01)
         self._lock = threading.Lock()
 
     def start(self, request: dict[str, Any], files: list[int]) -> socket.socket:
@@ -194,8 +199,30 @@ class _Server:
         return status
 
     def close(self) -> None:
+        """Let go of the process, which ends when all workers have. The worker that started it waits for that."""
         self._socket.close()
-        self._process.wait()
+        if self._process:
+            self._process.wait()
+
+
+def _started(path: Path) -> subprocess.Popen[bytes] | None:
+    """Start the process that forks, which listens at this path and may still be importing. None if another worker
+    starts it at this moment."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        try:
+            listening.bind(str(path))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return None
+            raise
+        listening.listen(256)
+        return subprocess.Popen(
+            [sys.executable, __file__, str(listening.fileno()), str(path)],
+            env=_environment(),
+            pass_fds=[listening.fileno()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 @cache
@@ -215,44 +242,64 @@ def _exactly(source: socket.socket, size: int) -> bytes:
     return data
 
 
-def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Fork for each request, and report each exit. Return only in the forks, each with its request and files."""
+def _serve(listening: socket.socket, path: Path) -> tuple[dict[str, Any], list[int]]:
+    """Fork for each request of the workers, and report each exit, until all workers have closed their connections.
+    Return only in the forks, each with its request and files."""
     running: dict[int, socket.socket] = {}
     woken, wake = socket.socketpair()
     wake.setblocking(False)
+    listening.setblocking(False)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     ready = selectors.DefaultSelector()
-    for each in (control, woken):
-        ready.register(each, selectors.EVENT_READ)
+    ready.register(listening, selectors.EVENT_READ)
+    ready.register(woken, selectors.EVENT_READ)
+    workers: set[socket.socket] = set()
     while True:
-        found = [key.fileobj for key, _ in ready.select()]
-        if woken in found:
-            woken.recv(1 << 12)
-            with suppress(ChildProcessError):
-                while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                    with running.pop(ended[0]) as status, suppress(OSError):
-                        status.sendall(_NUMBER.pack(ended[1]))
-        if control not in found:
-            continue
-        head, files, _, _ = socket.recv_fds(control, _LENGTH.size, 4)
-        if not head:
-            os._exit(0)
-        request = json.loads(_exactly(control, _LENGTH.unpack(head)[0]))
-        status = socket.socket(fileno=files[0])
-        if pid := os.fork():
-            running[pid] = status
-            with suppress(OSError):
-                status.sendall(_NUMBER.pack(pid))
-            for file in files[1:]:
-                os.close(file)
-            continue
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        ready.close()
-        for each in (control, woken, wake, status, *running.values()):
-            each.close()
-        return request, files[1:]
+        for worker in [key.fileobj for key, _ in ready.select()]:
+            if worker is woken:
+                woken.recv(1 << 12)
+                with suppress(ChildProcessError):
+                    while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                        with running.pop(ended[0]) as status, suppress(OSError):
+                            status.sendall(_NUMBER.pack(ended[1]))
+                continue
+            if worker is listening:
+                with suppress(BlockingIOError):
+                    workers.add(accepted := listening.accept()[0])
+                    accepted.setblocking(True)
+                    ready.register(accepted, selectors.EVENT_READ)
+                continue
+            assert isinstance(worker, socket.socket)
+            head, files, _, _ = socket.recv_fds(worker, _LENGTH.size, 4)
+            if not head:
+                ready.unregister(worker)
+                workers.remove(worker)
+                worker.close()
+                if not workers and not _is_awaited(listening, path):
+                    os._exit(0)
+                continue
+            request = json.loads(_exactly(worker, _LENGTH.unpack(head)[0]))
+            status = socket.socket(fileno=files[0])
+            if pid := os.fork():
+                running[pid] = status
+                with suppress(OSError):
+                    status.sendall(_NUMBER.pack(pid))
+                for file in files[1:]:
+                    os.close(file)
+                continue
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            ready.close()
+            for opened in (listening, woken, wake, status, *workers, *running.values()):
+                opened.close()
+            return request, files[1:]
+
+
+def _is_awaited(listening: socket.socket, path: Path) -> bool:
+    """Return whether a worker has connected that was not heard yet. Those after this start a process of their own."""
+    path.unlink(missing_ok=True)
+    return bool(select.select([listening], [], [], 0)[0])
 
 
 def _become(request: dict[str, Any], files: list[int]) -> None:
@@ -264,7 +311,6 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     for file in files:
         os.close(file)
     if request["terminal"]:
-        import fcntl
         import termios
 
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -316,7 +362,7 @@ def _end(code: object) -> NoReturn:
     os._exit((code or 0) & 0xFF)
 
 
-def _main(control: socket.socket) -> None:
+def _main(listening: socket.socket, path: Path) -> None:
     source = Path(__file__).parents[1] / "src"
     for folder in _IMPORTED:
         for file in sorted((source / "foldmark" / folder).rglob("*.py")):
@@ -324,7 +370,7 @@ def _main(control: socket.socket) -> None:
     import_module("openai")  # takes longer than all of Foldmark
     gc.collect()
     gc.freeze()
-    request, files = _serve(control)
+    request, files = _serve(listening, path)
     _become(request, files)
     try:
         _play(request["words"])
@@ -334,4 +380,4 @@ def _main(control: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    _main(socket.socket(fileno=int(sys.argv[1])))
+    _main(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))
