@@ -175,6 +175,53 @@ def test_the_ledger_of_a_session(measured: MeasuredRunning) -> None:
     assert (later.ledger.answers, later.ledger.refused) == (len(model.measured), 1)
 
 
+def test_what_each_operation_saves_and_costs(measured: MeasuredRunning) -> None:
+    client, model = measured.client, measured.model
+    for number in range(6):
+        client.say(f"READ part {number}")
+    turns = measured.turns()
+    done, out, again = list[int](), list[float](), list[float]()
+    for command in (f"/context drop {turns[1]}", f"/context evict {measured.results()[-1]}", "/restore"):
+        measured.agent.context()
+        before = model.measured[-1]
+        measured.agent.do(f"{command} {done[0]}" if command == "/restore" else command)
+        done.append(measured.last())
+        client.say("On.")
+        whole = len(model.text({"tools": client.tools, "messages": client.messages[:-1]})) / model.per_token
+        newest = model.measured[-1]
+        out.append(whole - newest.tokens)
+        unchanged = newest.tokens + (out[-1] - (out[-2] if len(out) > 1 else 0))
+        again.append((newest.tokens - newest.read) - (unchanged - before.tokens))
+    measured.end()  # another gateway goes on with the shares
+    measured.begin(measured.gateway.port, measured.gateway.secret)
+    client.say("On.")
+    measured.sessions.settle()
+    (status,) = statuses(measured.log)
+    ledger, edits = status.data()["ledger"], status.data()["ledger"]["edits"]
+    assert [each["operation"] for each in edits] == done
+    assert [each["kind"] for each in edits] == ["drop", "evict", "restore"]
+    drop, evict, _ = edits
+    bound = client.model == BOUND  # the thinking since the drop cannot be sent after the restore
+    assert (drop["out"] > 0) == bound
+    assert drop["out"] + evict["out"] == pytest.approx(out[2], rel=0.05)
+    assert evict["out"] == pytest.approx(out[1] - out[0], rel=0.05)
+    assert drop["saved"] == pytest.approx(2 * out[0] + 2 * drop["out"], rel=0.05)
+    assert evict["saved"] == pytest.approx(3 * evict["out"], rel=0.05)
+    assert [each["again"] for each in edits] == pytest.approx([max(0, each) for each in again], rel=0.05, abs=10)
+    for name in ("saved", "again", "saved_dollars", "again_dollars"):
+        assert sum(each[name] for each in edits) == pytest.approx(ledger[name])
+    assert evict["saved_dollars"] > 0
+    assert status.lines[0] == status.line
+    assert f"saved ~{drop['saved']:,} tokens" in status.lines[1]
+    client.messages = [{"role": "user", "content": [{"type": "text", "text": "A summary of all that."}]}]
+    client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    client.say("After the client's own compaction.")
+    measured.sessions.settle()
+    (later,) = statuses(measured.log)
+    assert [each.share.out for each in later.edits] == [0, 0, 0]
+    assert later.taken_out == 0
+
+
 def test_the_ledger_of_a_session_that_an_older_version_recorded(running: ClaudeRunning) -> None:
     agent = running.log.agent("older")
     agent.record("record", data={"live": {"session": "s", "wire": "anthropic"}})

@@ -166,7 +166,7 @@ def _status(setup: Setup, *, as_json: bool) -> None:
         print(json_text({"sessions": rows}))
         return
     for each in found:
-        print(harmless(each.line))
+        print(harmless("\n".join(each.lines)))
     if not found:
         print("No session was recorded yet; `foldmark live claude` records one.")
     elif len(found) > 1:

@@ -1,7 +1,12 @@
-"""The ledger of a live session: what its requests and its edits cost, by the provider's own usage [SPEC 5.7]."""
+"""The ledger of a live session: what its requests and its edits cost, by the provider's own usage [SPEC 5.7].
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+Each operation has a share in what the edits save and cost: the tokens by which the next request shrinks with it, and
+the part of the cached prompt that it breaks, both beyond the operations before it. So the shares add up to the sums.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -10,18 +15,43 @@ from foldmark.core.assembly.caching import LIFETIMES
 from foldmark.core.events import Event
 from foldmark.core.request import Usage
 from foldmark.cost.spending import price, tariff_of
+from foldmark.request.client_requests import NextRequest
 from foldmark.request.usage import usage_of
 from foldmark.tokens.models import Model
 
 
 class EditCost(NamedTuple):
     """What new edits change for the next request, as computed before it: its tokens with and without them, the newest
-    request that the cache holds, and the number of seconds since then."""
+    request that the cache holds, and the number of seconds since then. `broken` are the tokens of the cached prompt
+    that each operation breaks beyond the ones before it."""
 
     before: int
     after: int
     cached: int
     pause: float
+    broken: Mapping[int, int] = {}
+
+    @classmethod
+    def of(cls, request: NextRequest, new: Sequence[Event], now: float) -> Self:
+        """Return what the `new` operations change; `now` in seconds."""
+        newest = request.newest
+        begun = request.fold_at(newest.known)
+        folds = [request.fold_at(each.id) for each in new]
+        changes = [request.compared(begun, fold) for fold in folds]
+        held = [changes[0].cached, *(change.held for change in changes)]
+        broken = {each.id: max(0, was - now) for each, (was, now) in zip(new, pairwise(held), strict=True)}
+        return cls(changes[0].before, changes[-1].after, changes[0].cached, now - newest.time, broken)
+
+    def of_each(self, again: int) -> dict[int, int]:
+        """Divide tokens that were written again among the operations."""
+        total, found = sum(self.broken.values()), dict[int, int]()
+        left = again
+        for id, broken in self.broken.items():
+            found[id] = min(left, round(again * broken / total)) if total else 0
+            left -= found[id]
+        if left:
+            found[max(found, key=self.broken.__getitem__)] += left
+        return found
 
     def again(self, usage: Usage) -> int:
         """Return the tokens that were written again because of the edits; 0 if the cache had expired anyway."""
@@ -30,12 +60,26 @@ class EditCost(NamedTuple):
         return max(0, (self.after - usage.cache_read) - (self.before - self.cached))
 
 
+class EditShare(Struct, frozen=True, array_like=True):
+    """What one operation saves and costs: the tokens that it keeps `out` of every request now, and its part of the sums
+    in a `Ledger` of the same names. An operation that was restored keeps nothing out, but for thinking that can no
+    longer be sent. `size` are the bytes of `out`."""
+
+    out: int = 0
+    saved: int = 0
+    again: int = 0
+    saved_dollars: float = 0.0
+    again_dollars: float = 0.0
+    size: int = 0
+
+
 class Ledger(Struct, frozen=True, omit_defaults=True):
     """Sums over the requests of a session: `answers`, the requests that the provider `refused`, and those passed on
     unedited since an edit failed (`prevented`); tokens by price class; dollars of the answers whose price is known.
 
     `saved` are the tokens that edits kept out of requests, each request counted; `again` those that had been cached and
-    were sent at full price because of an edit.
+    were sent at full price because of an edit. `worth` are the dollars that one token would have saved that was kept
+    out of all requests, and `shares` is the event that has the newest `EditShares`.
     """
 
     answers: int = 0
@@ -50,6 +94,8 @@ class Ledger(Struct, frozen=True, omit_defaults=True):
     again: int = 0
     saved_dollars: float = 0.0
     again_dollars: float = 0.0
+    worth: float = 0.0
+    shares: int = 0
 
     @property
     def requests(self) -> int:
@@ -65,12 +111,11 @@ class Ledger(Struct, frozen=True, omit_defaults=True):
         """Return the sums as JSON for the log, without zeros."""
         return dict(to_builtins(self))
 
-    def answered(self, usage: Usage, known: Model, out: int = 0, edit: EditCost | None = None) -> "Ledger":
-        """Return the ledger after an answer. `out` are the tokens that edits kept out of the request; `edit` is given
-        if edits were made since the request before."""
-        tariff, again = tariff_of(known), 0 if edit is None else edit.again(usage)
-        each = (known.input_price or 0.0) / 1e6
-        kept = tariff.read if usage.cache_read else tariff.write
+    def answered(self, usage: Usage, known: Model, out: int = 0, again: int = 0) -> "Ledger":
+        """Return the ledger after an answer. `out` are the tokens that edits kept out of the request, `again` those
+        that were written again because of new edits."""
+        tariff, each = tariff_of(known), (known.input_price or 0.0) / 1e6
+        kept = (tariff.read if usage.cache_read else tariff.write) * each
         return replace(
             self,
             answers=self.answers + 1,
@@ -81,9 +126,59 @@ class Ledger(Struct, frozen=True, omit_defaults=True):
             dollars=self.dollars + (price(usage, known) or 0.0),
             saved=self.saved + out,
             again=self.again + again,
-            saved_dollars=self.saved_dollars + out * kept * each,
-            again_dollars=self.again_dollars + again * max(0.0, tariff.write - tariff.read) * each,
+            saved_dollars=self.saved_dollars + out * kept,
+            again_dollars=self.again_dollars + again * _again_price(known),
+            worth=self.worth + kept,
         )
+
+
+class EditShares(Struct, frozen=True):
+    """The shares of operations, by their ids, as of a ledger with this number of `answers` and this `worth`. Later ones
+    follow from a later ledger (`at`), so they are only recorded when operations change."""
+
+    answers: int = 0
+    worth: float = 0.0
+    of: tuple[tuple[int, EditShare], ...] = ()
+
+    @property
+    def out(self) -> int:
+        """The tokens that all operations keep out of a request."""
+        return sum(share.out for _, share in self.of)
+
+    def at(self, ledger: Ledger) -> dict[int, EditShare]:
+        """Return the shares as of a later ledger."""
+        answers, worth = ledger.answers - self.answers, ledger.worth - self.worth
+        return {
+            id: replace(
+                share,
+                saved=share.saved + answers * share.out,
+                saved_dollars=share.saved_dollars + worth * share.out,
+            )
+            for id, share in self.of
+        }
+
+    def changed(
+        self, ledger: Ledger, request: NextRequest, until: int, after: int, again: Mapping[int, int], known: Model
+    ) -> "EditShares":
+        """Return the shares for the request that is about to be added to a ledger, which knows the operations up to
+        event `until`. Those up to event `after` keep out what they did; the others are measured. `again` are the tokens
+        that were written again because of each."""
+        found = {id: share if after else replace(share, size=0) for id, share in self.at(ledger).items()}
+        for id, size in request.kept_out(after, until):
+            share = found.get(id, EditShare())
+            found[id] = replace(share, size=share.size + size)
+        for id, tokens in again.items():
+            share = found.get(id, EditShare())
+            dollars = share.again_dollars + tokens * _again_price(known)
+            found[id] = replace(share, again=share.again + tokens, again_dollars=dollars)
+        made = {id: replace(share, out=request.tokens_of(share.size)) for id, share in sorted(found.items())}
+        return EditShares(ledger.answers, ledger.worth, tuple(made.items()))
+
+
+def _again_price(known: Model) -> float:
+    """Return the dollars that it costs more to write a token again than to read it from the cache."""
+    tariff = tariff_of(known)
+    return max(0.0, tariff.write - tariff.read) * (known.input_price or 0.0) / 1e6
 
 
 def ledger_in(about: Mapping[str, Any] | None) -> Ledger | None:
@@ -99,3 +194,9 @@ def counted(before: Ledger, event: Event, model_named: Callable[[str], Model]) -
     if usage is None:
         return before
     return before.answered(usage, model_named(f"{data.get('provider')}/{data.get('model')}"))
+
+
+def shares_in(about: Mapping[str, Any] | None) -> EditShares | None:
+    """Return the shares of operations in a gateway's record; None if it has none."""
+    found = (about or {}).get("shares")
+    return convert(found, EditShares) if isinstance(found, dict) else None

@@ -10,17 +10,48 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, normal, subtract
 from foldmark.core.wording import count
-from foldmark.cost.ledger import Ledger, counted, ledger_in
+from foldmark.cost.ledger import EditShare, EditShares, Ledger, counted, ledger_in, shares_in
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session, client_tokens, gateway_record, left_out
 from foldmark.request.client_requests import NextRequest
 from foldmark.request.standing import Standing
 
+_EDITS = ("clear", "rewind", "filter", "drop", "undo", "summary", "evict", "restore")
+"""Kinds of operations that change what is sent."""
+
+_NAMED = 5
+"""Number of operations that a status names in text."""
+
+
+class LiveEdit(NamedTuple):
+    """An operation by a person or a model, and what it saves and costs."""
+
+    operation: int
+    kind: str
+    share: EditShare
+
+    def data(self) -> dict[str, Any]:
+        """Return the edit as JSON."""
+        names = ("out", "saved", "saved_dollars", "again", "again_dollars")
+        numbers = {name: getattr(self.share, name) for name in names}
+        return {"operation": self.operation, "kind": self.kind, **numbers}
+
+    @property
+    def line(self) -> str:
+        """The edit in one line."""
+        share = self.share
+        parts = [f"~{count(share.out, 'token')} less a request"] if share.out > 0 else []
+        parts += [f"~{count(-share.out, 'token')} more a request"] if share.out < 0 else []
+        parts += [f"saved {_amount(share.saved, share.saved_dollars)}"] if share.saved > 0 else []
+        parts += [f"added {_amount(-share.saved, -share.saved_dollars)}"] if share.saved < 0 else []
+        parts += [f"cost {_amount(share.again, share.again_dollars)} sent again"] if share.again else []
+        return f"  {self.operation} {self.kind}   {' · '.join(parts) or 'no request since'}"
+
 
 class LiveStatus(NamedTuple):
     """A recorded session: the tokens of its next request and of the model's window, the tokens that were taken out, the
-    operations by people and models, the sums over its requests, and the thinking blocks of its next request that are
-    sent, and lost because what preceded them has changed."""
+    operations by people and models, the sums over its requests, the thinking blocks of its next request that are sent,
+    and lost because what preceded them has changed, and the edits, oldest first."""
 
     name: str
     agent: str
@@ -31,6 +62,7 @@ class LiveStatus(NamedTuple):
     operations: int
     ledger: Ledger = Ledger()
     thinking: tuple[int, int] = (0, 0)
+    edits: tuple[LiveEdit, ...] = ()
 
     @property
     def answers(self) -> int:
@@ -52,8 +84,10 @@ class LiveStatus(NamedTuple):
         ledger, (sent, lost) = self.ledger, self.thinking
         names = ("name", "agent", "session", "tokens", "window", "answers", "cached", "taken_out", "operations")
         own = {name: getattr(self, name) for name in (*names, "prevented")}
-        sums = {"requests": ledger.requests, **asdict(ledger)}
-        return {**own, "ledger": {**sums, "thinking_sent": sent, "thinking_lost": lost}}
+        sums = {name: value for name, value in asdict(ledger).items() if name not in ("worth", "shares")}
+        edits = [each.data() for each in self.edits]
+        thinking = {"thinking_sent": sent, "thinking_lost": lost}
+        return {**own, "ledger": {"requests": ledger.requests, **sums, **thinking, "edits": edits}}
 
     @property
     def line(self) -> str:
@@ -74,6 +108,18 @@ class LiveStatus(NamedTuple):
             parts.append(f"{count(self.prevented, 'request')} passed on unedited, since an edit failed")
         return f"{self.name}   {' · '.join(parts)}"
 
+    @property
+    def lines(self) -> list[str]:
+        """The status, and the edits that save or cost the most."""
+
+        def weight(edit: LiveEdit) -> int:
+            return abs(edit.share.saved) + edit.share.again
+
+        largest = sorted(sorted(self.edits, key=weight, reverse=True)[:_NAMED], key=lambda edit: edit.operation)
+        more = len(self.edits) - len(largest)
+        rest = [f"  {count(more, 'smaller one')} in --json"] if more else []
+        return [self.line, *(edit.line for edit in largest), *rest]
+
 
 def _amount(tokens: int, dollars: float) -> str:
     return f"~{count(tokens, 'token')}" + (f" (${dollars:,.2f})" if dollars >= 0.005 else "")
@@ -93,11 +139,14 @@ def status(agent: Agent, session: str) -> LiveStatus:
     with agent.reading() as (moment, at):
         out = taken_out(moment, at)
         operations = [event for event in moment.operations(agent.id) if event.actor != "system"]
-        tokens, ledger = client_tokens(agent, moment, at), ledger_of(agent, moment, at)
+        tokens, (ledger, shares) = client_tokens(agent, moment, at), ledger_of(agent, moment, at)
         request = NextRequest.of(moment, at)
         thinking = (0, 0) if request is None else request.thinking()
-    name = agent.name or agent.id
-    return LiveStatus(name, agent.id, session, tokens, agent.window, out, len(operations), ledger, thinking)
+    name, each = agent.name or agent.id, shares.at(ledger)
+    edits = tuple(
+        LiveEdit(event.id, event.kind, each.get(event.id, EditShare())) for event in operations if event.kind in _EDITS
+    )
+    return LiveStatus(name, agent.id, session, tokens, agent.window, out, len(operations), ledger, thinking, edits)
 
 
 _PAGE, _FIRST = 1000, 50
@@ -133,15 +182,17 @@ def taken_out(moment: Snapshot, at: Standing) -> int:
     return max(0, at.record.own.tokens - at.size.tokens - left)
 
 
-def ledger_of(agent: Agent, moment: Snapshot, at: Standing) -> Ledger:
-    """Return the sums over a session's requests, from the newest record; all answers are read only if an older version
-    recorded it."""
+def ledger_of(agent: Agent, moment: Snapshot, at: Standing) -> tuple[Ledger, EditShares]:
+    """Return the sums over a session's requests, and the shares of its operations, from the newest record; all answers
+    are read only if an older version recorded it."""
     newest = moment.recent("usage", agent.id, at.newest, 1)
     events = moment.events_after(agent.id, newest[0].id if newest else 0, _PAGE)
     about = next(filter(None, map(gateway_record, reversed(events))), None)
     if (found := ledger_in(about)) is not None:
-        return found
+        changed = None if "shares" in (about or {}) else moment.event(found.shares)
+        shares = shares_in(about if changed is None else gateway_record(changed))
+        return found, shares or EditShares()
     ledger = Ledger(prevented=int((about or {}).get("prevented", 0)))
     for event in moment.events(moment.of_kind("usage", (Segment(agent.id, 1, END),))):
         ledger = counted(ledger, event, agent.log.model_named)
-    return ledger
+    return ledger, EditShares()

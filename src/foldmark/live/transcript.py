@@ -10,13 +10,14 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foldmark.core.codec import stored_time
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Fork
 from foldmark.core.request import Usage
-from foldmark.cost.ledger import EditCost, Ledger, counted, ledger_in
+from foldmark.cost.ledger import EditCost, EditShares, Ledger, counted, ledger_in, shares_in
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import KnownMessage
 from foldmark.live.prompts import as_sent
@@ -44,7 +45,7 @@ class ClientTranscript(TranscriptView):
     is the id that the client gave to a sub-agent.
 
     `children` are the agents of the client's sub-agents, by the ids that the client gave them. `ledger` has the sums
-    over all requests.
+    over all requests, and `edit_shares` the part of each operation in them.
     """
 
     def __init__(
@@ -56,11 +57,11 @@ class ClientTranscript(TranscriptView):
         named: str = "",
     ) -> None:
         super().__init__(agent, session, dialect)
-        self.ledger, self.named = Ledger(), named
+        self.ledger, self.edit_shares, self.named = Ledger(), EditShares(), named
         self.children: dict[str, str] = {}
         self._create, self._begun = create, False
         self._replied = False  # to a command while the agent worked; no answer has come since
-        self._pending: list[dict[str, Any]] = []
+        self._pending: list[tuple[int, dict[str, Any]]] = []
         self._measured: Sequence[KnownMessage] = ()
         self._out = 0, 0  # the newest operation, and the tokens that operations take out
         self._priced = 0  # the newest event that the edit of the newest answer knew
@@ -85,7 +86,7 @@ class ClientTranscript(TranscriptView):
             for event in page:
                 if (about := gateway_record(event)) is not None:
                     self._begun = True
-                    self._follow(about)
+                    self._follow(event.id, about)
                     self._remember(about)
                 elif event.kind == "usage":  # the ledger of an older version; a newer record has the sums
                     self.ledger = counted(self.ledger, event, agent.log.model_named)
@@ -108,8 +109,7 @@ class ClientTranscript(TranscriptView):
     def take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
         """Record the answer to a request, unless the client has sent more since then."""
         if len(self.known) == len(passed.messages):
-            ledger = self.ledger if answer.usage is None else self._answered(passed, answer.model, answer.usage)
-            self._retried(partial(self._take_answer, passed, answer, ledger))
+            self._retried(partial(self._take_answer, passed, answer))
             if answer.usage is not None:
                 self._measured = self.known
 
@@ -167,20 +167,23 @@ class ClientTranscript(TranscriptView):
                 self._out = newest, taken_out(moment, at)
         return self._out[1], sum(event.actor != "system" for event in operations)
 
-    def _answered(self, passed: PassedOn, model: str, usage: Usage) -> Ledger:
-        """Return the ledger after an answer that is about to be recorded."""
-        agent, cost = self.agent, None
+    def _answered(self, passed: PassedOn, model: str, usage: Usage) -> tuple[Ledger, EditShares]:
+        """Return the ledger and the shares of operations after an answer that is about to be recorded."""
+        agent, again = self.agent, dict[int, int]()
         known = agent.log.model_named(f"{self.dialect.provider}/{model}")
-        out, _ = self.edits()
-        before, self._priced = self._priced, passed.known
+        shares, before, self._priced = self.edit_shares, self._priced, passed.known
         with agent.reading() as (moment, at):
-            new = moment.operations(agent.id, after=before, until=passed.known)
-            if any(event.actor != "system" for event in new) and (request := NextRequest.of(moment, at)) is not None:
-                newest = request.newest
-                change = request.compared(request.fold_at(newest.known), request.fold_at(passed.known))
-                pause = stored_time(agent.log.clock()).timestamp() - newest.time
-                cost = EditCost(change.before, change.after, change.cached, pause)
-        return self.ledger.answered(usage, known, out, cost)
+            new = moment.operations(agent.id, after=before)
+            replaced = any(event.reason == LEFT for event in new)
+            new = [event for event in new if event.actor != "system" and event.id <= passed.known]
+            if (new or replaced) and (request := NextRequest.of(moment, at)) is not None:
+                since = request.newest.known
+                if new := [event for event in new if event.id > since]:
+                    cost = EditCost.of(request, new, stored_time(agent.log.clock()).timestamp())
+                    again = cost.of_each(cost.again(usage))
+                since = 0 if replaced else since  # whatever left by itself is kept out by nothing else
+                shares = shares.changed(self.ledger, request, passed.known, since, again, known)
+        return self.ledger.answered(usage, known, shares.out, sum(again.values())), shares
 
     def child(self, named: str) -> Agent:
         """Return the agent of a sub-agent of the client, creating it if needed. It inherits no messages."""
@@ -268,8 +271,8 @@ class ClientTranscript(TranscriptView):
         # Verbatim: a state block at the end of a message does not come from a model of this conversation.
         return agent.append(part.kind, part.text, data=part.data, dialect=dialect, verbatim=True)
 
-    def _take_answer(self, passed: PassedOn, answer: ClientAnswer, ledger: Ledger) -> None:
-        agent = self.agent
+    def _take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
+        agent, ledger, shares = self.agent, self.ledger, self.edit_shares
         # The key of the message that the answer forms together with the newest one.
         joined = self.dialect.continued(passed.messages[-1], answer) if passed.messages else None
         ids = self._append_parts(answer.parts, (0,) if passed.said else ())
@@ -278,6 +281,7 @@ class ClientTranscript(TranscriptView):
         else:
             kept, added = self.known[:-1], KnownMessage(joined, (*self.known[-1].ids, *ids))
         if answer.usage is not None:
+            ledger, shares = self._answered(passed, answer.model, answer.usage)
             about = sizes(self.dialect, self._measured, [*kept, added], passed, answer)
             data = usage_data(self.dialect.provider, answer.model, answer.usage, answer.stopped)
             agent.record("usage", data={**data, **about})
@@ -286,6 +290,8 @@ class ClientTranscript(TranscriptView):
         more: dict[str, Any] = {} if passed.prefix is None else {"bound": {answer.key: passed.prefix}}
         if self._replied:
             more["answered"] = True  # the replies to commands have been shown with it
+        if shares is not self.edit_shares:
+            more["shares"] = to_builtins(shares)
         self._note(range(len(kept)), [added], more, ledger)
 
     def _note(
@@ -300,8 +306,7 @@ class ClientTranscript(TranscriptView):
 
     def _record(self, about: dict[str, Any], ledger: Ledger | None = None) -> None:
         about = {**about, "sums": (ledger or self.ledger).data()}  # the newest record carries the sums
-        self.agent.record("record", data={"live": about})
-        self._pending.append(about)
+        self._pending.append((self.agent.record("record", data={"live": about}), about))
 
     def _retried(self, change: Callable[[], T]) -> T:
         """Make a change in one transaction; retry after other writers' appends, since a gateway holds no lease."""
@@ -315,17 +320,19 @@ class ClientTranscript(TranscriptView):
                     raise
                 self.agent.context()
                 continue
-            for about in self._pending:
-                self._follow(about)
+            for event_id, about in self._pending:
+                self._follow(event_id, about)
             return done
         raise AssertionError
 
-    def _follow(self, about: dict[str, Any]) -> None:
+    def _follow(self, event_id: int, about: dict[str, Any]) -> None:
         """Apply a recorded change to this object."""
         if "child" in about:
             named, own = about["child"]
             self.children = {**self.children, named: own}
         self.ledger = ledger_in(about) or self.ledger
+        if (shares := shares_in(about)) is not None:
+            self.edit_shares, self.ledger = shares, replace(self.ledger, shares=event_id)
         self._replied = ("executed" in about or self._replied) and "answered" not in about
         if "added" not in about:
             return

@@ -7,13 +7,13 @@ request.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from foldmark.core.assembly.caching import LIFETIMES, common_length
 from foldmark.core.assembly.eviction import begins
 from foldmark.core.codec import stored_time
-from foldmark.core.events import Event
+from foldmark.core.events import Event, Restore
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Fold, recorded, replay
 from foldmark.core.request import Usage
@@ -112,7 +112,8 @@ class NextRequest:
     """The next request of a live session's agent in a moment."""
 
     def __init__(self, moment: Snapshot, at: Standing, requests: ClientRequests, operations: Sequence[Event]) -> None:
-        self._moment, self._at, self._operations, self.requests = moment, at, operations, requests
+        self._moment, self._at, self.requests = moment, at, requests
+        self._operations = list(zip(operations, recorded(operations), strict=True))
         self._places = sorted((id, at) for at, each in enumerate(requests.messages) for id in each.ids if id > 0)
         self._views = [self._view(self.fold_at(each.known), each.event.id) for each in requests.passed]
         self._thinking = self._thinking_by_state() if requests.binds else []
@@ -141,21 +142,38 @@ class NextRequest:
 
     def tokens(self, fold: Fold | None = None) -> int:
         """Return the tokens of the next request, under the current fold by default."""
-        fold = self._at.fold if fold is None else fold
-        return self._tokens(self._rest(fold) + sum(self._laid(self._view(fold)).sizes))
+        return self.tokens_of(self._bytes(self._at.fold if fold is None else fold))
+
+    def tokens_of(self, size: int) -> int:
+        """Return the tokens of so many bytes."""
+        return round(size * self._ratio)
 
     def taken_out(self) -> int:
         """Return the tokens that operations take out of the next request: what the client sends, less what goes out."""
-        origin, fold = self._at.origin, self._at.fold
-        own = sum(size for _, _, size in blocks_of(self.requests.messages)) + self._rest(origin)
-        return max(0, self._tokens(own - sum(self._laid(self._view(fold)).sizes) - self._rest(fold)))
+        return max(0, self.tokens(self._fold_without(0)) - self.tokens())
+
+    def kept_out(self, after: int, until: int) -> Iterator[tuple[int, int]]:
+        """Yield each operation by people and models between two events (the first exclusive), and the bytes that it
+        takes out of the next request beyond the ones before it. A restore yields the operation that it takes back, if
+        that is one of these, and the negative of what returns."""
+        own = {id: operation for each, (id, operation) in self._operations if each.actor != "system"}
+        before = self._bytes(self._fold_without(after))
+        for id, operation in own.items():
+            if not after < id <= until:
+                continue
+            now = self._bytes(self._fold_without(id))
+            target = id
+            while isinstance(operation, Restore) and operation.target in own:
+                target, operation = operation.target, own[operation.target]
+            yield target, before - now
+            before = now
 
     def beside(self) -> int:
         """Return the tokens of everything in the next request that the log does not hold: the system prompt, the tools,
         and texts that the client adds to messages by itself."""
         messages = self.requests.messages
         own = sum(size for at, block, size in blocks_of(messages) if messages[at].ids[block] == 0)
-        return self._tokens(self.newest.rest + own)
+        return self.tokens_of(self.newest.rest + own)
 
     def by_event(self) -> dict[int, int]:
         """Return the tokens of each event that the client sends, as the client sends it."""
@@ -163,7 +181,7 @@ class NextRequest:
         for at, block, size in blocks_of(self.requests.messages):
             id = self.requests.messages[at].ids[block]
             found[id] = found.get(id, 0) + size
-        return {id: self._tokens(size) for id, size in found.items() if id}
+        return {id: self.tokens_of(size) for id, size in found.items() if id}
 
     def compared(self, before: Fold, after: Fold) -> Compared:
         """Compare the next request under two folds."""
@@ -182,14 +200,14 @@ class NextRequest:
         returned = sum(came.values()) + max(0, rests[1] - rests[0])
         lost, regained = was.thinking - now.thinking, now.thinking - was.thinking
         return Compared(
-            self._tokens(rests[0] + sum(was.sizes)),
-            self._tokens(rests[1] + sum(now.sizes)),
-            left=self._tokens(left),
-            returned=self._tokens(returned),
-            evicted=self._tokens(evicted),
-            whole=self._tokens(whole),
+            self.tokens_of(rests[0] + sum(was.sizes)),
+            self.tokens_of(rests[1] + sum(now.sizes)),
+            left=self.tokens_of(left),
+            returned=self.tokens_of(returned),
+            evicted=self.tokens_of(evicted),
+            whole=self.tokens_of(whole),
             cached=self.newest.usage.input,
-            held=self._tokens(self._held(view, now)),
+            held=self.tokens_of(self._held(view, now)),
             lost=len(lost) if self.requests.binds else 0,
             regained=len(regained) if self.requests.binds else 0,
         )
@@ -213,12 +231,17 @@ class NextRequest:
         state = max(found)[1]
         return newest.rest + now.common(self._sent(state), passed[state].messages)
 
-    def _tokens(self, size: int) -> int:
-        return round(size * self._ratio)
+    def _bytes(self, fold: Fold) -> int:
+        return self._rest(fold) + sum(self._laid(self._view(fold)).sizes)
 
     def fold_at(self, event_id: int) -> Fold:
         """Return the fold as it was after event `event_id`."""
-        return replay(self._at.origin, recorded([each for each in self._operations if each.id <= event_id]))
+        return replay(self._at.origin, [own for each, own in self._operations if each.id <= event_id])
+
+    def _fold_without(self, after: int) -> Fold:
+        """Return the fold without the operations by people and models after an event."""
+        kept = [own for each, own in self._operations if each.actor == "system" or each.id <= after]
+        return replay(self._at.origin, kept)
 
     def _rest(self, fold: Fold) -> int:
         """Return the bytes besides the messages, and those of the messages that no answer has followed yet."""
@@ -228,7 +251,7 @@ class NextRequest:
     def _view(self, fold: Fold, upto: int = END) -> View:
         agent, own = self._at.record.id, fold.segments
         inserted: list[tuple[int, int, int]] = []
-        for event in self._operations:
+        for event, _ in self._operations:
             if event.kind == "summary" and event.id <= upto and contains(own, agent, event.id):
                 inserted.append((begins(event) - 1, event.id, len(event.content.encode()) + ENVELOPE + RESULT))
             elif event.kind == "filter" and event.reason == LEFT:
