@@ -6,6 +6,7 @@ The provider on the other side of the gateway checks each request as the real on
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from codex_wire import CodexWire
 from plan import Answer, Broken, Reply, Say, Think, Use
+from provider_proxy import first_request
 from server import Loopback
 
 import foldmark
@@ -259,6 +261,24 @@ def test_a_login(tmp_path: Path) -> None:
         assert "Fine 3." in session.say("three")
         assert len(upstream.requests) == 3
         assert '"one"' in json.dumps(upstream.requests[-1].body["input"])
+
+
+def test_the_first_request_is_that_of_codex_alone(tmp_path: Path) -> None:
+    """Codex and its gateway ask the provider's own address, with a key that Codex has stored."""
+    asked = []
+    for live in (False, True):
+        home, work = tmp_path / "home", tmp_path / "work"
+        (home / ".codex").mkdir(parents=True)
+        work.mkdir()
+        (home / ".codex" / "auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": KEY}))
+        words = ["codex", "-c", 'model="gpt-5.1"', "exec", "--skip-git-repo-check", "Hello."]
+        variables = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(home), "FOLDMARK_DB": str(tmp_path / "live.db")}
+        asked.append(first_request(CodexWire(), words, work, variables, live=live))
+        shutil.rmtree(home)
+        work.rmdir()
+    alone, live_one = asked
+    assert live_one.body.pop("client_metadata").keys() == alone.body.pop("client_metadata").keys()
+    assert live_one == alone
 
 
 def test_a_compaction_by_codex(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from gemini_screen import KEY, GeminiScreen, folders, program, variables
+from gemini_screen import KEY, MODEL, GeminiScreen, folders, program, variables
 from plan import Answer, Reply, Say, Think, Use
+from provider_proxy import first_request
 from screens import BIN
 from server import Loopback
 from wire_gemini import GeminiWire
@@ -167,6 +168,18 @@ def test_a_session_that_is_resumed(tmp_path: Path) -> None:
         agents = [agent for agent in log.agents() if agent.name]
         texts = [[each.content for each in agent.context().messages if each.kind == "user"] for agent in agents]
     assert texts == [["Hello there.", "The second.", "READ the fourth."], ["Hello there."]]
+
+
+def test_the_first_request_is_that_of_gemini_cli_alone(tmp_path: Path) -> None:
+    """Gemini CLI and its gateway ask the provider's own address."""
+    asked = []
+    for live in (False, True):
+        home, work = folders(tmp_path)
+        words = ["gemini", "-m", MODEL, "-p", "Hello there."]
+        own = {name: value for name, value in variables(tmp_path, "").items() if name != "GOOGLE_GEMINI_BASE_URL"}
+        asked.append(first_request(GeminiWire(), words, work, own, live=live))
+        shutil.rmtree(home)
+    assert asked[1] == asked[0]
 
 
 def test_two_sub_agents_with_the_same_task(tmp_path: Path) -> None:
