@@ -65,8 +65,9 @@ def unreadable(body: bytes) -> bytes:
 def _record() -> None:
     sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("", "live", "loopback", "wire", "terminal")]
     from plan import Answer
+    from screens import BIN
     from server import Loopback
-    from test_clients import BIN, CLIENTS, answered, reading
+    from test_clients import CLIENTS, answered, reading
 
     from foldmark.live.gateway import Gateway
     from foldmark.live.other_programs import OtherPrograms

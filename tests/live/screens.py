@@ -15,7 +15,7 @@ import psutil
 from foldmark.live.agent_programs import AGENTS
 from patience import LIMIT
 
-BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
+BIN = Path(os.environ.get("FOLDMARK_CLIENTS") or Path(__file__).parents[2] / ".clients") / "node_modules" / ".bin"
 KEY = "sk-planted-77aa"
 _NUMBERS = count(1)
 """Each terminal has a separate server, because one that should have ended may still exist."""
@@ -69,6 +69,13 @@ class Screen:
 
     def press(self, key: str) -> None:
         self._tmux("send-keys", key)
+
+    def changed(self, before: str) -> None:
+        """Wait until the screen is no longer as `before`."""
+        until = time.monotonic() + LIMIT
+        while self.text == before:
+            assert time.monotonic() < until, before
+            time.sleep(0.1)
 
     def close(self) -> None:
         """End the terminal, and wait for its processes, which may still write to their home."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from plan import Answer, Reply, Say, Stalled, Think, Use
+from screens import BIN
 from server import Loopback, Received
 from wire_anthropic import AnthropicWire
 from wire_gemini import GeminiWire
@@ -27,7 +28,6 @@ from foldmark.sessions.install.locations import user_places
 from foldmark.sessions.install.plan import InstallOptions, install
 from patience import LIMIT
 
-BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
 KEY = "sk-planted-5b1f77e0"
 
 

@@ -1,0 +1,120 @@
+"""Real agents with commands at random moments, by seeds (random_session.py). Skipped without `make clients` or tmux.
+
+One seed runs by default, many with FOLDMARK_DEEP=1.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan import Http, Reply, Use, Wire
+from random_session import RandomClient, RandomSession
+from screens import BIN, ClaudeScreen, Screen
+from wire_anthropic import AnthropicWire
+
+from foldmark.text.queued import divided, divided_result
+from sampled import DEEP
+
+STEPS = 12
+SEEDS = range(1, 11 if DEEP else 2)
+
+
+class Claude(RandomClient):
+    """Claude Code, with a model that takes system messages."""
+
+    program, resumes = "claude", ("--continue",)
+    model = "claude-opus-4-8"
+    moments = (
+        *("idle", "idle", "two in a row", "preview", "request", "stream", "stream", "tool", "tool", "tool"),
+        *("plan", "background", "sub-agent"),
+    )
+
+    def wire(self, held: Callable[[Iterator[bytes]], Iterator[bytes]]) -> Wire:
+        class Held(AnthropicWire):
+            def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
+                # Claude Code sets a temperature for this model, which the newest models refuse.
+                taken = {name: value for name, value in body.items() if name != "temperature"}
+                return super().refuse(path, headers, taken)
+
+            def stream(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
+                return held(super().stream(reply, body))
+
+        return Held()
+
+    def begin(self, folder: Path, upstream: str, *more: str, live: bool) -> Screen:
+        return ClaudeScreen(folder, upstream, "--allowedTools=Bash", *more, live=live, model=self.model)
+
+    def messages(self, body: Any) -> list[Any]:
+        return list(body["messages"])
+
+    def is_aside(self, body: Any) -> bool:
+        return not body.get("tools")
+
+    def counted(self, body: Any) -> bytes:
+        system = [each for each in body.get("system", ()) if not each["text"].startswith("x-anthropic-billing")]
+        text = json.dumps([body["tools"], system, *body["messages"]], ensure_ascii=False)
+        return re.sub(r', "cache_control": \{[^{}]*\}', "", text).encode("utf-8", "replace")
+
+    def run(self, number: int, part: str, command: str, *, background: bool = False) -> Use:
+        about = {"command": command, "description": "count"}
+        return Use(f"toolu_{number}{part}", "Bash", {**about, "run_in_background": True} if background else about)
+
+    def delegate(self, number: int) -> Use:
+        task = {"description": "do it", "prompt": f"SUBTASK s{number}.", "subagent_type": "general-purpose"}
+        return Use(f"toolu_{number}x", "Agent", {**task, "run_in_background": True})
+
+    def said(self, folder: Path) -> list[str]:
+        found = sorted(
+            (folder / "home" / ".claude" / "projects").glob("*/*.jsonl"), key=lambda each: each.stat().st_mtime
+        )
+        lines = found[-1].read_text().split("\n") if found else []
+        texts = []
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except ValueError:  # it is being written
+                continue
+            if record.get("type") == "assistant" and not record.get("isSidechain"):
+                texts += [each["text"] for each in record["message"]["content"] if each["type"] == "text"]
+        return texts
+
+    def pieces(self, body: Any) -> list[tuple[str, str]]:
+        return [piece for message in body["messages"] for piece in _pieces(message)]
+
+    def set_mode(self, screen: Screen, *, plans: bool) -> None:
+        while (("plan mode on" if plans else "shift+tab to cycle") in screen.text) != plans:
+            before = screen.text
+            screen.press("BTab")
+            screen.changed(before)
+
+
+def _pieces(message: Any) -> Iterator[tuple[str, str]]:
+    content, role = message["content"], message["role"]
+    for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+        if block["type"] == "tool_use":
+            yield "call", block["id"]
+        elif block["type"] == "tool_result":
+            content = block["content"]
+            for text, prompt in divided_result(content) if isinstance(content, str) else [(json.dumps(content), None)]:
+                yield ("result", text.strip()) if prompt is None else ("user", prompt)
+        elif block["type"] == "text":
+            for text, prompt in divided(block["text"]):
+                # A system message may have to move behind others, and be joined with one of them.
+                for part in text.split("\n\n") if prompt is None and role == "system" else [prompt or text]:
+                    if part.strip() and not part.lstrip().startswith("<system-reminder>"):
+                        yield role if prompt is None else "user", part.strip()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_commands_at_random_moments(seed: int, tmp_path: Path) -> None:
+    client = Claude()
+    if not (BIN / client.program).exists() or shutil.which("tmux") is None:
+        pytest.skip(f"{client.program} or tmux is not there: `make clients` installs the one")
+    with RandomSession(client, tmp_path / "session", seed) as session:
+        session.play_all(STEPS)
+        session.check_all()
+        (tmp_path / "figures.json").write_text(json.dumps(session.figures()))
