@@ -34,6 +34,7 @@ class Client:
         self.messages: list[dict[str, Any]] = []
         self.session = SESSION
         self.headers: dict[str, str] = {}
+        self.ttl = ""
 
     def say(self, text: str, *systems: str) -> str:
         """Send a prompt, answer all calls, and return the text of the last answer. The first of `systems` follows the
@@ -67,7 +68,8 @@ class Client:
         *before, marked = messages
         if isinstance(marked["content"], list):
             *blocks, newest = marked["content"]
-            marked = {**marked, "content": [*blocks, {**newest, "cache_control": {"type": "ephemeral"}}]}
+            control = {"type": "ephemeral", **({"ttl": self.ttl} if self.ttl else {})}
+            marked = {**marked, "content": [*blocks, {**newest, "cache_control": control}]}
         body = {"model": self.model, "max_tokens": 1000, "stream": True, "thinking": {"type": "adaptive"}}
         headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
         headers |= self.headers

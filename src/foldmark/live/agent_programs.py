@@ -111,10 +111,19 @@ class AgentProgram:
         return []
 
 
+_NO_COMPACTION = ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT")
+"""Variables that keep Claude Code from compacting by itself."""
+
+_IDLE, _LEAST_IDLE = 200_000, 100_000
+"""Tokens from which Claude Code 2.1.332 compacts an idle session, and the least that a variable can set."""
+
+
 class _ClaudeSettings(msgspec.Struct):
-    """The members of a settings file of Claude Code that are read."""
+    """The members of a settings file of Claude Code that are read. Those that are not set are None."""
 
     env: dict[str, str | int | float | bool] = {}
+    idle_compaction: bool | None = msgspec.field(name="idleCompaction", default=None)
+    auto_compact: bool | None = msgspec.field(name="autoCompactEnabled", default=None)
 
 
 class ClaudeCode(AgentProgram):
@@ -137,14 +146,33 @@ class ClaudeCode(AgentProgram):
 
     def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         found = dict(environment)
+        for settings in self._settings(environment):
+            found |= {name: str(value) for name, value in settings.env.items()}
+        return found
+
+    def idle_tokens(self, environment: Mapping[str, str]) -> int | None:
+        """Return the tokens from which a session is compacted while it is idle (since 2.1.198 at the earliest); None if
+        the settings turn that off."""
+        variables = self.environment(environment)
+        idle = auto = True
+        for settings in self._settings(environment):
+            idle = idle if settings.idle_compaction is None else settings.idle_compaction
+            auto = auto if settings.auto_compact is None else settings.auto_compact
+        off = any(variables.get(name, "") not in ("", "0", "false") for name in _NO_COMPACTION)
+        if off or not idle or not auto:
+            return None
+        named = variables.get("CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS", "")
+        return max(_LEAST_IDLE, int(named)) if named.isdecimal() else _IDLE
+
+    @staticmethod
+    def _settings(environment: Mapping[str, str]) -> Iterator[_ClaudeSettings]:
+        """Yield the settings of Claude Code that can be read, the strongest last."""
         home = Path(environment.get("CLAUDE_CONFIG_DIR") or Path(environment.get("HOME") or Path.home(), ".claude"))
         for folder, name in ((home, "settings"), (Path(".claude"), "settings"), (Path(".claude"), "settings.local")):
             try:
-                settings = msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=_ClaudeSettings)
+                yield msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=_ClaudeSettings)
             except (OSError, msgspec.MsgspecError):
                 continue
-            found |= {name: str(value) for name, value in settings.env.items()}
-        return found
 
 
 class Codex(AgentProgram):

@@ -18,12 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
-from foldmark.live import prompts
+from foldmark.live import notices, prompts
 from foldmark.live.asking import AskedFor, asked_in_request
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, MisplacedError
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, MisplacedError
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.openai_chat import CHAT
@@ -152,8 +151,12 @@ class Sessions:
             made = await self._soon(partial(self._edited, request, transcript))
             self._sub_agents.begin_answer(transcript, request)
         else:
-            taken = self._later(lambda: self._take(transcript, request.head.model, messages))
+            taken = self._later(partial(transcript.take, messages, request.head.model))
             taken.add_done_callback(partial(self.tally.recorded, transcript, True))
+            said = transcript.unsaid if transcript.shows else ""
+        if said:
+            transcript.note_said(said)
+            self._later(partial(transcript.take_said, said))
         transcript.note_sent(asked)
         self._tell(transcript, headers, request)
         raw = made.messages
@@ -175,16 +178,13 @@ class Sessions:
     ) -> tuple[str, bool]:
         """Execute the commands in a request. Return the replies, and True if the request asks something else."""
         messages = request.messages
-        take = partial(self._take, transcript, request.head.model, asks=False)
+        take = partial(transcript.take, model=request.head.model, asks=False)
         _ASKING.set((headers, request))
-        said = "\n\n".join(await self._executor.executed(transcript, messages, asked, take))
+        replies = await self._executor.executed(transcript, messages, asked, take)
         goes_on = asked.goes_on and await self._executor.still_asks(transcript, messages, asked.first)
         recorded = self._later(lambda: transcript.agent)
         recorded.add_done_callback(partial(self.tally.recorded, transcript, goes_on))
-        if goes_on:
-            transcript.said += (said,)
-            self._later(partial(transcript.take_said, said))
-        return said, goes_on
+        return "\n\n".join(filter(None, (transcript.unsaid, *replies))), goes_on
 
     def _replied(
         self, headers: Mapping[str, str], request: ClientRequest, transcript: ClientTranscript, text: str
@@ -193,6 +193,7 @@ class Sessions:
         key = request.dialect.reply_key(text)
         transcript.note_local(key, 1, (0,))
         transcript.note_answered()
+        transcript.unsaid = ""
         self._later(transcript.end_turn)
         self._later(partial(transcript.take_reply, key))
         self._tell(transcript, headers, request)
@@ -209,6 +210,7 @@ class Sessions:
                 return
             transcript.note_answered()
             if passed.said:
+                transcript.unsaid = ""
                 transcript.note_local(found.key, len(found.parts), (0,))
             if passed.prefix is not None:
                 transcript.note_bound(found.key, passed.prefix)
@@ -268,6 +270,8 @@ class Sessions:
         transcript = self._transcript(request)
         if transcript is None:
             return Prepared(request, None, AskedFor(), self._beside(request))
+        for name in notices.note(transcript, headers, request, self._environment, self._sign):
+            self._later(partial(transcript.take_noted, name))
         asked = asked_in_request(request, self._sign, transcript.unanswered, failed=transcript.failed)
         transcript.asked = list(asked.keys)
         if asked.commands:
@@ -337,18 +341,6 @@ class Sessions:
                 break
         return name
 
-    def _take(
-        self, transcript: ClientTranscript, model: str, messages: list[ClientMessage], *, asks: bool = True
-    ) -> None:
-        """Record messages; `asks` as in `ClientTranscript.take`."""
-        transcript.begin()
-        agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
-        if model and agent.standing().config.model != named:
-            with suppress(FoldmarkError):
-                agent.context()
-                agent.configure("model", named, actor="system")
-        transcript.take(messages, asks=asks)
-
     def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""
         messages = request.messages
@@ -356,7 +348,7 @@ class Sessions:
         new = [message for message, each in zip(messages, known, strict=True) if not each.ids]
         if any(each.results for each in new) and transcript.is_edited(transcript.standing()):
             # A result whose call has left is recorded as a notice, which is sent instead.
-            self._later(lambda: self._take(transcript, request.head.model, messages))
+            self._later(partial(transcript.take, messages, request.head.model))
             self._worker.caught_up()
             known = transcript.expected(messages, self._sign)
         return self._shown(request, transcript, known)

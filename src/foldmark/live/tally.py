@@ -25,13 +25,14 @@ _PATHS, _CONVERSATIONS, _LENGTH = 3, 3, 80
 
 class Passed(Struct, frozen=True, omit_defaults=True):
     """A request. One that was recorded has the client's id of its `session` and, unless a sub-agent sent it, the name
-    of its `conversation`; `asked` is False for a command to Foldmark. One to no endpoint of a conversation has its
-    `path`. One with neither belonged to no conversation, or could not be read."""
+    of its `conversation`; `asked` is False for a command to Foldmark, and `notice` what no answer has shown. One to no
+    endpoint of a conversation has its `path`. One with neither belonged to no conversation, or could not be read."""
 
     session: str = ""
     conversation: str = ""
     asked: bool = True
     path: str = ""
+    notice: str = ""
 
 
 class Tally:
@@ -41,6 +42,7 @@ class Tally:
         self._tell, self._lock = tell, Lock()
         self._requests: dict[str, int] = {}
         self._names: dict[str, str] = {}
+        self._notices: dict[str, str] = {}
         self._paths: dict[str, None] = {}
         self._beside = 0
 
@@ -57,6 +59,7 @@ class Tally:
                 self._paths[passed.path[:_LENGTH]] = None
             elif passed.session:
                 self._requests[passed.session] = self._requests.pop(passed.session, 0) + passed.asked
+                self._notices[passed.session] = passed.notice
                 self._names[passed.session] = passed.conversation or self._names.get(passed.session, passed.session)
             else:
                 self._beside += 1
@@ -66,7 +69,8 @@ class Tally:
     def recorded(self, transcript: "ClientTranscript", asked: bool, done: "Future[Any]") -> None:
         """Count a request of a transcript unless recording it failed; `asked` as in `Passed`."""
         if not done.cancelled() and done.exception() is None:
-            self.add(Passed(transcript.session, transcript.agent.name or "", asked=asked))
+            notice = "" if transcript.shows or transcript.named else transcript.unsaid
+            self.add(Passed(transcript.session, transcript.agent.name or "", asked=asked, notice=notice))
 
     def read(self, line: bytes) -> None:
         """Count a request that another process has reported as JSON. Any other line counts nothing."""
@@ -80,7 +84,8 @@ class Tally:
             return f"nothing was recorded: {self._why()}"
         newest = list(reversed(self._requests))
         named = (f"'{self._names[each]}' ({count(self._requests[each], 'request')})" for each in newest)
-        return f"recorded {listing(named, _CONVERSATIONS)}. {resumed(newest[0])}"
+        notices = "".join(f"\n{notice}" for notice in self._notices.values() if notice)
+        return f"recorded {listing(named, _CONVERSATIONS)}. {resumed(newest[0])}{notices}"
 
     def _why(self) -> str:
         if self.is_empty:

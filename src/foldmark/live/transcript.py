@@ -7,6 +7,7 @@ gateway can continue where this one ended.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foldmark.core.codec import stored_time
-from foldmark.core.errors import ConflictError
+from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.events import Fork
 from foldmark.core.request import Usage
 from foldmark.cost.ledger import EditCost, EditShares, Ledger, counted, ledger_in, shares_in
@@ -29,7 +30,7 @@ from foldmark.log.live_session import gateway_record
 from foldmark.operations.decide import exactly
 from foldmark.request.client_requests import LEFT, NextRequest
 from foldmark.request.client_sizes import LOCAL
-from foldmark.request.usage import usage_data
+from foldmark.request.usage import usage_data, usage_of
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 T = TypeVar("T")
@@ -46,6 +47,8 @@ class ClientTranscript(TranscriptView):
 
     `children` are the agents of the client's sub-agents, by the ids that the client gave them. `ledger` has the sums
     over all requests, and `edit_shares` the part of each operation in them.
+    `filled` are the tokens of the newest request and its answer. `resumed` is True if messages are known that another
+    gateway has recorded, and no request of this one has come yet. `noted` are the notices that were given once for all.
     """
 
     def __init__(
@@ -59,14 +62,16 @@ class ClientTranscript(TranscriptView):
         super().__init__(agent, session, dialect)
         self.ledger, self.edit_shares, self.named = Ledger(), EditShares(), named
         self.children: dict[str, str] = {}
+        self.filled, self.noted = 0, frozenset[str]()
         self._create, self._begun = create, False
-        self._replied = False  # to a command while the agent worked; no answer has come since
+        self._replied = False  # a text of Foldmark's own stands before the next answer
         self._pending: list[tuple[int, dict[str, Any]]] = []
         self._measured: Sequence[KnownMessage] = ()
         self._out = 0, 0  # the newest operation, and the tokens that operations take out
         self._priced = 0  # the newest event that the edit of the newest answer knew
         if agent is not None:
             self._load(agent)
+        self.resumed = bool(self.known)
 
     def begin(self) -> None:
         """Create the agent if needed, and record that a gateway records it."""
@@ -90,18 +95,27 @@ class ClientTranscript(TranscriptView):
                     self._remember(about)
                 elif event.kind == "usage":  # the ledger of an older version; a newer record has the sums
                     self.ledger = counted(self.ledger, event, agent.log.model_named)
+                    usage = usage_of(event.data)
+                    self.filled = self.filled if usage is None else usage.input + usage.output
 
     def _remember(self, about: Mapping[str, Any]) -> None:
         """Remember what another gateway has recorded of commands that were typed while the agent worked."""
         if "executed" in about:
             self.note_executed(*about["executed"])
         self.said += (about["said"],) if "said" in about else ()
+        self.noted |= {about["noted"]} if "noted" in about else set()
         if "answered" in about:
             self.note_answered()
 
-    def take(self, messages: Sequence[ClientMessage], *, asks: bool) -> None:
-        """Record the client's new messages and those that it has left out; `asks` as in `places`."""
+    def take(self, messages: Sequence[ClientMessage], model: str, *, asks: bool = True) -> None:
+        """Record the client's new messages and those that it has left out, and its model, if it names one; `asks` as in
+        `places`."""
         self.begin()
+        agent, named = self.agent, f"{self.dialect.provider}/{model}"
+        if model and agent.standing().config.model != named:
+            with suppress(FoldmarkError):
+                agent.context()
+                agent.configure("model", named, actor="system")
         places = self.places(messages, asks=asks, known=self.known)
         if places != list(range(len(self.known))):
             self._retried(partial(self._take, places, messages))
@@ -111,7 +125,7 @@ class ClientTranscript(TranscriptView):
         if len(self.known) == len(passed.messages):
             self._retried(partial(self._take_answer, passed, answer))
             if answer.usage is not None:
-                self._measured = self.known
+                self._measured, self.filled = self.known, answer.usage.input + answer.usage.output
 
     def take_reply(self, reply: str) -> None:
         """Note that Foldmark's own reply, by its key, is the newest message. It is not recorded as one."""
@@ -124,6 +138,11 @@ class ClientTranscript(TranscriptView):
     def take_said(self, text: str) -> None:
         """Note that this text is put before the answer."""
         self._retried(lambda: self._record({"said": text}))
+
+    def take_noted(self, name: str) -> None:
+        """Note that a notice was given that is not given again."""
+        self.begin()
+        self._retried(lambda: self._record({"noted": name}))
 
     def open_message(self, message: ClientMessage, local: Container[int]) -> list[Part | None]:
         """Begin to record a message in several steps: return the content of its blocks but for the blocks `local`."""
@@ -333,7 +352,7 @@ class ClientTranscript(TranscriptView):
         self.ledger = ledger_in(about) or self.ledger
         if (shares := shares_in(about)) is not None:
             self.edit_shares, self.ledger = shares, replace(self.ledger, shares=event_id)
-        self._replied = ("executed" in about or self._replied) and "answered" not in about
+        self._replied = ("executed" in about or "said" in about or self._replied) and "answered" not in about
         if "added" not in about:
             return
         before = self.known

@@ -41,6 +41,8 @@ class TranscriptView:
     `said` the texts in which they were put before an answer; both until an answer has come. `unanswered` is what the
     newest request asked, until its answer has come; `failed` is True if the provider has given none.
 
+    `unsaid` is what is to be said with the next reply, or with the next answer if the newest one `shows` it.
+
     `asked` are the keys of the messages of the newest request. `local` has the blocks of commands to Foldmark and of
     its replies that this gateway has seen, by the keys of their messages. A new session has no agent until something of
     it is recorded, and until then there is nothing to edit.
@@ -57,6 +59,7 @@ class TranscriptView:
         self.said: tuple[str, ...] = ()
         self.unanswered: AskedFor | None = None
         self.failed = False
+        self.unsaid, self.shows = "", False
         self._agent = agent
         self._at: Standing | None = None
         self._seen: Seen | None = None
@@ -177,6 +180,10 @@ class TranscriptView:
     def note_answered(self) -> None:
         """Remember that the newest request is answered."""
         self.executed, self.said, self.unanswered = {}, (), None
+
+    def note_said(self, text: str) -> None:
+        """Remember a text that is put before the newest answer."""
+        self.said += (text,)
 
     def note_sent(self, asked: AskedFor) -> None:
         """Remember what the provider is asked now."""

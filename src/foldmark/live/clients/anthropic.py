@@ -40,6 +40,12 @@ _INJECTED = re.compile(
 )
 _INTERRUPTED = "[Request interrupted by user"
 
+_CLAUDE_CODE = re.compile(r"claude-cli/(\d+)\.(\d+)\.(\d+) \(external, (sdk)?")
+_COMPACTS_IDLE = (2, 1, 198)
+"""The earliest version of Claude Code that may compact an idle session; 2.1.197 does not. It does so before a cache of
+an hour expires."""
+_HOUR = re.compile(rb'"ttl"\s*:\s*"1h"')
+
 
 class _Body(ClientBody):
     model: str = ""
@@ -106,6 +112,15 @@ class AnthropicClient(RoleClient):
 
     def opens(self, part: TextMessage) -> bool:
         return not queued_blocks.is_queued(part)
+
+    def is_attended(self, headers: Mapping[str, str]) -> bool:
+        found = _CLAUDE_CODE.match(headers.get("user-agent", ""))
+        return found is None or found[4] is None
+
+    def compacts_idle(self, headers: Mapping[str, str], request: ClientRequest) -> bool:
+        found = _CLAUDE_CODE.match(headers.get("user-agent", ""))
+        is_new = found is not None and tuple(map(int, found.groups()[:3])) >= _COMPACTS_IDLE
+        return is_new and self.is_attended(headers) and _HOUR.search(request.body) is not None
 
     def announces(self, block: bytes) -> bool:
         return str(decoded(block).get("text", "")).startswith("<command-message>fm</command-message>")

@@ -199,6 +199,14 @@ class ClientDialect(ABC):
         """Return messages in which each prompt that the client has joined with a command is a block of its own."""
         return sent
 
+    def is_attended(self, headers: Mapping[str, str]) -> bool:
+        """Return False if the client says that a program reads its answers, not a person."""
+        return True
+
+    def compacts_idle(self, headers: Mapping[str, str], request: "ClientRequest") -> bool:
+        """Return True if the client compacts a large session by itself once it is idle."""
+        return False
+
     def announces(self, block: bytes) -> bool:
         """Return True for a block in which the client announces that the next one is the text of its command `/fm`."""
         return False

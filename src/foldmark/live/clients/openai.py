@@ -166,6 +166,9 @@ class ResponsesClient(ClientDialect):
                 made[at] = SentMessage(raw, self.read(raw))
         return made
 
+    def is_attended(self, headers: Mapping[str, str]) -> bool:
+        return headers.get("originator") != "codex_exec"
+
     def is_interruption(self, part: Part | None) -> bool:
         return isinstance(part, TextMessage) and part.text.lstrip().startswith(openai_items.INTERRUPTED)
 
