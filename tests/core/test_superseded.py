@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from foldmark.core.assembly.eviction import superseded
+from foldmark.core.assembly.superseded import stale as stale_among
 from foldmark.core.events import Event
 
 LONG, SHORT = "line\n" * 50, "ok"
@@ -32,7 +32,7 @@ def pairs(*uses: Use, texts: dict[int, str] | None = None, failed: int | None = 
 
 def stale(*uses: Use, **more: Any) -> dict[int, tuple[int, str]]:
     """Return number of a stale use -> (number of the use that made it stale, `read` or `write`)."""
-    return {each.result // 2: (each.by // 2, each.how) for each in superseded(pairs(*uses, **more))}
+    return {each.result // 2: (each.by // 2, each.how) for each in stale_among(pairs(*uses, **more)).values()}
 
 
 def read(path: str = "a.py", **more: Any) -> Use:

@@ -16,11 +16,13 @@ from session_records import REAL_FILES, SHORT_FILES, assistant, call, jsonl, res
 from trim_check import at, compare, parsed, trimmed_copy
 
 import forked
+from foldmark.core.assembly.superseded import END, WRITES, Exchange, FileUse
+from foldmark.core.assembly.superseded import READS as READERS
 from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.hook.answering import ADVICE
 from foldmark.sessions.places import session_path
 from foldmark.sessions.trim.job import TrimOptions
-from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, LONG, OTHERS, READS, TODOS, CallRecord, plan
+from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, LONG, OTHERS, READS, TODOS, plan
 from foldmark.sessions.trim.trimming import TrimResult, further, preview, trim
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -36,12 +38,17 @@ LONG_TEXT = "some text of a file\n" * 100
 
 
 class TestPlan:
-    def of(self, *calls: CallRecord, spare: int = 0) -> tuple[dict[str, str], dict[str, str]]:
+    def of(self, *calls: Exchange, spare: int = 0) -> tuple[dict[str, str], dict[str, str]]:
         done = plan(calls, spare, deep=True)
         return dict(done.results), dict(done.arguments)
 
-    def made(self, id: str, name: str, path: str | None = None, **fields: Any) -> CallRecord:
-        return CallRecord(id, name, path, **{"digest": id.encode(), "attempt": path or "", **fields})
+    def made(
+        self, id: str, name: str, path: str | None = None, span: tuple[int, int] = (0, END), **fields: Any
+    ) -> Exchange:
+        tool = name.lower()
+        how = "read" if tool in READERS else "write" if tool in WRITES else None
+        uses = (FileUse(how, path, span),) if path and how else ()
+        return Exchange(id=id, tool=tool, uses=uses, **{"digest": id.encode(), "attempt": path or "", **fields})
 
     @pytest.mark.parametrize("later", ["Read", "Write", "Edit", "MultiEdit", "NotebookEdit"])
     def test_a_file_that_was_read_or_written_again(self, later: str) -> None:
@@ -54,11 +61,11 @@ class TestPlan:
         assert self.of(self.made("1", "Read", "/a"), self.made("2", "Edit", "/a", failed=True)) == ({}, {})
 
     def test_a_partial_read_covers_only_that_part(self) -> None:
-        one, two = self.made("1", "Read", "/a", part="1-9"), self.made("2", "Read", "/a", part="5-20")
+        one, two = self.made("1", "Read", "/a", span=(1, 9)), self.made("2", "Read", "/a", span=(5, 20))
         whole = self.made("3", "Read", "/a")
         assert self.of(one, two) == ({}, {})
         assert self.of(whole, two) == ({}, {})
-        assert self.of(one, self.made("4", "Read", "/a", part="1-9")) == ({"1": READS}, {})
+        assert self.of(one, self.made("4", "Read", "/a", span=(1, 9))) == ({"1": READS}, {})
         assert self.of(one, whole) == ({"1": READS}, {})
         assert self.of(self.made("5", "Write", "/a"), one) == ({}, {})
 
@@ -88,7 +95,7 @@ class TestPlan:
 
     def test_the_newest_results_stay_with_their_calls(self) -> None:
         calls = [self.made(str(number), "Write", "/a", digest=b"x") for number in range(5)]
-        open_call = CallRecord("9", "Write", "/a")
+        open_call = Exchange(id="9", tool="write", uses=(FileUse("write", "/a"),))
         done = plan([*calls, open_call], 2, deep=True)
         assert done.whole == {"3", "4"}
         assert set(done.results) == set(done.arguments) == {"0", "1", "2"}
@@ -97,7 +104,7 @@ class TestPlan:
         assert not plan(calls, 2, deep=False).results
 
     def test_a_task_that_has_answered(self) -> None:
-        assert self.of(self.made("1", "Task"), CallRecord("2", "Task")) == ({}, {"1": ARGUMENTS})
+        assert self.of(self.made("1", "Task"), Exchange(id="2", tool="task")) == ({}, {"1": ARGUMENTS})
 
 
 class Session:

@@ -1,12 +1,13 @@
 """Evict single tool results from requests, and offer stale results for eviction [SPEC 5.7]."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from foldmark.core.assembly.eviction import Superseded, is_longer, placeholder, superseded
+from foldmark.core.assembly.eviction import is_longer, placeholder
+from foldmark.core.assembly.superseded import STALE, Superseded, exchange, superseded
 from foldmark.core.codec import count_tokens
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Evict
@@ -15,6 +16,7 @@ from foldmark.core.segments import END, contains, since, until
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations.effects import Result
 from foldmark.operations.history import ids_named
+from foldmark.request.client_requests import NextRequest
 from foldmark.request.standing import Standing
 
 if TYPE_CHECKING:
@@ -76,13 +78,19 @@ ABOUT = 60
 
 
 class SentResult(Struct, frozen=True):
-    """A tool result of the next request: its event, its call, the tokens that eviction would save, and the reason if it
-    is stale."""
+    """A tool result of the next request: its event, its call, the tokens that eviction would save, and those of the
+    whole exchange. `superseded` has the reasons why it is not needed any more, if there are any."""
 
     result: Event
     call: Event
     tokens: int
-    stale: Superseded | None
+    whole: int = 0
+    superseded: tuple[Superseded, ...] = ()
+
+    @property
+    def stale(self) -> Superseded | None:
+        """The later read or write that made the result stale; None if there is none."""
+        return next((each for each in self.superseded if each.why == STALE), None)
 
     def data(self) -> dict[str, Any]:
         """Return the result as JSON."""
@@ -96,30 +104,70 @@ class SentResult(Struct, frozen=True):
         """The name of the tool."""
         return str((self.call.data or {}).get("name", ""))
 
+    @property
+    def about(self) -> str:
+        """The tool and the file or the beginning of the arguments."""
+        path = next((each.path for each in self.superseded if each.path), "")
+        about = path or self.call.content
+        about = about if len(about) <= ABOUT else f"…{about[-ABOUT:]}" if path else f"{about[:ABOUT]}…"
+        return one_line(f"{self.tool} {about}")
+
     def line(self) -> str:
         """Return `12 · read_file a.py · ~1,200 tokens · read again by call 30`."""
-        about = self.call.content if self.stale is None else self.stale.path
-        about = about if len(about) <= ABOUT else f"{about[:ABOUT]}…" if self.stale is None else f"…{about[-ABOUT:]}"
-        parts = [str(self.result.id), one_line(f"{self.tool} {about}"), f"~{count(self.tokens, 'token')}"]
-        if self.stale is not None:
-            parts.append(f"{'read again' if self.stale.how == 'read' else 'written'} by call {self.stale.by}")
-        return " · ".join(parts)
+        parts = [str(self.result.id), self.about, f"~{count(self.tokens, 'token')}"]
+        return " · ".join([*parts, *([str(self.stale)] if self.stale is not None else [])])
+
+
+class _Answered(NamedTuple):
+    """A call and its result, the tokens that eviction would save and those of both, and False if it is evicted."""
+
+    call: Event
+    result: Event
+    saved: int
+    whole: int
+    shown: bool
 
 
 def sent_results(agent: "Agent") -> list[SentResult]:
     """Return the tool results of the next request whose eviction would save tokens, in order. Cost grows with the
-    window."""
-    found = []
-    with agent.log.store.read() as moment:
-        for part in agent.request().manifest.parts:
-            if part.kind == "tool_result" and part.event is not None:
-                result = moment.event(part.event)
-                call = moment.event(result.answers) if result is not None and result.answers is not None else None
-                if result is not None and call is not None:
-                    saved = count_tokens(part.text, None) - count_tokens(placeholder(result, result.id), None)
-                    found.append((call, result, 0 if part.how == "evicted" else saved))
-    stale = {each.result: each for each in superseded((call, result) for call, result, _ in found)}
-    return [SentResult(result, call, saved, stale.get(result.id)) for call, result, saved in found if saved > 0]
+    window, and for a live session with the messages that its client sends."""
+    with agent.reading() as (moment, at):
+        client = NextRequest.of(moment, at)
+        found = None if client is None else list(_in_client(moment, at, client))
+    if found is None:
+        with agent.log.store.read() as moment:
+            found = list(_in_request(moment, agent))
+    why = superseded(exchange(each.call, each.result, shown=each.shown) for each in found)
+    return [
+        SentResult(each.result, each.call, each.saved, each.whole, why.get(each.result.id, ()))
+        for each in found
+        if each.shown and each.saved > 0
+    ]
+
+
+def _in_request(moment: Snapshot, agent: "Agent") -> Iterator[_Answered]:
+    """Yield the exchanges of the next request that Foldmark makes."""
+    for part in agent.request().manifest.parts:
+        if part.kind == "tool_result" and part.event is not None:
+            result = moment.event(part.event)
+            call = moment.event(result.answers) if result is not None and result.answers is not None else None
+            if result is not None and call is not None:
+                sent = count_tokens(part.text, None)
+                saved = sent - count_tokens(placeholder(result, result.id), None)
+                yield _Answered(call, result, saved, sent + call.tokens, part.how != "evicted")
+
+
+def _in_client(moment: Snapshot, at: Standing, client: NextRequest) -> Iterator[_Answered]:
+    """Yield the exchanges of the next request of a live session's agent, with whole results."""
+    sizes, calls = client.by_event(), dict[int, Event]()
+    for event in moment.messages(at.visible):
+        if event.kind == "tool_call":
+            calls[event.id] = event
+        elif event.kind == "tool_result" and event.answers in calls:
+            call, tokens = calls[event.answers], sizes.get(event.id, event.tokens)
+            saved = tokens - client.placeholder_tokens(event)
+            whole = tokens + sizes.get(call.id, call.tokens)
+            yield _Answered(call, event, saved, whole, event.id not in at.fold.evicted)
 
 
 def evict(

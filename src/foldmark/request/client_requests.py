@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from foldmark.core.assembly.caching import LIFETIMES, common_length
-from foldmark.core.assembly.eviction import begins
+from foldmark.core.assembly.eviction import begins, placeholder_text
 from foldmark.core.codec import stored_time
 from foldmark.core.events import Event, Restore
 from foldmark.core.ports import Snapshot
@@ -37,6 +37,20 @@ LEFT = "the client no longer sends it"
 """The reason recorded when messages leave the context because the client left them out."""
 
 _PAGE = 256
+
+_BEGINNING = 3
+"""Number of first events among which the agent of a live session has the gateway's record."""
+
+
+def gateway_record(event: Event) -> dict[str, Any] | None:
+    """Return the gateway's data about the client's transcript in an event; None for any other event."""
+    about = (event.data or {}).get("live") if event.kind == "record" else None
+    return about if isinstance(about, dict) else None
+
+
+def client_record(moment: Snapshot, agent_id: str) -> dict[str, Any] | None:
+    """Return the gateway's data about the client of an agent; None for an agent without a client."""
+    return next(filter(None, map(gateway_record, moment.events_after(agent_id, 0, _BEGINNING))), None)
 
 
 class PassedRequest(NamedTuple):
@@ -182,6 +196,10 @@ class NextRequest:
             id = self.requests.messages[at].ids[block]
             found[id] = found.get(id, 0) + size
         return {id: self.tokens_of(size) for id, size in found.items() if id}
+
+    def placeholder_tokens(self, event: Event) -> int:
+        """Return the tokens of a result's placeholder."""
+        return self.tokens_of(len(placeholder_text(len(event.content), event.id, event.id)) + RESULT)
 
     def compared(self, before: Fold, after: Fold) -> Compared:
         """Compare the next request under two folds."""

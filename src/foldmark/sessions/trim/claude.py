@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from foldmark.core.assembly.superseded import REJECTED, Exchange, digest, is_void, tool_and_uses
 from foldmark.sessions import spans
 from foldmark.sessions.claude.blocks import says_full
 from foldmark.sessions.claude.records import rows
@@ -31,17 +32,12 @@ from foldmark.sessions.spans import Span, within
 from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, string, text_of
 from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
-from foldmark.sessions.trim.stale import FAILED, TODOS, CallRecord, digest
+from foldmark.sessions.trim.stale import FAILED, TODOS
 
 NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
 """Replaces Claude Code's message that the context is full."""
 
 _REMINDER = re.compile(rf"Context at \d+%\. (?:{'|'.join(map(re.escape, ADVICE.values()))})")
-_REJECTED = ("The user doesn't want to", "[Request interrupted by user")
-"""Prefixes of results that report a person's decision; the reason may follow."""
-
-_UNCHANGED = "File unchanged since last read"
-_PART = ("offset", "limit", "pages", "view_range")
 
 _NONE = Raw(b"")
 _TEXTS = ("content", "old_string", "new_string", "new_source", "prompt")
@@ -89,12 +85,12 @@ class ClaudeLines(LineTrimmer):
     _seen = _needle = b""
 
     @staticmethod
-    def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
+    def calls(pieces: Sequence[Piece]) -> list[Exchange]:
         """Return the calls that are sent when the session is resumed. An abandoned branch makes nothing stale.
 
         Raises SessionFileError.
         """
-        found: dict[str, CallRecord] = {}
+        found: dict[str, Exchange] = {}
         with SessionFile(pieces[0].path) as file:
             for row in resume(list(rows(file))).order:
                 if not row.calls and not row.results:
@@ -373,17 +369,15 @@ def _todo(todo: bytes) -> str:
     return text_of(todo[slice(*at)]) if at and todo[at[0] : at[0] + 1] == b'"' else ""
 
 
-def _call(id: str, block: dict[str, Any]) -> CallRecord:
+def _call(id: str, block: dict[str, Any]) -> Exchange:
     arguments = block.get("input")
     arguments = arguments if isinstance(arguments, dict) else {}
-    paths = (arguments.get(key) for key in ("file_path", "notebook_path"))
-    path = next((each for each in paths if isinstance(each, str)), None)
-    part = {key: arguments[key] for key in _PART if arguments.get(key) is not None}
-    attempt = path if path is not None else digest(arguments).hex()
-    return CallRecord(id, block["name"], path, json.dumps(part, sort_keys=True) if part else None, attempt)
+    tool, uses = tool_and_uses(block["name"], arguments)
+    attempt = uses[0].path if len(uses) == 1 else digest(arguments)
+    return Exchange(id=id, tool=tool, uses=uses, attempt=attempt)
 
 
-def _with_result(call: CallRecord, block: dict[str, Any]) -> CallRecord:
+def _with_result(call: Exchange, block: dict[str, Any]) -> Exchange:
     content, failed = block.get("content"), block.get("is_error") is True
     first = content[0] if isinstance(content, list) and content else None
     begin = filled_text(member(first, "text") if isinstance(first, dict) else content) or ""
@@ -391,6 +385,6 @@ def _with_result(call: CallRecord, block: dict[str, Any]) -> CallRecord:
         call,
         failed=failed,
         digest=digest(content),
-        spoken=failed and begin.startswith(_REJECTED),
-        void=begin.startswith(_UNCHANGED) or _UNCHANGED in begin[:100],
+        spoken=failed and begin.startswith(REJECTED),
+        void=is_void(begin),
     )

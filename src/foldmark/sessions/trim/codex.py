@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foldmark.core.assembly.superseded import Exchange, digest
 from foldmark.sessions import spans
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.codex.records import CALLS, OUTPUTS
@@ -25,7 +26,6 @@ from foldmark.sessions.spans import within
 from foldmark.sessions.trim.cut import Origin, Replacement
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
-from foldmark.sessions.trim.stale import CallRecord, digest
 
 _COMMAND, _PATCH = "exec_command", "apply_patch"
 """The tools that run a command and change files, for records that do not name their tool."""
@@ -74,9 +74,9 @@ class CodexLines(LineTrimmer):
     _has_begun = False
 
     @staticmethod
-    def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
+    def calls(pieces: Sequence[Piece]) -> list[Exchange]:
         """Return the calls that have an output, in the order of the file. Raises SessionFileError."""
-        found: dict[str, CallRecord] = {}
+        found: dict[str, Exchange] = {}
         for piece in pieces:
             with SessionFile(piece.path) as file:
                 for line in file.lines(piece.number - 1, piece.start):
@@ -86,7 +86,7 @@ class CodexLines(LineTrimmer):
                         continue
                     item = line.value.get("payload")
                     if member(item, "type") in OUTPUTS and isinstance(id := item.get("call_id"), str):
-                        found[id] = CallRecord(id, "", digest=digest(item.get("output")))
+                        found[id] = Exchange(id=id, digest=digest(item.get("output")))
         return list(found.values())
 
     def line(self, number: int, raw: bytes) -> bytes:

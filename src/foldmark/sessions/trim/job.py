@@ -13,11 +13,12 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct
 
+from foldmark.core.assembly.superseded import Exchange
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.session_file import Piece
 from foldmark.sessions.trim.cut import Origin, Replacement
-from foldmark.sessions.trim.stale import LONG, OTHERS, CallRecord, TrimPlan, plan
+from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan, plan
 
 _MAX_CALLS = 100_000
 """Maximum number of calls in memory. A session of many hundred MB may have more; the older half is then dropped."""
@@ -115,7 +116,7 @@ class LineTrimmer:
     # Defined by each format
 
     @staticmethod
-    def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
+    def calls(pieces: Sequence[Piece]) -> list[Exchange]:
         """Return the calls with their results in the order in which the model reads them. Raises SessionFileError."""
         raise NotImplementedError
 

@@ -4,11 +4,11 @@ Pure: the calls of a session, in the order in which the model reads them, become
 """
 
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
-from typing import Any
 
-import msgspec
 from msgspec import Struct
+
+from foldmark.core.assembly import superseded as rules
+from foldmark.core.assembly.superseded import PERSONS, TODO_LISTS, Exchange, superseded
 
 LONG, OTHERS, READS, ARGUMENTS, IDENTICAL, TODOS, FAILED = STEPS = (
     "results of the default tools",
@@ -24,29 +24,8 @@ LONG, OTHERS, READS, ARGUMENTS, IDENTICAL, TODOS, FAILED = STEPS = (
 SPARED = 5
 """Number of newest results that the profile `deep` leaves whole by default."""
 
-_READERS, _TASKS, _LISTS = ("read",), ("task", "agent"), ("todowrite",)
-_WRITERS = ("write", "edit", "multiedit", "notebookedit")
-_PERSONS = ("askuserquestion", "exitplanmode")
-"""Tools whose results are a person's answers."""
-
-
-class CallRecord(Struct, frozen=True):
-    """A call and its result.
-
-    `path` is the file that it reads or writes, `part` the part of it (None: the whole). `attempt` is equal for calls
-    that attempt the same thing. `digest` identifies the result's content, None without a result. A result is `spoken`
-    if it contains a person's words, and `void` if it only refers to an earlier one.
-    """
-
-    id: str
-    name: str
-    path: str | None = None
-    part: str | None = None
-    attempt: str = ""
-    failed: bool = False
-    digest: bytes | None = None
-    spoken: bool = False
-    void: bool = False
+_TASKS = ("task", "agent")
+"""Tools whose arguments are of no use once they have answered."""
 
 
 class TrimPlan(Struct, frozen=True):
@@ -61,50 +40,30 @@ class TrimPlan(Struct, frozen=True):
     arguments: Mapping[str, str] = {}
 
 
-def digest(content: Any) -> bytes:
-    """Return a key that equal results share."""
-    return blake2b(msgspec.json.encode(content), digest_size=16).digest()
-
-
-def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
+def plan(calls: Sequence[Exchange], spare: int, *, deep: bool) -> TrimPlan:
     """Return the cuts to make. Without `deep`, return only the spared results."""
     answered = [call.id for call in calls if call.digest is not None]
     spared = frozenset(answered[-spare:] if spare else ())
     if not deep:
         return TrimPlan(spared)
-    whole = spared | {call.id for call in calls if call.spoken or call.name.casefold() in _PERSONS}
+    whole = spared | {call.id for call in calls if call.spoken or call.tool in PERSONS}
     results: dict[str, str] = {}
     arguments: dict[str, str] = {}
-    # Of the calls after the current one:
-    digests: set[bytes] = set()
-    succeeded: set[tuple[str, str]] = set()
-    renewed: set[tuple[str, str | None]] = set()  # files, or parts of them, that are read or written again
-    has_list = False
-    for call in reversed(calls):
-        if call.digest is None:  # open: the model waits for it
+    found = superseded(calls)
+    for call in calls:
+        if call.digest is None or call.id in whole:
             continue
-        name = call.name.casefold()
-        reads, writes, lists = name in _READERS, name in _WRITERS, name in _LISTS
-        is_repeated = call.failed and (name, call.attempt) in succeeded
-        is_renewed = call.path is not None and not renewed.isdisjoint(
-            {(call.path, None), (call.path, call.part if reads else None)}
-        )
-        if call.id not in whole:
-            if is_repeated:
-                results[call.id] = arguments[call.id] = FAILED
-            elif call.digest in digests:
-                results[call.id] = IDENTICAL
-            elif reads and is_renewed and not call.void:
-                results[call.id] = READS
-            if not call.failed and ((writes and is_renewed) or name in _TASKS):
-                arguments[call.id] = ARGUMENTS
-            elif not call.failed and lists and has_list:
-                arguments[call.id] = TODOS
-        digests.add(call.digest)
-        if call.failed:
+        why = {each.why: each.how for each in found.get(call.id, ())}
+        reads = any(use.how == "read" for use in call.uses)
+        if rules.FAILED in why:
+            results[call.id] = arguments[call.id] = FAILED
             continue
-        succeeded.add((name, call.attempt))
-        has_list |= lists
-        if call.path is not None and (reads or writes) and not call.void:
-            renewed.add((call.path, call.part if reads else None))
+        if why.get(rules.REPEATED) == "content":
+            results[call.id] = IDENTICAL
+        elif reads and rules.STALE in why:
+            results[call.id] = READS
+        if not call.failed and (call.tool in _TASKS or (call.uses and not reads and rules.STALE in why)):
+            arguments[call.id] = ARGUMENTS
+        elif rules.TODOS in why and call.tool in TODO_LISTS:
+            arguments[call.id] = TODOS
     return TrimPlan(whole, results, arguments)
