@@ -62,7 +62,7 @@ def runs(home: Path) -> Iterator[Run]:
     yield Run(
         "everything unusual, 8 workers, reversed",
         ("-n", "8", "--dist", "worksteal", "-p", "reversed_order"),
-        {**UNUSUAL, "HOME": str(blanks)},
+        {**UNUSUAL, "HOME": str(blanks), "PYTHONPATH": str(ROOT / "tests")},  # which also starts all programs anew
         0o077,
     )
     paths = ("tests/core", "tests/laws", "tests/conversation")
@@ -99,7 +99,7 @@ def _environment_of(version: str, home: Path) -> str | None:
 
 def _played(run: Run) -> tuple[int, str]:
     """Return the exit code and the last line of pytest."""
-    environment = {**os.environ, **run.environment, "PYTHONPATH": str(ROOT / "tests")}
+    environment = {**os.environ, **run.environment}
     environment = {name: value for name, value in environment.items() if value}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out:
         process = subprocess.Popen(
