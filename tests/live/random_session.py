@@ -58,11 +58,13 @@ class Typed(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A request of the conversation: when it came, its tokens, and those that the cache held."""
+    """A request of the conversation: when it came, its tokens, those that the cache held, and those up to the newest
+    answer."""
 
     time: float
     tokens: int
     read: int
+    answered: int
 
 
 class Receipt(NamedTuple):
@@ -72,7 +74,7 @@ class Receipt(NamedTuple):
     percent: int
     tokens: int
     measured_percent: float
-    measured_tokens: int
+    measured: Measured
 
     @property
     def points(self) -> float:
@@ -81,8 +83,9 @@ class Receipt(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The difference of the tokens, in percent."""
-        return 100 * abs(self.tokens / self.measured_tokens - 1)
+        """The difference of the tokens, in percent. The receipt does not know the prompt that follows it."""
+        most, least = self.measured.tokens, self.measured.answered
+        return 100 * max(self.tokens - most, least - self.tokens, 0) / most
 
 
 class RandomClient(ABC):
@@ -112,6 +115,10 @@ class RandomClient(ABC):
     @abstractmethod
     def counted(self, body: Any) -> bytes:
         """Return the bytes of a request that the provider caches and counts."""
+
+    @abstractmethod
+    def answered(self, body: Any) -> Any:
+        """Return a request up to its newest answer."""
 
     @abstractmethod
     def run(self, number: int, part: str, command: str, *, background: bool = False) -> Use:
@@ -190,7 +197,7 @@ class Play:
             if sub:
                 self.wait(f"DELEGATE {sub[1]}")
             return Reply((Say(("The task is done.",)),))
-        usage = self._measure(client.counted(body))
+        usage = self._measure(client.counted(body), client.counted(client.answered(body)))
         number = found[-1]
         return self._answer(number, self.prompts[number].split()[0], text)._replace(usage=usage)
 
@@ -219,11 +226,11 @@ class Play:
             return json.dumps([int(id) for id in re.findall(rf"(\d+)[^\d\n]{{0,60}}[A-Z]+ {self.topic}", text)])
         return "All of it was said. It is a title."
 
-    def _measure(self, text: bytes) -> Usage:
+    def _measure(self, text: bytes, answered: bytes) -> Usage:
         read = max((common_length(text, each) for each in self._kept), default=0)
         tokens, read = round(len(text) / PER_TOKEN), round(read / PER_TOKEN)
         self._kept.append(text)
-        self.measured.append(Measured(time.time(), tokens, read))
+        self.measured.append(Measured(time.time(), tokens, read, round(len(answered) / PER_TOKEN)))
         return Usage(fresh=0, cache_read=read, cache_write=tokens - read, output=20)
 
 
@@ -295,6 +302,7 @@ class RandomSession:
     def until(self, there: Callable[[], bool], wanted: str) -> None:
         end = time.monotonic() + LIMIT
         while not there():
+            assert self.upstream.refusals == [], self.upstream.refusals
             assert time.monotonic() < end, f"{wanted} did not come:\n{self.screen.text}"
             time.sleep(0.1)
 
@@ -459,7 +467,7 @@ class RandomSession:
             if found and before and after and after[0].time < following:
                 share = min(100.0, 100 * after[0].read / before[-1].tokens)
                 tokens = int(found[2].replace(",", ""))
-                yield Receipt(f"{edit.kind} {edit.id}", int(found[1]), tokens, share, after[0].tokens)
+                yield Receipt(f"{edit.kind} {edit.id}", int(found[1]), tokens, share, after[0])
 
     def play_all(self, steps: int) -> None:
         for verb in ("SAY", "RUN", "SAY", "RUN"):
@@ -519,7 +527,7 @@ _CONTEXT = r"context [^(\n]*\(~([\d,]+) tokens\)"
 def _is_local(role: str, text: str, lines: set[str]) -> bool:
     """Return True for a command, or a reply to one: everything that neither a person says nor the model."""
     if role == "assistant":
-        return not re.match(r"[ab]\d+\. |Let me see\.|The task is done\.", text)
+        return not re.match(r"[ab]\d+\.|Let me see\.|The task is done\.", text)
     return text in lines
 
 

@@ -140,11 +140,22 @@ def test_only_commands_behind_an_answer(running: ClaudeRunning) -> None:
     assert ":mark" not in sent(running)
 
 
-def test_each_acts_on_what_was_typed_before_it(running: ClaudeRunning) -> None:
+@pytest.mark.parametrize("name", [*IN_A_TURN, "blocks of one message"])
+@pytest.mark.parametrize("command", [":clear", ":undo"])
+def test_each_acts_on_what_was_typed_before_it(running: ClaudeRunning, name: str, command: str) -> None:
+    """What follows a command is asked, even if everything before it has left, and keeps its place."""
     running.client.say("one")
-    queue(running, "blocks of one message", command=":clear")
-    asked(running)
-    assert [text for kind, text in running.texts() if kind == "user"][1:] == [LAST]
+    queue(running, name, command=command)
+    _, answer = asked(running)
+    for _ in range(2):
+        assert answer.startswith("I see ")
+        users = [text for kind, text in running.texts() if kind == "user" and WRAPPER in text or LAST in text]
+        assert [LAST in text and FIRST not in text for text in users] == [True]
+        assert [kind for kind, _ in running.texts() if kind in ("call", "result")] == []
+        answer = running.client.say("next")
+    said = [kind if kind == "assistant" else text for kind, text in running.texts() if kind != "thinking"]
+    at = next(at for at, text in enumerate(said) if LAST in text)
+    assert said[at + 1 : at + 3] == ["assistant", "next"]
 
 
 def test_nothing_is_left_to_answer(running: ClaudeRunning) -> None:
@@ -168,6 +179,21 @@ def test_a_request_that_is_sent_again(running: ClaudeRunning, name: str) -> None
         running.client.ask(running.client.messages)
     running.end()
     running.begin(running.gateway.port, running.gateway.secret)
+    reply, _ = asked(running)
+    assert "Checkpoint 'HERE' created." in reply
+    assert [event.kind for event in running.agent.events(0, 1000)].count("mark") == 1
+    running.client.say("next")
+    assert "HERE" not in sent(running)
+
+
+def test_a_prompt_after_a_request_that_failed(running: ClaudeRunning) -> None:
+    """Claude Code adds it to the results, and sends the command behind them again."""
+    running.client.say("one")
+    queue(running, "system message", command=":mark HERE")
+    running.model.fails = [Fail("busy")]
+    with pytest.raises(AssertionError, match="Overloaded"):
+        running.client.ask(running.client.messages)
+    running.client.messages[-2]["content"].append({"type": "text", "text": "go on"})
     reply, _ = asked(running)
     assert "Checkpoint 'HERE' created." in reply
     assert [event.kind for event in running.agent.events(0, 1000)].count("mark") == 1

@@ -20,7 +20,7 @@ from foldmark.text.queued import divided, divided_result
 from sampled import DEEP
 
 STEPS = 12
-SEEDS = range(1, 11 if DEEP else 2)
+SEEDS = range(1, 31 if DEEP else 2)
 
 
 class Claude(RandomClient):
@@ -46,7 +46,7 @@ class Claude(RandomClient):
         return Held()
 
     def begin(self, folder: Path, upstream: str, *more: str, live: bool) -> Screen:
-        return ClaudeScreen(folder, upstream, "--allowedTools=Bash", *more, live=live, model=self.model)
+        return ClaudeScreen(folder, upstream, *_OPTIONS, *more, live=live, model=self.model)
 
     def messages(self, body: Any) -> list[Any]:
         return list(body["messages"])
@@ -56,8 +56,14 @@ class Claude(RandomClient):
 
     def counted(self, body: Any) -> bytes:
         system = [each for each in body.get("system", ()) if not each["text"].startswith("x-anthropic-billing")]
-        text = json.dumps([body["tools"], system, *body["messages"]], ensure_ascii=False)
+        # A message with a cache mark is a list of blocks, which Claude Code later repeats as one text.
+        messages = [{**each, "content": _blocks(each)} for each in body["messages"]]
+        text = json.dumps([body["tools"], system, *messages], ensure_ascii=False)
         return re.sub(r', "cache_control": \{[^{}]*\}', "", text).encode("utf-8", "replace")
+
+    def answered(self, body: Any) -> Any:
+        answers = [at for at, each in enumerate(body["messages"]) if each["role"] == "assistant"]
+        return {**body, "messages": body["messages"][: answers[-1] + 1 if answers else 0]}
 
     def run(self, number: int, part: str, command: str, *, background: bool = False) -> Use:
         about = {"command": command, "description": "count"}
@@ -92,9 +98,17 @@ class Claude(RandomClient):
             screen.changed(before)
 
 
+_OPTIONS = ("--allowedTools=Bash", "--permission-mode=default")
+
+
+def _blocks(message: Any) -> list[Any]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 def _pieces(message: Any) -> Iterator[tuple[str, str]]:
-    content, role = message["content"], message["role"]
-    for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+    role = message["role"]
+    for block in _blocks(message):
         if block["type"] == "tool_use":
             yield "call", block["id"]
         elif block["type"] == "tool_result":

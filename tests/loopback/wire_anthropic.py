@@ -18,6 +18,8 @@ _ANSWER, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
 _BINDING = "thinking-binding-controls-2026-08-01"
 SYSTEM_MESSAGES = "mid-conversation-system-2026-04-07"
+_TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
+"""Claude Code 2.1.332 names this one alone, and sends system messages as well."""
 _ASKED = {"context_management": "context-management-2025-06-27", "compaction": "compact-2026-09-04"}
 _TYPES = {
     400: "invalid_request_error",
@@ -74,7 +76,7 @@ class AnthropicWire:
             return error(401, "x-api-key header is required")
         if not headers.get("anthropic-version"):
             return error(400, "anthropic-version: header is required")
-        if SYSTEM_MESSAGES in headers.get("anthropic-beta", "").split(","):
+        if not {SYSTEM_MESSAGES, _TOOL_CHANGES}.isdisjoint(headers.get("anthropic-beta", "").split(",")):
             if misplaced := misplaced_systems(body.get("messages", ())):
                 return error(400, misplaced)
             body = {**body, "messages": [each for each in body.get("messages", ()) if each.get("role") != "system"]}

@@ -48,8 +48,10 @@ def asked_in_request(
             # What has come of the answer follows the messages that asked for it.
             first, old, goes_on = min(first, before.first), [], True
     found, met = list[AskedCommand](), dict[tuple[str, str], int]()
+    anchor = ""
     for at, message in enumerate(messages[first:], first):
-        anchor = " ".join(message.results) or (keys[at - 1] if at else "")
+        if message.role != "system" or at == first:  # a client may add a prompt to the message before a system message
+            anchor = " ".join(message.results) or (keys[at - 1] if at else "")
         typed = {each.block: each.text for each in dialect.prompts(message)}
         for block, part in enumerate(dialect.parts(message)):
             line = command_in(typed[block], sign) if block in typed else None

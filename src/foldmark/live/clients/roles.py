@@ -75,6 +75,10 @@ class RoleClient(ClientDialect):
             return [SentMessage(raw, self.read(raw)), *(each for each in systems if not each.message.blocks)]
 
         for each in found:
+            if each.message.role == "system" and before != "user" and self.prompts(each.message):
+                # The message before it has left, and what a person typed keeps its place.
+                raw = self.written("user", self.blocks(each.raw))
+                each = SentMessage(raw, self.read(raw), each.alone)
             if each.message.role == "system":
                 systems.append(each)
                 moved |= each.alone or before != "user"
