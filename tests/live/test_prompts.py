@@ -64,7 +64,7 @@ def test_what_does_not_look_like_a_command_goes_to_the_model(text: str) -> None:
         (":drop 99999", "99999"),
         (":turns x", "'x' is not how many to list"),
         (":results 0", "'0' is not how many to list"),
-        (":yes", "there is no open preview; :forget WHAT makes one"),
+        (":yes", "there is no open preview; :forget WHAT or :suggest makes one"),
     ],
 )
 def test_an_error_names_only_what_works_here(running: ClaudeRunning, typed: str, said: str) -> None:

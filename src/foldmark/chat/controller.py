@@ -25,7 +25,7 @@ from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, Pro
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, is_full, listing
 from foldmark.cost.misses import newest_turn
-from foldmark.editing.offers import question
+from foldmark.editing.answering import question
 from foldmark.log import Agent, Result, family
 from foldmark.log.family import running
 from foldmark.operations.effects import (

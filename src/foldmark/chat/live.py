@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from foldmark.core.wording import meter
-from foldmark.editing import offers
+from foldmark.editing import answering, offers
 from foldmark.log import Agent, Result
 from foldmark.log.live_session import client_session, client_tokens
 from foldmark.operations.effects import Asking, StartPlanning
@@ -40,7 +40,7 @@ def fullness(agent: Agent) -> str:
 def answered(agent: Agent, line: str) -> Result | None:
     """Carry out an answer to the open preview. For any other line, return None and record nothing."""
     agent.context()
-    return offers.answered(agent, line.strip().removeprefix(agent.log.given.live_sign))  # as in the agent itself
+    return answering.answered(agent, line.strip().removeprefix(agent.log.given.live_sign))  # as in the agent itself
 
 
 def session_model(agent: Agent) -> "AbstractContextManager[SessionModel | None]":

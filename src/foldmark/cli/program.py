@@ -264,7 +264,8 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     from foldmark.chat.lines.person import asks, edit_command
     from foldmark.chat.live import session_model
     from foldmark.commands import REGISTRY
-    from foldmark.editing import offers
+    from foldmark.editing import answering, offers
+    from foldmark.editing.suggesting import Suggestion
     from foldmark.operations.effects import AskModel, EditText, StartPlanning, WaitForAgents
     from foldmark.runtime.lease import interrupt, settled
 
@@ -282,8 +283,8 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
                 result = agent.do(line, asking=asking)
             if isinstance(result.effect, StartPlanning):
                 result = offers.preview(agent, asking)
-                if agreed and isinstance(result.effect, offers.Offer):
-                    result = offers.agree(agent, result.effect.id)
+            if agreed and isinstance(result.effect, offers.Offer | Suggestion):
+                result = answering.agree(agent, result.effect.id)
         if model is not None and model.remark:
             result = replace(result, text=f"{result.text}\n{model.remark}")
         if isinstance(result.effect, EditText):

@@ -14,8 +14,9 @@ from foldmark.commands.registry import ANYBODY, PREVIEW, CommandCall, command
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
-from foldmark.editing import offers
+from foldmark.editing import answering, offers
 from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
+from foldmark.editing.suggesting import Suggestion, carried_out, suggest
 from foldmark.log import Agent, Result, family
 from foldmark.log.listening import wait_for
 from foldmark.log.live_session import check_not_compacted, client_session
@@ -244,6 +245,17 @@ def _evict_results(call: CommandCall, ids: Sequence[int | tuple[int, int]], offe
     return replace(done, own={**done.own, "superseded": [each.data() for each in offered]}) if offered else done
 
 
+@command("suggest [--yes]")
+def _suggest(call: CommandCall) -> Result:
+    """Offer to take out tool results that later calls superseded."""
+    done = suggest(call.agent, actor=call.actor)
+    return (
+        carried_out(call.agent, done.effect, None)
+        if call.flag("--yes") and isinstance(done.effect, Suggestion)
+        else done
+    )
+
+
 def _wait_for_prompt(agent: Agent, mode: str) -> None:
     """Wait briefly until the agent of a live session waits for a prompt: the messages of an open turn would become part
     of the planning conversation and leave with it. Raises CommandError if the agent is still at work."""
@@ -288,7 +300,7 @@ def _remember(call: CommandCall) -> Result:
 @command("agree OFFER [RANGES...]", interrupts=True)
 def _agree(call: CommandCall) -> Result:
     """Carry out an offer, or the ranges named (all but 2, only 1 3)."""
-    return offers.agree(call.agent, call.number("OFFER"), call.get("RANGES"))
+    return answering.agree(call.agent, call.number("OFFER"), call.get("RANGES"))
 
 
 @command("cancel", interrupts=True, reason=True, at_once=True)
@@ -297,5 +309,5 @@ def _cancel(call: CommandCall) -> Result:
     return offers.cancel(call.agent, actor=call.actor, reason=call.reason)
 
 
-CONTEXT = (_mark, _clear, _rewind, _fork, _undo, _restore, _summarize, _pin, _unpin, _drop, _evict)
+CONTEXT = (_mark, _clear, _rewind, _fork, _undo, _restore, _summarize, _pin, _unpin, _drop, _evict, _suggest)
 PLANNING = (_forget, _remember, _agree, _cancel)

@@ -129,8 +129,13 @@ class _Answered(NamedTuple):
 
 
 def sent_results(agent: "Agent") -> list[SentResult]:
-    """Return the tool results of the next request whose eviction would save tokens, in order. Cost grows with the
-    window, and for a live session with the messages that its client sends."""
+    """Return the tool results of the next request whose eviction would save tokens, in order."""
+    return [each for each in sent_exchanges(agent) if each.tokens > 0]
+
+
+def sent_exchanges(agent: "Agent") -> list[SentResult]:
+    """Return the tool results of the next request that are not evicted, in order. Cost grows with the window, and for a
+    live session with the messages that its client sends."""
     with agent.reading() as (moment, at):
         client = NextRequest.of(moment, at)
         found = None if client is None else list(_in_client(moment, at, client))
@@ -141,7 +146,7 @@ def sent_results(agent: "Agent") -> list[SentResult]:
     return [
         SentResult(each.result, each.call, each.saved, each.whole, why.get(each.result.id, ()))
         for each in found
-        if each.shown and each.saved > 0
+        if each.shown
     ]
 
 

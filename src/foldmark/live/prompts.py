@@ -15,14 +15,13 @@ from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
-from foldmark.editing import offers
+from foldmark.editing import answering, offers
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, TypedPrompt, decoded
 from foldmark.live.status import taken_out
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens, tokens_by_event
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
-from foldmark.request.planning import offer
 
 FM_SIGN = ":"
 """The sign before a command in the text of Claude Code's command /fm, regardless of the setting `live_sign`."""
@@ -35,6 +34,7 @@ COMMANDS = {
     "drop": "context drop",
     "undo": "undo",
     "evict": "context evict",
+    "suggest": "suggest",
     "forget": "forget",
     "remember": "remember",
     "cancel": "cancel",
@@ -92,7 +92,7 @@ def help_text(sign: str) -> str:
   {sign}turns [N]          the largest turns with their ids; {sign}results [N] the largest results of tools
   {sign}mark NAME          set a mark; {sign}clear NAME goes back to it, {sign}clear empties the context
   {sign}drop ID…           turns leave; {sign}undo drops the newest one
-  {sign}evict ID…          results of tools leave, a placeholder stays
+  {sign}evict ID…          results of tools leave, a placeholder stays; {sign}suggest lists those that nobody needs
   {sign}forget WHAT        what matches leaves, after a preview: {sign}yes, {sign}no, {sign}all but 2, {sign}only 1 3
   {sign}summarize MARK     a summary takes the place of what follows a mark
   {sign}operations         what was changed; {sign}restore ID takes it back, {sign}diff ID shows what it did
@@ -187,8 +187,7 @@ def is_answer(line: str) -> bool:
 def open_preview(agent: Agent) -> int | None:
     """Return the id of the open preview; None if there is none."""
     with agent.reading() as (moment, at):
-        found = offer(moment, at)
-    return None if found is None else found.event_id
+        return answering.open_id(moment, at)
 
 
 def carried_out(agent: Agent, line: str, *, while_working: bool = False, typed_at: int | None = None) -> str:
@@ -226,9 +225,11 @@ def is_not_done(message: ClientMessage) -> bool:
 def _carried_out(agent: Agent, line: str) -> str:
     sign = agent.log.given.live_sign
     if is_answer(line):
-        done = _repeated(agent, lambda: offers.answered(agent, line))
+        done = _repeated(agent, lambda: answering.answered(agent, line))
+        if done is None and open_preview(agent) is not None:
+            raise CommandError(f"nothing has changed; answer {sign}yes, {sign}no, {sign}all but 2 or {sign}only 1 3")
         if done is None:
-            raise CommandError(f"there is no open preview; {sign}forget WHAT makes one")
+            raise CommandError(f"there is no open preview; {sign}forget WHAT or {sign}suggest makes one")
         return result_text(done)
     name, rest = _named(line, sign)
     if name in _SHOWS:

@@ -18,7 +18,8 @@ from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.request import ERROR, Piece, Request, ToolCall, distinct
 from foldmark.core.wording import one_line
-from foldmark.editing.offers import ENDED, answered, standing_offer
+from foldmark.editing.answering import answered
+from foldmark.editing.offers import ENDED, standing_offer
 from foldmark.log import Agent, Result
 from foldmark.log.recording import append_answer
 from foldmark.operations.effects import NOBODY, Asking

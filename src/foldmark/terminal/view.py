@@ -17,7 +17,7 @@ from foldmark.chat.controller import runs_at_once
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge, Piece, ToolCall
 from foldmark.core.wording import count
-from foldmark.editing.offers import question
+from foldmark.editing.answering import question
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision, EditText
 from foldmark.runtime.loop import Shown

@@ -72,11 +72,13 @@ _ALL_BUT = re.compile(
     rf"|{_AGREED}(?:not|nicht)|(?:{_AGREED})?(?:but\s+not|except(?:\s+for)?|außer)){_WHAT}{_NUMBERS}{_POLITE}",
     re.IGNORECASE,
 )
-_ONLY = re.compile(rf"(?:{_AGREED})?(?:only|just|nur){_WHAT}{_NUMBERS}{_POLITE}", re.IGNORECASE)
+_ONLY = re.compile(
+    rf"(?:(?:{_AGREED})?(?:only|just|nur)|(?:yes|ok|okay|sure|ja),?){_WHAT}{_NUMBERS}{_POLITE}", re.IGNORECASE
+)
 
 
 def chosen(text: str, of: int, longest: int = LONGEST) -> tuple[int, ...] | None:
-    """Return the ranges, from 1 to `of`, that a text agrees to: "all but 2", "only 1 3", "only 2-4"; None if it names
+    """Return the ranges, from 1 to `of`, that a text agrees to: "all but 2", "only 1 3", "yes 2-4"; None if it names
     no ranges or has more than `longest` characters.
 
     Raises CommandError for numbers that were not shown, or if nothing remains.

@@ -15,7 +15,6 @@ never superseded.
 import posixpath
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
@@ -81,17 +80,16 @@ _REMARKS = frozenset(
 
 _COMMANDS = ("command", "cmd", "script")
 _FOLDERS = ("workdir", "cwd", "dir_path", "directory")
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+# As texts, so that no pattern is compiled at startup.
+_PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$"
 _PLAIN = r"(?P<path>[\w./@+-]+|'[^'\n]+'|\"[^\"\n$`\\]+\")"
-_SHOWS_FILE = re.compile(
+_SHOWS_FILE = (
     r"(?:cat|nl -ba|sed -n (?P<quote>['\"]?)(?P<first>\d+),(?P<last>\d+)p(?P=quote)|head -(?:n ?)?(?P<head>\d+)) "
     rf"{_PLAIN}"
 )
 """A command that only shows a file, as Codex and other agents with nothing but a shell read."""
 
-_EXIT = re.compile(
-    r"^(?:Exit code:|Process exited with code) [1-9]|^\{.*\"exit_code\":\s*[1-9]", re.MULTILINE | re.IGNORECASE
-)
+_EXIT = r"(?mi)^(?:Exit code:|Process exited with code) [1-9]|^\{.*\"exit_code\":\s*[1-9]"
 _ENDS = 400
 """Characters at both ends of a command's result in which its exit code is looked for."""
 
@@ -158,6 +156,8 @@ _WORDS = {
 
 def digest(content: Any) -> bytes:
     """Return a key that equal results share."""
+    from hashlib import blake2b  # takes 2 ms, and few commands compare results
+
     return blake2b(msgspec.json.encode(content), digest_size=16).digest()
 
 
@@ -306,7 +306,7 @@ def asked_for(arguments: Mapping[str, Any]) -> Hashable:
 def _exited(text: str) -> bool:
     """Return True if the result of a command says that the command failed."""
     ends = (text,) if len(text) <= 2 * _ENDS else (text[:_ENDS], text[-_ENDS:])
-    return any(map(_EXIT.search, ends))
+    return any(re.search(_EXIT, end) for end in ends)
 
 
 def tool_and_uses(name: str, arguments: dict[str, Any]) -> tuple[str, tuple[FileUse, ...]]:
@@ -331,7 +331,7 @@ def _uses(tool: str, arguments: dict[str, Any]) -> Iterator[FileUse]:
 
 
 def _patched(text: str) -> Iterator[FileUse]:
-    return (FileUse("write", _normal(path)) for path in _PATCHED.findall(text))
+    return (FileUse("write", _normal(path)) for path in re.findall(_PATCHED, text))
 
 
 def _used_by_command(arguments: Mapping[str, Any]) -> Iterator[FileUse]:
@@ -345,7 +345,7 @@ def _used_by_command(arguments: Mapping[str, Any]) -> Iterator[FileUse]:
         return
     if len(words) == 3 and words[1] in ("-c", "-lc"):  # bash -lc 'cat a.py'
         words = words[2:]
-    shown = _SHOWS_FILE.fullmatch(" ".join(words).strip())
+    shown = re.fullmatch(_SHOWS_FILE, " ".join(words).strip())
     if shown is None:
         return
     folder = next((arguments[key] for key in _FOLDERS if isinstance(arguments.get(key), str)), "")
