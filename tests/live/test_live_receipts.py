@@ -134,6 +134,18 @@ def test_a_receipt_is_what_the_provider_measures(measured: MeasuredRunning) -> N
     measured.compare("/clear")
 
 
+def test_a_system_message_behind_a_command(measured: MeasuredRunning) -> None:
+    """It is sent behind the next prompt, and moves when that leaves."""
+    client = measured.client
+    for text in ("one", "READ two"):
+        client.say(text)
+    client.say(":mark HALF", "You are in plan mode. " * 100)
+    for text in ("three", "READ four"):
+        client.say(text)
+    measured.compare("/rewind HALF")
+    measured.compare(f"/restore {measured.last()}")
+
+
 def test_the_ledger_of_a_session(measured: MeasuredRunning) -> None:
     client, model = measured.client, measured.model
     for number in range(6):

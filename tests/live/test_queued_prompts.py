@@ -158,6 +158,20 @@ def test_each_acts_on_what_was_typed_before_it(running: ClaudeRunning, name: str
     assert said[at + 1 : at + 3] == ["assistant", "next"]
 
 
+def test_a_prompt_without_an_answer_that_is_restored(running: ClaudeRunning) -> None:
+    """It stands before the prompt that was typed later."""
+    running.client.say("one")
+    queue(running, "system message", command="queued gamma", last=":undo")
+    assert "left the context" in asked(running)[0]
+    running.client.say("later")
+    (undo,) = [event for event in running.agent.events(0, 1000) if event.kind == "undo"]
+    running.client.say(f":restore {undo.id}")
+    running.client.say("next")
+    said = newest(running)
+    assert "\"done\"" in said
+    assert 0 < said.index(FIRST) < said.index("queued gamma") < said.index("later") < said.rindex("I see")
+
+
 def test_nothing_is_left_to_answer(running: ClaudeRunning) -> None:
     running.client.say("one")
     queue(running, "result of 2.1.332", first=":mark A", command=":help", last=":clear")

@@ -318,19 +318,31 @@ class NextRequest:
             reach = self._reaching(view, len(self._views))
         laid, waiting = Laid(), list(view.inserted)
         lost = False  # the message before a system message has left
+        asks, systems = False, list[int]()  # system messages wait for the end of a user's, whose is the newest message
+
+        def add(at: int) -> bool:
+            state = self.requests.answers.get(at, 0)
+            bound = not reach or state >= len(reach) or at <= reach[state]
+            return lay(laid, at, self.requests.messages[at], view, bound=bound)
+
         for at, message in enumerate(self.requests.messages[:messages]):
             first = next((each for each in message.ids if each > 0), 0)
             while waiting and first > waiting[0][0]:
                 _, own, size = waiting.pop(0)
                 laid.add((own,), size)
+            answers = at in self.requests.answers
+            while answers and asks and systems:
+                add(systems.pop(0))
             laid.starts.append(len(laid.keys))
-            if message.system and lost and not any(each > 0 and view.shows(each) for each in message.ids):
+            if message.system and not any(each > 0 and view.shows(each) for each in message.ids):
+                systems += [] if lost else [at]
                 continue
-            state = self.requests.answers.get(at, 0)
-            bound = not reach or state >= len(reach) or at <= reach[state]
-            shown = lay(laid, at, message, view, bound=bound)
+            shown = add(at)
+            asks = not answers if shown else asks
             if not message.system:
                 lost = not shown and at > 1 and LOCAL not in message.ids
+        for place in systems:
+            add(place)
         for _, own, size in waiting:
             laid.add((own,), size)
         laid.starts.append(len(laid.keys))

@@ -74,16 +74,23 @@ class RoleClient(ClientDialect):
             raw = self.rewritten(texts[0].raw, (block for raw, *_ in texts for block in self.blocks(raw)))
             return [SentMessage(raw, self.read(raw)), *(each for each in systems if not each.message.blocks)]
 
+        def typed() -> list[bytes]:
+            """Take the waiting blocks of messages in which a person typed: these keep their place before later ones."""
+            nonlocal systems
+            taken = [each for each in systems if self.prompts(each.message)]
+            systems = [each for each in systems if each not in taken]
+            return [block for raw, *_ in taken for block in self.split(raw)[1]]
+
         for each in found:
             if each.message.role == "system" and before != "user" and self.prompts(each.message):
-                # The message before it has left, and what a person typed keeps its place.
-                raw = self.written("user", self.blocks(each.raw))
-                each = SentMessage(raw, self.read(raw), each.alone)
+                raw = self.written("user", self.split(each.raw)[1])  # the message before it has left
+                each = SentMessage(raw, self.read(raw))
             if each.message.role == "system":
                 systems.append(each)
                 moved |= each.alone or before != "user"
             elif each.message.role == before:
-                raw = self.rewritten(each.raw, (*self.blocks(joined[last].raw), *self.blocks(each.raw)))
+                queued = typed() if before == "user" else []
+                raw = self.rewritten(each.raw, (*self.blocks(joined[last].raw), *queued, *self.blocks(each.raw)))
                 joined[last] = SentMessage(raw, self.read(raw))
                 moved |= bool(systems)
             else:
