@@ -70,15 +70,20 @@ class GeminiScreen(Screen):
     def type(self, text: str, wanted: str, *, stays: bool = True) -> None:
         """Type a line once the previous answer has ended, and wait for its answer. Every line stays on this screen."""
         assert self._comes(lambda: "esc to cancel" not in self.text), self.text
+        self.queue(text)
+        assert self._comes(lambda: f"{self.sign} {text}" in self.text), self.text
+        self.wait(wanted, text)
+
+    def queue(self, text: str) -> None:
+        """Type a line, also while Gemini CLI works, and wait until it has left the input."""
         self._tmux("send-keys", "-l", text)
         assert self._comes(lambda: self.line == text), self.text
         for _ in range(int(LIMIT / ENTER_LOST)):
             # An Enter directly after a letter would count as part of a pasted text.
             self._tmux("send-keys", "End", "Enter")
             if self._comes(lambda: self.line != text, ENTER_LOST):
-                break
-        assert self._comes(lambda: f"{self.sign} {text}" in self.text), self.text
-        self.wait(wanted, text)
+                return
+        raise AssertionError(self.text)
 
     def close(self) -> None:
         """Quit, so that Gemini CLI ends at once: it would keep running without its terminal."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -245,3 +245,38 @@ def test_the_models_hand(tmp_path: Path) -> None:
         finally:
             screen.close()
     assert upstream.refusals == []
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="it needs tmux")
+def test_prompts_typed_while_it_works(tmp_path: Path) -> None:
+    """Gemini CLI joins them. The commands among them are carried out, and the rest is answered."""
+    held, released = Event(), Event()
+
+    def played(body: Any) -> Answer:
+        if "HOLD" in json.dumps(body["contents"][-1]):
+            held.set()
+            released.wait(LIMIT)
+        return Reply((Think("Hm.", "c2lnbmVk"), Say((f"I see {len(body['contents'])}.",))))
+
+    with Loopback(GeminiWire(), played) as upstream:
+        screen = GeminiScreen(tmp_path, upstream.url, live=True)
+        try:
+            screen.type("one", "I see 1.")
+            screen.queue("HOLD it")
+            assert held.wait(LIMIT)
+            for line in ("queued alpha", ":mark HERE", "queued beta", ":marks"):
+                screen.queue(line)
+            released.set()
+            screen.wait("I see 5.")
+            assert "Checkpoint 'HERE' created." in screen.text
+            screen.type("last", "I see 7.")
+        finally:
+            released.set()
+            screen.close()
+    assert upstream.refusals == []
+    users = [text for kind, text in upstream.wire.texts(upstream.asked[-1].body) if kind == "user"]
+    assert users[1:] == ["one", "HOLD it", "queued alpha\n\nqueued beta", "last"]
+    sent = json.dumps([each.body["contents"] for each in upstream.requests])
+    assert [each in sent for each in (":mark", "HERE", "Checkpoint")] == [False] * 3
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        assert [event.kind for event in recorded(log).events(0, 1000)].count("mark") == 1

@@ -3,12 +3,15 @@
 A prompt may have been typed while the agent worked; `foldmark.text.queued` says in which forms clients send those.
 """
 
+from functools import partial
 from typing import NamedTuple
 
-from foldmark.live.clients.dialect import ClientRequest
+from foldmark.core.wording import one_line
+from foldmark.live.clients.dialect import ClientRequest, TypedPrompt
 from foldmark.live.leaving_out import asked_in
-from foldmark.live.prompts import command_in
+from foldmark.live.prompts import command_in, is_command
 from foldmark.sessions.messages import ResultMessage
+from foldmark.text.queued import unjoined
 
 
 class AskedCommand(NamedTuple):
@@ -32,6 +35,24 @@ class AskedFor(NamedTuple):
     goes_on: bool = False
 
 
+def asked_line(prompt: TypedPrompt, sign: str) -> str | None:
+    """Return the command in a prompt, as `command_in` does. A text of several prompts or paragraphs with a command
+    among them is one as a whole: it is refused (`in_doubt`)."""
+    line = command_in(prompt.text, sign)
+    if line is None and prompt.joined and len(unjoined(prompt.text, partial(is_command, sign=sign))) > 1:
+        return prompt.text
+    return line
+
+
+def in_doubt(line: str, sign: str) -> str:
+    """Return the reply to a text with a command in it; empty for a command."""
+    found = next((each for each in line.split("\n") if is_command(each, sign)), "") if "\n" in line else ""
+    return found and (
+        f"foldmark: nothing was sent and nothing was done. {one_line(found)[:80]} is a line of this prompt: a command, "
+        "or part of a text. Type a command alone, or put a blank before it to send the text to the model"
+    )
+
+
 def asked_in_request(
     request: ClientRequest, sign: str, before: AskedFor | None = None, *, failed: bool = False
 ) -> AskedFor:
@@ -52,16 +73,16 @@ def asked_in_request(
     for at, message in enumerate(messages[first:], first):
         if message.role != "system" or at == first:  # a client may add a prompt to the message before a system message
             anchor = " ".join(message.results) or (keys[at - 1] if at else "")
-        typed = {each.block: each.text for each in dialect.prompts(message)}
+        typed = {each.block: each for each in dialect.prompts(message)}
         for block, part in enumerate(dialect.parts(message)):
-            line = command_in(typed[block], sign) if block in typed else None
+            line = asked_line(typed[block], sign) if block in typed else None
             if line is not None:
                 met[anchor, line] = met.get((anchor, line), 0) + 1
                 found.append(AskedCommand((at, block), line, f"{anchor} {met[anchor, line]} {line}"))
             elif dialect.is_interruption(part):
                 goes_on = False
             elif block in typed or isinstance(part, ResultMessage):
-                asks.append(f"result {part.call_id}" if isinstance(part, ResultMessage) else typed[block])
+                asks.append(f"result {part.call_id}" if isinstance(part, ResultMessage) else typed[block].text)
                 if asks[-1] in old:
                     old.remove(asks[-1])
                 else:

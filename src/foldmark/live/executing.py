@@ -13,11 +13,12 @@ from typing import Any
 
 from foldmark.core.segments import contains
 from foldmark.live import prompts
-from foldmark.live.asking import AskedCommand, AskedFor
+from foldmark.live.asking import AskedCommand, AskedFor, in_doubt
 from foldmark.live.clients.dialect import ClientMessage
 from foldmark.live.recording import Recorder
 from foldmark.live.transcript import ClientTranscript
 from foldmark.log import Log
+from foldmark.rendering import harmless
 from foldmark.sessions.messages import Part
 from foldmark.stores.waiting import PATIENCE
 
@@ -151,6 +152,8 @@ class Executor:
         line = command.line
         if line.split() == ["help"]:
             return prompts.help_text(self._sign)
+        if refused := in_doubt(line, self._sign):
+            return harmless(refused)
         try:
             waits = [before] if prompts.only_shows(line) else [before, self._recorder.submit(self._check_writable)]
             for each in waits:

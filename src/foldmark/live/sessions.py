@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from foldmark.core.request import Request
 from foldmark.live import notices, prompts
@@ -113,6 +113,7 @@ class Sessions:
         self._editor, self._worker = ThreadPoolExecutor(1, "foldmark-editing"), Recorder()
         self.tally = Tally()
         self._executor = Executor(log, self._worker, self._later)
+        self._is_command = partial(prompts.is_command, sign=self._sign)
 
     def close(self) -> None:
         """Wait until everything that has passed is recorded, and stop (see `Recorder.close`)."""
@@ -194,6 +195,7 @@ class Sessions:
         transcript.note_local(key, 1, (0,))
         transcript.note_answered()
         transcript.unsaid = ""
+        transcript.note_idle()
         self._later(transcript.end_turn)
         self._later(partial(transcript.take_reply, key))
         self._tell(transcript, headers, request)
@@ -204,22 +206,23 @@ class Sessions:
 
     def _answer_came(self, transcript: ClientTranscript, passed: PassedOn, answer: bytes, streamed: bool) -> None:
         def read() -> None:
-            found = transcript.dialect.answer(answer, streamed=streamed)
+            of, found = transcript.read(passed, answer, streamed=streamed)
             if found is None:
                 transcript.note_failed(transcript.unanswered)
                 return
             transcript.note_answered()
-            if passed.said:
+            if of.said:
                 transcript.unsaid = ""
                 transcript.note_local(found.key, len(found.parts), (0,))
             if passed.prefix is not None:
                 transcript.note_bound(found.key, passed.prefix)
-            self._later(partial(transcript.take_answer, passed, found))
+            self._later(partial(transcript.take_answer, of, found))
             self._later(partial(self.others.tell, transcript))
 
         self._edits_later(read)
 
     def _ended(self, transcript: ClientTranscript, request: ClientRequest, asked: AskedFor, status: int) -> None:
+        transcript.note_idle()
         if status != 200:
             self._edits_later(partial(transcript.note_failed, asked))
         self._edits_later(partial(self._later, partial(self._sub_agents.end_answer, transcript, request)))
@@ -263,8 +266,7 @@ class Sessions:
         assert dialect is not None
         request = self._reader.read(dialect, target, headers, body)
         if b"\\n" + self._sign.encode() in body:
-            sent = dialect.separated(request.sent, partial(prompts.is_command, sign=self._sign))
-            request = msgspec.structs.replace(request, sent=tuple(sent))
+            request = replace(request, sent=tuple(dialect.separated(request.sent, self._is_command)))
         if not asked_in_request(request, self._sign).commands:
             self._worker.caught_up()
         transcript = self._transcript(request)
@@ -272,6 +274,7 @@ class Sessions:
             return Prepared(request, None, AskedFor(), self._beside(request))
         for name in notices.note(transcript, headers, request, self._environment, self._sign):
             self._later(partial(transcript.take_noted, name))
+        request = transcript.divided(request, self._is_command, asks=True)
         asked = asked_in_request(request, self._sign, transcript.unanswered, failed=transcript.failed)
         transcript.asked = list(asked.keys)
         if asked.commands:
@@ -319,7 +322,8 @@ class Sessions:
             known = [each if each.ids else KnownMessage(each.key, transcript.local.get(each.key, ())) for each in known]
             known += [KnownMessage("") for _ in request.messages[-1:]]  # the question itself
             with suppress(MisplacedError):
-                shown = self._shown(request, transcript, known, inserts=False)
+                divided = transcript.divided(request, self._is_command, asks=False)
+                shown = self._shown(divided, transcript, known, inserts=False)
                 if shown.changed:
                     raw = shown.messages
                     break

@@ -102,7 +102,8 @@ class ClientTranscript(TranscriptView):
         """Remember what another gateway has recorded of commands that were typed while the agent worked."""
         if "executed" in about:
             self.note_executed(*about["executed"])
-        self.said += (about["said"],) if "said" in about else ()
+        if "said" in about:
+            self.note_said(about["said"])
         self.noted |= {about["noted"]} if "noted" in about else set()
         if "answered" in about:
             self.note_answered()

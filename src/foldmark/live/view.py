@@ -5,23 +5,30 @@ yet is known from memory. While the database is away, the last known state of th
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from time import monotonic
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from foldmark.core.assembly.eviction import begins, in_place, placeholder
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
-from foldmark.live.asking import AskedFor
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, decoded
+from foldmark.live.asking import AskedFor, asked_line
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
 from foldmark.live.leaving_out import KnownMessage, aligned, asked_in, shared
-from foldmark.live.prompts import command_in, is_not_done
+from foldmark.live.prompts import is_not_done
+from foldmark.live.sizes import PassedOn
 from foldmark.log import Agent
 from foldmark.request.client_sizes import LOCAL
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 from foldmark.sessions.messages import ResultMessage
+
+QUEUED_SECONDS = 2.0
+"""Maximum seconds between an answer and a prompt that waited for its end."""
 
 
 class Seen(NamedTuple):
@@ -38,8 +45,9 @@ class TranscriptView:
     to, where that differs from what the client sent.
 
     `executed` are the replies to commands that were typed while the agent worked, by the keys of the commands, and
-    `said` the texts in which they were put before an answer; both until an answer has come. `unanswered` is what the
-    newest request asked, until its answer has come; `failed` is True if the provider has given none.
+    `said` the texts in which they were put before an answer; both until an answer has come. `woven` are all such texts.
+    `unanswered` is what the newest request asked, until its answer has come; `failed` is True if the provider has given
+    none.
 
     `unsaid` is what is to be said with the next reply, or with the next answer if the newest one `shows` it.
 
@@ -57,10 +65,12 @@ class TranscriptView:
         self.local: dict[str, tuple[int, ...]] = {}
         self.executed: dict[str, str] = {}
         self.said: tuple[str, ...] = ()
+        self.woven: dict[str, None] = {}
         self.unanswered: AskedFor | None = None
         self.failed = False
         self.unsaid, self.shows = "", False
         self._agent = agent
+        self._idle_since = -QUEUED_SECONDS
         self._at: Standing | None = None
         self._seen: Seen | None = None
         self._placeholders: dict[int, tuple[int, str]] = {}
@@ -168,10 +178,38 @@ class TranscriptView:
         except StoreError:
             return ""
 
+    def divided(self, request: ClientRequest, is_command: Callable[[str], bool], *, asks: bool) -> ClientRequest:
+        """Return a request in which commands and replies are blocks of their own where the client joins texts: those
+        known as such, and the newest prompt if the request `asks` it too soon after an answer to be typed after it."""
+        if not request.dialect.joins:
+            return request
+        queued = asks and monotonic() - self._idle_since < QUEUED_SECONDS
+        blocks = {each.key: len(each.ids) for each in self.known if LOCAL in each.ids}
+        blocks |= {key: len(ids) for key, ids in self.local.items()}
+        made = list(request.sent)
+        for at, each in enumerate(request.sent):
+            message = each.message
+            if message.role == "assistant" and self.woven:
+                made[at] = self.dialect.unwoven(each, self.woven)
+            elif message.role == "user" and (
+                blocks.get(message.key, 0) > len(message.blocks)
+                or (queued and at == len(made) - 1 and message.key not in blocks)
+            ):
+                made[at] = self.dialect.parted(each, is_command)
+        return replace(request, sent=tuple(made))
+
     def note_local(self, key: str, size: int, own: Iterable[int]) -> None:
         """Remember the blocks of a message that are commands to Foldmark, or its replies, until they are recorded. The
         message has a key and `size` blocks."""
         self.local = {**self.local, key: tuple(LOCAL if block in own else 0 for block in range(size))}
+
+    def read(self, passed: PassedOn, answer: bytes, *, streamed: bool) -> tuple[PassedOn, ClientAnswer | None]:
+        """Read the answer to a request, with Foldmark's own text as a block of its own; None if it is incomplete."""
+        found = self.dialect.answer(answer, streamed=streamed)
+        if found is None or not passed.said:
+            return passed, found
+        parted = self.dialect.woven(found, passed.said)
+        return (passed._replace(said=""), found) if parted is None else (passed, parted)
 
     def note_executed(self, key: str, reply: str) -> None:
         """Remember the reply to a command that was typed while the agent worked."""
@@ -181,9 +219,14 @@ class TranscriptView:
         """Remember that the newest request is answered."""
         self.executed, self.said, self.unanswered = {}, (), None
 
+    def note_idle(self) -> None:
+        """Remember that an answer has ended now."""
+        self._idle_since = monotonic()
+
     def note_said(self, text: str) -> None:
         """Remember a text that is put before the newest answer."""
         self.said += (text,)
+        self.woven = {**self.woven, text: None}
 
     def note_sent(self, asked: AskedFor) -> None:
         """Remember what the provider is asked now."""
@@ -278,11 +321,13 @@ class TranscriptView:
     def _commands(self, message: ClientMessage, following: Sequence[ClientMessage], sign: str) -> list[int]:
         """Return the blocks of commands, unless a model may have answered them: then nothing else was asked."""
         typed = self.dialect.prompts(message)
-        commands = [each for each in typed if command_in(each.text, sign) is not None]
+        commands = [each for each in typed if asked_line(each, sign) is not None]
         answer = next((each for each in following if each.role != "system"), None)
         alone = len(commands) == len(typed) and not message.results
         if alone and answer is not None and answer.role == "assistant" and not self.dialect.is_reply(answer):
             commands = [each for each in commands if each.queued]
-        blocks = [each.block for each in commands]
+        # The files that a refused text names follow it.
+        ends = [len(message.blocks) if each.joined else each.block + 1 for each in commands]
+        blocks = [at for each, end in zip(commands, ends, strict=True) for at in range(each.block, end)]
         announced = [at - 1 for at in blocks if at and self.dialect.announces(message.blocks[at - 1])]
         return sorted({*blocks, *announced})

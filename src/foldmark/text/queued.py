@@ -10,6 +10,7 @@ Observed with Claude Code 2.1.197 and 2.1.332, and Codex 0.169 and 0.171 (tests/
 - While an answer arrives, Claude Code keeps prompts for the next request, as text blocks of one message.
 - Codex sends each prompt as an item: after the outputs of a tool, or after the prompt whose answer it has aborted.
   After Esc, it joins those that wait by line feeds.
+- Gemini CLI 0.61 keeps all prompts until the turn has ended, and joins them by empty lines. A pasted text looks alike.
 """
 
 import re
@@ -32,6 +33,10 @@ _WRAPPED = re.compile(
 _TAGGED = re.compile(rf"<system-reminder>\n?{_WRAPPED.pattern}\n?</system-reminder>\n?", re.DOTALL)
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\n*", re.DOTALL)
 _BEGINS = tuple(begin.strip().encode() for begin, _ in _WRAPPERS)
+
+
+JOIN = "\n\n"
+"""What Gemini CLI puts between prompts that it joins."""
 
 
 class TextPart(NamedTuple):
@@ -76,6 +81,21 @@ def separated(text: str, is_command: Callable[[str], bool]) -> list[str]:
         else:
             found[-1].append(line)
     return [joined for lines in found if (joined := "\n".join(lines)).strip()]
+
+
+def unjoined(text: str, is_command: Callable[[str], bool]) -> list[str]:
+    """Return the prompts that a client has joined by empty lines: each paragraph that is a command, and what is
+    between. Joined again by `JOIN`, they are the text."""
+    found: list[str] = []
+    alone = True
+    for paragraph in text.split(JOIN):
+        command = "\n" not in paragraph and is_command(paragraph)
+        if command or alone:
+            found.append(paragraph)
+        else:
+            found[-1] += JOIN + paragraph
+        alone = command
+    return found
 
 
 def queued_prompt(attached: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ same key.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -59,12 +59,13 @@ class RequestHead(Struct, frozen=True):
 
 
 class TypedPrompt(NamedTuple):
-    """A prompt: the number of its block in the message, and its text. `queued` is True if the client says around it
-    that it was typed while the agent worked."""
+    """A prompt: the number of its block in the message, and its text. `queued` is True if it is certain that it was
+    typed while the agent worked, `joined` if the client may have joined several prompts to this text."""
 
     block: int
     text: str
     queued: bool = False
+    joined: bool = False
 
 
 class ClientMessage(Struct, frozen=True, gc=False):
@@ -140,6 +141,8 @@ class ClientDialect(ABC):
     credentials: ClassVar[tuple[str, ...]]
     weaves: ClassVar[bool] = False
     """True if a text of Foldmark's own can be put before a provider's answer, and is told apart from it later."""
+    joins: ClassVar[bool] = False
+    """True if the client joins prompts that wait, and Foldmark's own text with the answer; see `parted`, `unwoven`."""
     steers: ClassVar[bool] = False
     """True if the client aborts an answer when a prompt is typed, and asks for the rest together with that prompt."""
     groups: ClassVar[bool] = False
@@ -199,8 +202,18 @@ class ClientDialect(ABC):
         """Return messages in which each prompt that the client has joined with a command is a block of its own."""
         return sent
 
+    def parted(self, sent: SentMessage, is_command: Callable[[str], bool]) -> SentMessage:
+        """Return a user's message in which each prompt of a `joined` text is a block of its own, if a command is among
+        them. Its key stays."""
+        return sent
+
+    def unwoven(self, sent: SentMessage, said: Collection[str]) -> SentMessage:
+        """Return an answer as the client repeats it, in which a text of Foldmark's own from `said` is a block of its
+        own. Its key stays."""
+        return sent
+
     def is_attended(self, headers: Mapping[str, str]) -> bool:
-        """Return False if the client says that a program reads its answers, not a person."""
+        """Return False if a program may read the answers, not a person."""
         return True
 
     def compacts_idle(self, headers: Mapping[str, str], request: "ClientRequest") -> bool:
@@ -312,6 +325,11 @@ class ClientDialect(ABC):
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> "Weaver":
         """Return what puts a text of Foldmark's own before a provider's answer, if this wire `weaves`."""
         raise NotImplementedError
+
+    def woven(self, answer: ClientAnswer, said: str) -> ClientAnswer | None:
+        """Return an answer in which the text that a `weaver` has put before it is the first block; None if it has
+        none."""
+        return answer
 
     @abstractmethod
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:

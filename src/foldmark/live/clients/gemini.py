@@ -9,30 +9,35 @@ answer did not have, so such calls are numbered within their message.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import UNSIGNED, first_candidate, parse, parts_of
-from foldmark.live.clients import answers
+from foldmark.live.clients import answers, joined_texts
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
     ClientMessage,
     ClientRequest,
     RequestHead,
+    SentMessage,
+    TypedPrompt,
     check_directly_answered,
     decoded,
     key_of,
     plain,
 )
 from foldmark.live.clients.roles import RoleClient, RoleMessage
+from foldmark.live.clients.weaving import ContentsWeaver, Weaver
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.text.queued import JOIN
 
 _PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>[a-zA-Z]+)")
 _METHODS = ("generateContent", "streamGenerateContent")
@@ -44,6 +49,9 @@ _INJECTED = re.compile(
     r"|\[System: You previously (generated thoughts|returned an empty response))"
 )
 _COMPACTED = "<state_snapshot>"
+_REFERENCED = "--- Content from referenced files ---"
+"""The text that Gemini CLI puts behind a prompt before the files that it names."""
+
 _DONE = "complete_task"
 """The function by which a sub-agent of Gemini CLI reports."""
 
@@ -85,6 +93,8 @@ class GeminiClient(RoleClient):
     member, model, injected = b"parts", "model", _INJECTED
     opening = b'{"role":"user","parts":[{"text":"[Earlier messages were left out.]"}]}'
     credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
+
+    joins = weaves = True
 
     def reads(self, path: str) -> bool:
         found = _PATH.fullmatch(path)
@@ -144,6 +154,53 @@ class GeminiClient(RoleClient):
         results = iter(message.results)
         return [_given(block, results) for block in found]
 
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
+        texts = [str(decoded(block).get("text", "")).strip() for block in message.blocks]
+        at = texts.index(_REFERENCED) - 1 if _REFERENCED in texts[1:] and message.role == "user" else -1
+        found = TypedPrompt(at, texts[at]) if at >= 0 else super().prompt(message)
+        return None if found is None else found._replace(joined=JOIN in found.text)
+
+    def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
+        found = list(map(decoded, message.blocks))
+        typed = [
+            TypedPrompt(at, block["text"].strip(), queued=True)
+            for at, block in enumerate(found)
+            if joined_texts.is_parted(block)
+        ]
+        return typed or super().prompts(message)
+
+    def is_attended(self, headers: Mapping[str, str]) -> bool:
+        return False  # it does not say: `gemini -p` names itself as the program on a screen does
+
+    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        return super().rewritten(raw, joined_texts.united(blocks))
+
+    def parted(self, sent: SentMessage, is_command: Callable[[str], bool]) -> SentMessage:
+        typed = self.prompt(sent.message)
+        if typed is None or not typed.joined:
+            return sent
+        blocks = list(sent.message.blocks)
+        blocks[typed.block : typed.block + 1] = joined_texts.parted(blocks[typed.block], is_command)
+        return self._with(sent, blocks)
+
+    def unwoven(self, sent: SentMessage, said: Collection[str]) -> SentMessage:
+        blocks = joined_texts.unwoven(sent.message.blocks, said)
+        return sent if blocks is None else self._with(sent, blocks)
+
+    def _with(self, sent: SentMessage, blocks: list[bytes]) -> SentMessage:
+        """Return a message with its texts divided; its key stays."""
+        if len(blocks) == len(sent.message.blocks):
+            return sent
+        raw = self.written(self.split(sent.raw)[0], blocks)
+        return SentMessage(raw, replace(self.read(raw), key=sent.message.key))
+
+    def woven(self, answer: ClientAnswer, said: str) -> ClientAnswer | None:
+        blocks, first = joined_texts.unwoven(answer.blocks, [said]), answer.parts[0] if answer.parts else None
+        if blocks is None or not isinstance(first, TextMessage):
+            return None
+        rest = [] if len(blocks) == len(answer.blocks) else [replace(first, text=str(decoded(blocks[1])["text"]))]
+        return answer._replace(parts=[TextMessage("assistant", said), *rest, *answer.parts[1:]], blocks=tuple(blocks))
+
     def is_compacted(self, message: ClientMessage) -> bool:
         return any(_COMPACTED in str(decoded(block).get("text", "")) for block in message.blocks)
 
@@ -182,7 +239,7 @@ class GeminiClient(RoleClient):
             assert part is not None
             about = part.data or {}
             blocks = [*thoughts, *about.get("blocks", ())]
-            parts[first] = msgspec.structs.replace(part, data={**about, "blocks": blocks})
+            parts[first] = replace(part, data={**about, "blocks": blocks})
         model = str(found.body.get("modelVersion", ""))
         own = tuple(map(msgspec.json.encode, sent))
         return ClientAnswer(_answer_key(sent), parts, model, found.usage, found.stopped, own)
@@ -194,6 +251,9 @@ class GeminiClient(RoleClient):
 
     def reply_key(self, text: str) -> str:
         return _answer_key([{"text": text}])
+
+    def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
+        return ContentsWeaver(text, streamed=streamed)
 
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
         path, _, query = request.target.partition("?")

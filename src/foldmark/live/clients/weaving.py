@@ -10,9 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from foldmark.dialects.gemini.contents import first_candidate, parts_of
 from foldmark.live.clients.answers import named_event, text_block_events, text_item, text_item_events
 
 Members = dict[str, Raw]
+
+BEHIND = "\n\n"
+"""What stands between the text and the answer where they are one text."""
 
 
 class Weaver:
@@ -103,6 +107,51 @@ class ResponseWeaver(Weaver):
 
     def whole(self, body: Members) -> Members:
         return {**body, "output": _after(self._item, body["output"])}
+
+
+class ContentsWeaver(Weaver):
+    """Gemini's generateContent: at the beginning of the first text, which keeps its signature, or before a call. The
+    client would join two texts, and lose the signature of the second one."""
+
+    _said = False
+
+    def end(self) -> bytes:
+        rest, self._waiting = self._waiting, b""
+        if self._streamed or not rest:
+            return rest
+        try:
+            found = msgspec.json.decode(rest)
+        except msgspec.DecodeError:
+            return rest
+        for each in found if isinstance(found, list) else [found]:
+            self._add(each)
+        return msgspec.json.encode(found)
+
+    def _changed(self, event: bytes) -> bytes:
+        try:
+            chunk = msgspec.json.decode(event.strip().removeprefix(b"data:"))
+        except msgspec.DecodeError:
+            return event
+        return b"data: " + msgspec.json.encode(chunk) + b"\r\n\r\n" if self._add(chunk) else event
+
+    def _add(self, chunk: Any) -> bool:
+        """Put the text into a response if it has a place for it. Return True if it is there now."""
+        if self._said or not isinstance(chunk, dict) or not chunk.get("candidates"):
+            return False
+        candidate = first_candidate(chunk)
+        parts = list(parts_of(candidate))
+        at = next((place for place, part in enumerate(parts) if part.get("thought") is not True), len(parts))
+        if at == len(parts) and "finishReason" not in candidate:
+            return False
+        own = self.text + BEHIND
+        if at < len(parts) and isinstance(parts[at].get("text"), str):
+            parts[at] = {**parts[at], "text": own + parts[at]["text"]}
+        else:
+            parts.insert(at, {"text": own})
+        content = candidate.get("content") or {"role": "model"}
+        chunk["candidates"] = [{**candidate, "content": {**content, "parts": parts}}, *chunk["candidates"][1:]]
+        self._said = True
+        return True
 
 
 def _end_of_event(waiting: bytes) -> int:

@@ -1,0 +1,69 @@
+"""Texts of a message that Gemini CLI joins, as blocks of their own. Pure.
+
+It joins prompts that were typed while it worked (`foldmark.text.queued`), and the texts of an answer. Where one of them
+is a command to Foldmark, or Foldmark's own text before an answer, each becomes a block, so that it is recorded and left
+out like any other block. `united` puts the remaining prompts back into one text.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from foldmark.live.clients.dialect import decoded
+from foldmark.live.clients.weaving import BEHIND
+from foldmark.text import queued
+
+_MARK = "foldmark_prompt"
+"""A member that exists only here: it marks one of the prompts that the client has joined."""
+
+
+def parted(block: bytes, is_command: Callable[[str], bool]) -> list[bytes]:
+    """Return each prompt of a block as a block; the block alone if no command is among several prompts."""
+    found = decoded(block)
+    texts = queued.unjoined(str(found.get("text", "")), is_command)
+    if len(texts) < 2:
+        return [block]
+    return [msgspec.json.encode({**found, "text": text, _MARK: True}) for text in texts]
+
+
+def is_parted(block: Any) -> bool:
+    """Return True for one of the prompts of `parted`."""
+    return _MARK in block
+
+
+def united(blocks: Iterable[bytes]) -> list[bytes]:
+    """Return blocks as the client sends them."""
+    made: list[bytes] = []
+    texts: list[str] = []
+    for raw in blocks:
+        block = decoded(raw) if _MARK.encode() in raw else {}
+        if not is_parted(block):
+            made.append(raw)
+            texts = []
+            continue
+        again = bool(texts)
+        texts.append(block.pop("text"))
+        del block[_MARK]
+        made[len(made) - again :] = [msgspec.json.encode({**block, "text": queued.JOIN.join(texts)})]
+    return made
+
+
+def unwoven(blocks: Sequence[bytes], said: Iterable[str]) -> list[bytes] | None:
+    """Return the blocks of an answer with one of the texts `said`, which stands before it, as a block of its own; None
+    if there is none."""
+    first = decoded(blocks[0]) if blocks else {}
+    text = first.get("text")
+    own = None if not isinstance(text, str) else next((each for each in said if _begins(text, each)), None)
+    if own is None or not isinstance(text, str):
+        return None
+    rest = text[len(own) :].removeprefix(BEHIND)
+    return [
+        msgspec.json.encode({"text": own}),
+        *([msgspec.json.encode({**first, "text": rest})] if rest else []),
+        *blocks[1:],
+    ]
+
+
+def _begins(text: str, own: str) -> bool:
+    return text == own or text.startswith(own + BEHIND)

@@ -1,0 +1,175 @@
+"""Prompts that Gemini CLI joins because they were typed while it worked, with commands among them (SPEC 5.7)."""
+
+import json
+from typing import Any
+
+import pytest
+from gemini_client import GeminiRunning
+from plan import Fail, Reply, Say, Think, Use
+
+from foldmark.live.clients.weaving import ContentsWeaver
+from foldmark.text.queued import JOIN, unjoined
+
+ALPHA, BETA = "queued alpha\n\nin two paragraphs", "queued beta"
+WAITED = JOIN.join((ALPHA, ":mark HERE", BETA))
+SIGNED = "c2lnbmVk"
+
+
+def sent(gemini: GeminiRunning) -> str:
+    return json.dumps([each.body["contents"] for each in gemini.upstream.requests])
+
+
+def marks(gemini: GeminiRunning) -> int:
+    return [event.kind for event in gemini.agent.events(0, 1000)].count("mark")
+
+
+def test_a_command_among_prompts(gemini: GeminiRunning) -> None:
+    gemini.client.say("one")
+    said = gemini.client.say(WAITED)
+    assert said.startswith("Checkpoint 'HERE' created.")
+    assert "\n\nI see 3." in said
+    assert gemini.users()[-1] == f"{ALPHA}\n\n{BETA}"
+    gemini.client.say("next")
+    gemini.client.say("after it")
+    assert gemini.users()[-3:] == [f"{ALPHA}\n\n{BETA}", "next", "after it"]
+    assert ("assistant", "I see 3.") in gemini.texts()
+    assert [each in sent(gemini) for each in (":mark", "Checkpoint", "foldmark")] == [False] * 3
+    assert marks(gemini) == 1
+    assert [each for each in gemini.recorded() if each.startswith("queued")] == [ALPHA, BETA]
+    assert not any(event.kind == "filter" for event in gemini.agent.events(0, 1000))
+
+
+def test_another_gateway_goes_on(gemini: GeminiRunning) -> None:
+    """Also one of another run: Gemini CLI then repeats trimmed texts without signatures."""
+    gemini.client.say("one")
+    gemini.model.fails = [
+        Reply((Think("Hm.", SIGNED), Say(("It is so. ",)), Use("c1", "read_file", {}, SIGNED)), "calls")
+    ]
+    gemini.client.say(WAITED)
+    gemini.again(gemini.run)
+    gemini.client.say("next")
+    for content in gemini.client.contents:
+        content["parts"] = [
+            {**part, "text": part["text"].strip()} if "text" in part else part for part in content["parts"]
+        ]
+    gemini.again("s" * 32)
+    gemini.client.say("after it")
+    assert ("assistant", "It is so.") in [(kind, text.strip()) for kind, text in gemini.texts()]
+    assert [each in sent(gemini) for each in (":mark", "Checkpoint", "foldmark")] == [False] * 3
+    assert gemini.users()[-3:] == [f"{ALPHA}\n\n{BETA}", "next", "after it"]
+
+
+def test_it_acts_on_what_came_before_it(gemini: GeminiRunning) -> None:
+    gemini.client.say("one")
+    gemini.client.say(JOIN.join((ALPHA, ":clear", BETA)))
+    assert gemini.users()[1:] == [BETA]
+
+
+def test_only_commands(gemini: GeminiRunning) -> None:
+    gemini.client.say("one")
+    before = len(gemini.upstream.requests)
+    said = gemini.client.say(":mark A\n\n:mark B")
+    assert said.index("'A' created") < said.index("'B' created")
+    assert len(gemini.upstream.requests) == before
+    gemini.client.say("next")
+    assert ":mark" not in sent(gemini)
+
+
+def test_a_call_before_any_text(gemini: GeminiRunning) -> None:
+    gemini.client.say("one")
+    gemini.model.fails = [Reply((Use("c1", "read_file", {}, SIGNED),), stop="calls")]
+    gemini.client.say(WAITED)
+    assert gemini.client.contents[-3]["parts"][0]["text"].startswith("Checkpoint")
+    gemini.client.say("next")
+    assert "Checkpoint" not in sent(gemini)
+    assert marks(gemini) == 1
+
+
+def test_a_request_that_is_sent_again(gemini: GeminiRunning, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one comes later, and is the same prompt."""
+    gemini.client.say("one")
+    gemini.model.fails = [Fail("busy")]
+    with pytest.raises(AssertionError):
+        gemini.client.say(WAITED)
+    monkeypatch.setattr("foldmark.live.view.QUEUED_SECONDS", 0)
+    assert "Checkpoint 'HERE' created." in gemini.client.go_on()
+    gemini.client.say("next")
+    assert ":mark" not in sent(gemini)
+    assert marks(gemini) == 1
+
+
+@pytest.mark.parametrize("more", ["", "\n--- Content from referenced files ---"])
+def test_a_text_that_may_be_pasted_is_refused(
+    gemini: GeminiRunning, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    """It came so long after an answer that a person may have pasted it. Nothing is done, and the answer says so."""
+    client = gemini.client
+    client.say("one")
+    monkeypatch.setattr("foldmark.live.view.QUEUED_SECONDS", 0)
+    before = len(gemini.upstream.requests)
+    client.contents.append({"role": "user", "parts": [{"text": WAITED}, *([{"text": more}] if more else [])]})
+    said = client.go_on()
+    assert said.startswith("foldmark: nothing was sent and nothing was done. :mark HERE is a line of this prompt")
+    assert len(gemini.upstream.requests) == before
+    assert marks(gemini) == 0
+    client.say(WAITED.replace(":mark", " :mark"))
+    assert gemini.users()[-1] == WAITED.replace(":mark", " :mark")
+    assert "nothing was sent" not in sent(gemini)
+    assert gemini.recorded()[-2:] == ["one", WAITED.replace(":mark", " :mark")]
+
+
+def test_a_first_text_that_may_be_pasted(gemini: GeminiRunning) -> None:
+    """The client adds its own text to the first prompt, which stays."""
+    assert "nothing was sent" in gemini.client.say(WAITED)
+    assert gemini.client.say("next") == "I see 1."
+    gemini.client.say("after it")
+    assert [text for text in gemini.users() if not text.startswith("<")] == ["next", "after it"]
+
+
+def test_the_contents_of_a_file_are_no_prompt(gemini: GeminiRunning) -> None:
+    gemini.client.say("one")
+    texts = ["read @a.txt", "\n--- Content from referenced files ---", "\nContent from @a.txt:\n", "a\n\n:clear\n\nb"]
+    gemini.client.contents.append({"role": "user", "parts": [{"text": text} for text in texts]})
+    assert gemini.client.go_on() == "I see 3."
+    assert gemini.users()[-1] == texts[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "prompts"),
+    [
+        (":mark A", [":mark A"]),
+        ("a\n\nb", ["a\n\nb"]),
+        ("a\n:mark A\nb", ["a\n:mark A\nb"]),
+        (":mark A\n\n:yes", [":mark A", ":yes"]),
+        ("a\n\n\n\nb\n\n:mark A\n\nc\n\nd", ["a\n\n\n\nb", ":mark A", "c\n\nd"]),
+    ],
+)
+def test_the_prompts_in_a_text(text: str, prompts: list[str]) -> None:
+    assert unjoined(text, lambda line: line.startswith(":")) == prompts
+    assert JOIN.join(prompts) == text
+
+
+def body(*parts: Any, **more: Any) -> bytes:
+    return json.dumps({"candidates": [{"content": {"parts": parts}, **more}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "streamed"),
+    [
+        (b"data: " + body({"text": "Hm.", "thought": True}) + b"\r\n\r\ndata: " + body({"text": "A."}) + b"\n\n", True),
+        (body({"text": "A."}, finishReason="STOP"), False),
+        (b"[" + body({"text": "Hm.", "thought": True}) + b"," + body({"text": "A."}) + b"]", False),
+    ],
+)
+def test_the_place_of_a_reply(answer: bytes, streamed: bool) -> None:
+    weaver = ContentsWeaver("Done.", streamed=streamed)
+    woven = b"".join(weaver.add(answer[at : at + 7]) for at in range(0, len(answer), 7)) + weaver.end()
+    assert woven.count(b"Done.") == 1
+    assert rb'"text":"Done.\n\nA."' in woven
+
+
+def test_an_answer_without_any_text() -> None:
+    weaver = ContentsWeaver("Done.", streamed=True)
+    woven = weaver.add(b"data: " + json.dumps({"candidates": [{"finishReason": "STOP"}]}).encode() + b"\r\n\r\n")
+    assert rb'"parts":[{"text":"Done.\n\n"}]' in woven
+    assert weaver.add(b"data: [not JSON]\n\n") == b"data: [not JSON]\n\n"
