@@ -226,3 +226,35 @@ def test_a_result_before_an_escaped_prompt_is_kept(running: ClaudeRunning) -> No
     found = [event.content for event in running.agent.context().messages if event.kind in ("user", "tool_result")]
     assert found == ["look", "::before { color: red }", ":drop 18", "on"]
     assert [text for kind, text in running.texts() if kind in ("user", "result")][1:] == found
+
+
+def test_an_erased_turn_is_not_sent_again(running: ClaudeRunning) -> None:
+    client = running.client
+    for text in ("one", "READ two", "three"):
+        client.say(text)
+    turn = running.turn("READ two")
+    client.say(f":drop {turn}")
+    (drop,) = [event for event in running.agent.events() if event.kind == "drop"]
+    agent = running.agent
+    agent.context()
+    done = agent.do(f"/message remove {turn} --yes")
+    assert "It is in no later request of the agent, whose own session file still holds it." in done.text
+    client.say(f":restore {drop.id}")
+    client.say("four")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "three", "four"]
+    running.end()  # another gateway knows it as well
+    running.begin(running.gateway.port, running.gateway.secret)
+    client.say("five")
+    assert not any(kind in ("call", "result") for kind, _ in running.texts())
+    running.agent.context()
+    agent.context()
+    agent.do(f"/message remove {running.turn('one')} --yes")
+    client.say("six")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["three", "four", "five", "six"]
+    running.sessions.settle()
+    (status,) = statuses(running.log)
+    shares = {each.kind: each.share for each in status.edits}  # of the newest of each kind
+    assert shares["drop"].out == shares["restore"].out == 0
+    assert shares["redact"].out > 0
+    assert status.taken_out == pytest.approx(sum(each.share.out for each in status.edits), rel=0.05)
+    assert {each.actor for each in running.agent.events(0, 1000) if each.kind in ("filter", "redact")} == {"human"}

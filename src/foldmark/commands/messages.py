@@ -14,7 +14,7 @@ from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import FINAL, count, listing
 from foldmark.log import Agent, Result
-from foldmark.log.live_session import check_not_live
+from foldmark.log.live_session import check_not_live, client_session
 from foldmark.operations.effects import AskModel
 from foldmark.operations.redaction import TRACES_MAY_STAY, others_losing
 from foldmark.request.standing import Standing
@@ -166,6 +166,8 @@ def _remove(call: CommandCall) -> Result:
     receipt = agent.redact(turn_id, actor=call.actor, reason=call.reason)
     traces = agent.log.store.forget_erased()
     text = f"Turn {turn_id} erased. Scratchpads, memos, mail and summaries were not searched."
+    if client_session(agent) is not None:
+        text += " It is in no later request of the agent, whose own session file still holds it."
     if not traces:
         text += f" {TRACES_MAY_STAY}"
     return operation_result(

@@ -128,6 +128,20 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
     return encode_data(kind, kept)
 
 
+def outlives(kind: str, data: str | None) -> bool:
+    """Return True for an event that stays when its turn is erased: what a gateway has recorded of the requests of a
+    live session, without which the edits of the session would no longer be known. It has ids, sizes and hashes, but no
+    texts."""
+    if kind not in ("record", "usage") or data is None:
+        return False
+    try:
+        read = decode_data(kind, data) or {}
+    except DamagedError:
+        return False
+    live = read.get("live")
+    return "sent" in read if kind == "usage" else isinstance(live, dict) and not {"said", "executed"} & live.keys()
+
+
 def count_tokens(content: str, data: str | None) -> int:
     """Return the fixed size of an event: ceil(UTF-8 bytes of content and data / 4)."""
     return -(-(_bytes(content) + (_bytes(data) if data else 0)) // 4)

@@ -229,12 +229,13 @@ class Evict(_Operation, frozen=True):
 
 
 class Redact(_Operation, frozen=True):
-    """Records that the turn's events (for turn 0, all of the agent's) were erased from the database; the segments
-    stay."""
+    """Records that the turn's events (for turn 0, all of the agent's) were erased from the database. The segments stay,
+    but for the `ranges` of a turn that the client of a live session still sends: they leave the context for good."""
 
     restorable: ClassVar = False
 
     turn: int
+    ranges: Segments = ()
 
 
 class PlanningEnded(_Operation, frozen=True, tag="turn_ended"):

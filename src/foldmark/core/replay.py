@@ -165,7 +165,9 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
             case PlanningEnded():
                 segments, removed, hidden = _grown(agent, subtract(segments, removed), at), [], False
                 closing = None
-            case Fork() | Redact() | Restore():
+            case Redact(ranges=ranges):
+                removed.extend(ranges)
+            case Fork() | Restore():
                 pass
     return Fold(agent, subtract(segments, removed), marks, tuple(pins), at, closing, evicted)
 
@@ -233,7 +235,7 @@ class History:
         if isinstance(operation, Restore):
             self._restores[event_id] = operation.target
             self._name(operation.target)
-        elif not isinstance(operation, Fork | Redact):  # these change no fold
+        elif not isinstance(operation, Fork):  # it changes no fold
             self._operations.append((event_id, operation))
 
     def followed_by(self, event_id: int, operation: Operation) -> Fold:

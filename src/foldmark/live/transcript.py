@@ -26,9 +26,8 @@ from foldmark.live.sizes import PassedOn, sizes
 from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
 from foldmark.log import Agent
-from foldmark.log.live_session import gateway_record
 from foldmark.operations.decide import exactly
-from foldmark.request.client_requests import LEFT, NextRequest
+from foldmark.request.client_requests import LEFT, NextRequest, gateway_record
 from foldmark.request.client_sizes import LOCAL
 from foldmark.request.usage import usage_data, usage_of
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
@@ -194,7 +193,7 @@ class ClientTranscript(TranscriptView):
         shares, before, self._priced = self.edit_shares, self._priced, passed.known
         with agent.reading() as (moment, at):
             new = moment.operations(agent.id, after=before)
-            replaced = any(event.reason == LEFT for event in new)
+            replaced = any(event.reason == LEFT or event.kind == "restore" for event in new)
             new = [event for event in new if event.actor != "system" and event.id <= passed.known]
             if (new or replaced) and (request := NextRequest.of(moment, at)) is not None:
                 since = request.newest.known

@@ -2,19 +2,15 @@
 agent's context is."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.log.log import Agent
-from foldmark.request.client_requests import LEFT, NextRequest
+from foldmark.request.client_requests import LEFT, NextRequest, client_record
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
-
-_BEGINNING = 3
-"""Number of first events among which a live conversation has the gateway's record."""
 
 
 def left_out(moment: Snapshot, at: Standing) -> Iterator[Event]:
@@ -36,16 +32,11 @@ def check_not_compacted(moment: Snapshot, at: Standing, position: int) -> None:
             )
 
 
-def gateway_record(event: Event) -> dict[str, Any] | None:
-    """Return the gateway's data about the client's transcript in an event; None for any other event."""
-    about = (event.data or {}).get("live") if event.kind == "record" else None
-    return about if isinstance(about, dict) else None
-
-
 def client_session(agent: Agent, wire: str = "") -> str | None:
     """Return the client's id of the session that a gateway recorded into this conversation; None for any other
     conversation, or if `wire` (the provider whose requests the client sends) is given and differs."""
-    about = next(filter(None, map(gateway_record, agent.events(0, _BEGINNING))), None)
+    with agent.reading() as (moment, _):
+        about = client_record(moment, agent.id)
     if about is None or (wire and about.get("wire") != wire):
         return None
     return str(about.get("session", ""))

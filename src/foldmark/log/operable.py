@@ -28,7 +28,7 @@ from foldmark.operations.receipts import (
     in_requests_of,
     thinking_change,
 )
-from foldmark.request.client_requests import NextRequest
+from foldmark.request.client_requests import NextRequest, client_record
 from foldmark.request.planning import passed, talk
 from foldmark.request.standing import AGREED_AT, Standing, as_of, showing
 from foldmark.settings.given import machine
@@ -301,7 +301,9 @@ class Operable(Timeline):
             if self.open_turn == turn_id:
                 self.end_turn(interrupted=True)
             erasure = self.erasable(transaction, self.standing_in(transaction), turn_id)
-            receipt = self.operate(lambda *_: Redact(turn_id), actor=actor, erasing=erasure.ranges, reason=reason)
+            live = client_record(transaction, self.id) is not None  # its client sends the turn again
+            redaction = Redact(turn_id, erasure.ranges if live else ())
+            receipt = self.operate(lambda *_: redaction, actor=actor, erasing=erasure.ranges, reason=reason)
             erase(transaction, erasure.owner, erasure.turn, erasure.last, receipt.event_id, receipt.outcome)
             return receipt
 

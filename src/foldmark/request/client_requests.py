@@ -7,15 +7,15 @@ request.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from foldmark.core.assembly.caching import LIFETIMES, common_length
 from foldmark.core.assembly.eviction import begins, placeholder_text
 from foldmark.core.codec import stored_time
-from foldmark.core.events import Event, Restore
+from foldmark.core.events import Event, Operation, Restore
 from foldmark.core.ports import Snapshot
-from foldmark.core.replay import Fold, recorded, replay
+from foldmark.core.replay import Fold, recorded, replay, taken_back
 from foldmark.core.request import Usage
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal
 from foldmark.request.client_sizes import (
@@ -164,23 +164,26 @@ class NextRequest:
 
     def taken_out(self) -> int:
         """Return the tokens that operations take out of the next request: what the client sends, less what goes out."""
-        return max(0, self.tokens(self._fold_without(0)) - self.tokens())
+        return max(0, self.tokens_of(self._whole() - self._bytes(self._at.fold)))
 
     def kept_out(self, after: int, until: int) -> Iterator[tuple[int, int]]:
-        """Yield each operation by people and models between two events (the first exclusive), and the bytes that it
-        takes out of the next request beyond the ones before it. A restore yields the operation that it takes back, if
-        that is one of these, and the negative of what returns."""
-        own = {id: operation for each, (id, operation) in self._operations if each.actor != "system"}
-        before = self._bytes(self._fold_without(after))
+        """Yield each operation by people and models in force between two events (the first exclusive), and the bytes
+        that it takes out of the next request beyond the ones before it.
+
+        Without any before them, thinking that can no longer be sent although its operations were restored counts for
+        the newest of these.
+        """
+        back = taken_back([own for _, own in self._operations])
+        own = {id: operation for each, (id, operation) in self._operations if each.actor != "system" and id <= until}
+        before = self._bytes(self._fold_with(after, back))
+        if own and not after:
+            yield max((id for id in own if id in back), default=max(own)), self._whole() - before
         for id, operation in own.items():
-            if not after < id <= until:
-                continue
-            now = self._bytes(self._fold_without(id))
-            target = id
-            while isinstance(operation, Restore) and operation.target in own:
-                target, operation = operation.target, own[operation.target]
-            yield target, before - now
-            before = now
+            restores = isinstance(operation, Restore) and operation.target in own
+            if id > after and id not in back and not restores:
+                now = self._bytes(self._fold_with(id, back))
+                yield id, before - now
+                before = now
 
     def beside(self) -> int:
         """Return the tokens of everything in the next request that the log does not hold: the system prompt, the tools,
@@ -256,10 +259,21 @@ class NextRequest:
         """Return the fold as it was after event `event_id`."""
         return replay(self._at.origin, [own for each, own in self._operations if each.id <= event_id])
 
-    def _fold_without(self, after: int) -> Fold:
-        """Return the fold without the operations by people and models after an event."""
-        kept = [own for each, own in self._operations if each.actor == "system" or each.id <= after]
-        return replay(self._at.origin, kept)
+    def _fold_with(self, until: int, back: Container[int]) -> Fold:
+        """Return the fold of the system's operations and of those by people and models up to an event, apart from the
+        operations that are taken `back`."""
+        system = {id for each, (id, _) in self._operations if each.actor == "system"}
+
+        def counts(id: int, operation: Operation) -> bool:
+            restores = isinstance(operation, Restore) and operation.target not in system
+            return id in system or (id <= until and id not in back and not restores)
+
+        return replay(self._at.origin, [own for _, own in self._operations if counts(*own)])
+
+    def _whole(self) -> int:
+        """Return the bytes of everything that the client sends."""
+        fold = self._fold_with(0, ())
+        return self._rest(fold) + sum(self._laid(self._view(fold), []).sizes)
 
     def _rest(self, fold: Fold) -> int:
         """Return the bytes besides the messages, and those of the messages that no answer has followed yet."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from foldmark.core.agents import AgentRecord, Changes, End, Mail, Size, refused
-from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data, without_content
+from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data, outlives, without_content
 from foldmark.core.errors import CommandError, ConflictError, StoreError
 from foldmark.core.events import ROLES, Draft, is_replayed
 from foldmark.core.ports import NEWEST_KINDS
@@ -276,6 +276,8 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
             # Pending words could not be removed from the index.
             self.settle()
             rows = self._run("to_erase", **agent, turn=turn, last=last)
+            if turn:
+                rows = [row for row in rows if not outlives(row[1], row[3])]
             messages = [row for row in rows if row[2] is not None]
             gone = Size(len(messages), sum(row[4] for row in messages))
             ids = [row[0] for row in messages]
