@@ -62,6 +62,7 @@ ABOUT = {
     "trim_target_tools": About("The tools whose results `foldmark trim` cuts. Not per agent.", "S4"),
     "sync_exclude": About("Folders whose sessions `foldmark sync` leaves out. Not in a project's file.", "+"),
     "live_sign": About("The sign before commands to Foldmark under `foldmark live`. Not in a project's file.", "+"),
+    "live_evict": About("What `foldmark live` evicts without asking; in a file, `evict` in the table `[live]`.", "+"),
     "recall_model": About("The model with which `foldmark index` makes vectors. Not in a project's file.", "+"),
 }
 

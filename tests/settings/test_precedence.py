@@ -87,6 +87,7 @@ def test_every_key_can_be_set_in_files_and_environment(place: Place, key: str) -
         "evict_superseded": "on",
         "provider_compaction": "on",
         "live_sign": "%",
+        "live_evict": "stale, failed",
     }.get(key, "7")
     own = key in USER_KEYS
     (place.user_file if own else place.project_file)(f'[context]\n{key} = "{typed}"\n')
@@ -383,3 +384,17 @@ def test_the_example_of_the_documentation_is_valid(place: Place) -> None:
     assert set(settings.providers) == {"team", "openai"}
     assert settings.config({}).sliding_context_tokens == 150_000
     assert settings.models["team/qwen-coder"]["window"] == 131_072
+
+
+def test_the_table_of_live(place: Place) -> None:
+    assert place.load().live_evict == ()
+    place.user_file('[live]\nevict = ["stale"]\n')
+    place.project_file("[context]\ncontext_size = 3\n", ".work.toml")
+    assert place.load().live_evict == ("stale",)
+    place.project_file('[live]\nevict = ["failed", "repeated"]\n')
+    found = place.load()
+    assert (found.live_evict, found.defaults["live_evict"].source) == (("repeated", "failed"), ".foldmark.toml")
+    assert found.config({}).context_size == 3
+    assert place.load({"FOLDMARK_LIVE_EVICT": "stale"}).live_evict == ("stale",)
+    place.project_file("[live]\nevict = []\n[context]\ncontext_size = 4\n")
+    assert (place.load().live_evict, place.load().config({}).context_size) == ((), 4)

