@@ -43,6 +43,10 @@ def test_another_service_is_refused(variable: str, tmp_path: Path) -> None:
         AGENTS["gemini"].upstream({"HOME": str(tmp_path), variable: "true"})
 
 
+def test_claude_code_makes_no_emoji_of_commands() -> None:
+    assert json.loads(AGENTS["claude"].options("http://gateway", {})[1])["emojiCompletionEnabled"] is False
+
+
 @pytest.mark.parametrize(
     ("upstream", "own"),
     [

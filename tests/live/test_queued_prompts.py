@@ -168,7 +168,7 @@ def test_a_prompt_without_an_answer_that_is_restored(running: ClaudeRunning) -> 
     running.client.say(f":restore {undo.id}")
     running.client.say("next")
     said = newest(running)
-    assert "\"done\"" in said
+    assert '"done"' in said
     assert 0 < said.index(FIRST) < said.index("queued gamma") < said.index("later") < said.rindex("I see")
 
 

@@ -142,7 +142,9 @@ class ClaudeCode(AgentProgram):
     def options(self, url: str, environment: Mapping[str, str], *, own: bool = False) -> list[str]:
         # Its settings may set variables, which override those of the shell.
         variables = {**without_proxy(self.environment(environment)), **self.variables(url, own=own)}
-        return ["--settings", msgspec.json.encode({"env": variables}).decode()]
+        # With its completion of emoji, 2.1.332 makes 👃 of `:no`, and Enter does not send it.
+        settings = {"env": variables, "emojiCompletionEnabled": False}
+        return ["--settings", msgspec.json.encode(settings).decode()]
 
     def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         found = dict(environment)
