@@ -207,6 +207,11 @@ def carried_out(agent: Agent, line: str, *, while_working: bool = False, typed_a
     return harmless(_with_sign(text, agent.log.given.live_sign))
 
 
+def shown(agent: Agent, result: Result) -> str:
+    """Return a result as it is shown in the agent."""
+    return harmless(_with_sign(f"foldmark: {result_text(result)}", agent.log.given.live_sign))
+
+
 def only_shows(line: str) -> bool:
     """Return True for a command that records nothing."""
     return line.split()[0] in ("context", "turns", "results", "help", "marks", "operations", "explain", "diff", "show")

@@ -28,6 +28,7 @@ from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.clients.weaving import Weaver
+from foldmark.live.evicting import Evictor
 from foldmark.live.executing import Executor
 from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
@@ -112,6 +113,7 @@ class Sessions:
         self._sub_agents = UnnamedSubAgents()
         self._editor, self._worker = ThreadPoolExecutor(1, "foldmark-editing"), Recorder()
         self.tally = Tally()
+        self._evictor = Evictor(log, self._worker)
         self._executor = Executor(log, self._worker, self._later)
         self._is_command = partial(prompts.is_command, sign=self._sign)
 
@@ -148,8 +150,9 @@ class Sessions:
         if asked.commands:
             said, goes_on = await self._executed(headers, request, transcript, asked)
             if not goes_on:
-                return self._replied(headers, request, transcript, said)
+                return self._replied(headers, request, transcript, transcript.with_unsaid(said))
             made = await self._soon(partial(self._edited, request, transcript))
+            said = transcript.with_unsaid(said)
             self._sub_agents.begin_answer(transcript, request)
         else:
             taken = self._later(partial(transcript.take, messages, request.head.model))
@@ -183,9 +186,10 @@ class Sessions:
         _ASKING.set((headers, request))
         replies = await self._executor.executed(transcript, messages, asked, take)
         goes_on = asked.goes_on and await self._executor.still_asks(transcript, messages, asked.first)
+        replies = transcript.unshown(messages[asked.first :], replies) if goes_on else replies
         recorded = self._later(lambda: transcript.agent)
         recorded.add_done_callback(partial(self.tally.recorded, transcript, goes_on))
-        return "\n\n".join(filter(None, (transcript.unsaid, *replies))), goes_on
+        return "\n\n".join(replies), goes_on
 
     def _replied(
         self, headers: Mapping[str, str], request: ClientRequest, transcript: ClientTranscript, text: str
@@ -276,7 +280,7 @@ class Sessions:
             self._later(partial(transcript.take_noted, name))
         request = transcript.divided(request, self._is_command, asks=True)
         asked = asked_in_request(request, self._sign, transcript.unanswered, failed=transcript.failed)
-        transcript.asked = list(asked.keys)
+        transcript.note_asked(asked)
         if asked.commands:
             return Prepared(request, transcript, asked, _AS_IT_CAME)
         made = self._edited(request, transcript)
@@ -347,6 +351,7 @@ class Sessions:
 
     def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""
+        self._evictor.evict(request, transcript)
         messages = request.messages
         known = transcript.expected(messages, self._sign)
         new = [message for message, each in zip(messages, known, strict=True) if not each.ids]

@@ -19,13 +19,14 @@ from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.events import Fork
 from foldmark.core.request import Usage
 from foldmark.cost.ledger import EditCost, EditShares, Ledger, counted, ledger_in, shares_in
+from foldmark.editing.evicting import evict
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import KnownMessage
 from foldmark.live.prompts import as_sent
 from foldmark.live.sizes import PassedOn, sizes
 from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
-from foldmark.log import Agent
+from foldmark.log import Agent, Result
 from foldmark.operations.decide import exactly
 from foldmark.request.client_requests import LEFT, NextRequest, gateway_record
 from foldmark.request.client_sizes import LOCAL
@@ -132,7 +133,7 @@ class ClientTranscript(TranscriptView):
         self._retried(lambda: self._note(range(len(self.known)), [KnownMessage(reply, (LOCAL,))]))
 
     def take_executed(self, key: str, reply: str) -> None:
-        """Note the reply to a command that was typed while the agent worked, so that no gateway executes it again."""
+        """Note the reply to a command, so that no gateway executes it again."""
         self._retried(lambda: self._record({"executed": [key, reply]}))
 
     def take_said(self, text: str) -> None:
@@ -166,6 +167,10 @@ class ClientTranscript(TranscriptView):
         """End the open turn, if any, as interrupted."""
         if self.agent.open_turn is not None:
             self._retried(lambda: self.agent.end_turn(interrupted=True))
+
+    def evict(self, results: Sequence[int], reason: str) -> Result:
+        """Evict these results."""
+        return self._retried(lambda: evict(self.agent, results, reason=reason))
 
     def note_prevented(self) -> None:
         """Count a request that was passed on unchanged because an edit failed."""

@@ -25,7 +25,7 @@ from foldmark.log import Agent
 from foldmark.request.client_sizes import LOCAL
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
-from foldmark.sessions.messages import ResultMessage
+from foldmark.sessions.messages import ResultMessage, TextMessage
 
 QUEUED_SECONDS = 2.0
 """Maximum seconds between an answer and a prompt that waited for its end."""
@@ -44,8 +44,8 @@ class TranscriptView:
     the events of those that it no longer sends. `bound` maps an answer's key to the prefix that its thinking is bound
     to, where that differs from what the client sent.
 
-    `executed` are the replies to commands that were typed while the agent worked, by the keys of the commands, and
-    `said` the texts in which they were put before an answer; both until an answer has come. `woven` are all such texts.
+    `executed` are the replies to the commands that the newest request asks, by their keys, and `said` the texts in
+    which they were put before an answer, until one has come. `woven` are all such texts.
     `unanswered` is what the newest request asked, until its answer has come; `failed` is True if the provider has given
     none.
 
@@ -211,17 +211,42 @@ class TranscriptView:
         parted = self.dialect.woven(found, passed.said)
         return (passed._replace(said=""), found) if parted is None else (passed, parted)
 
+    def unshown(self, messages: Iterable[ClientMessage], replies: Iterable[str]) -> list[str]:
+        """Return the replies that the client does not show yet: it keeps what has come of an answer that it aborts."""
+        own = [
+            part.text
+            for message in messages
+            for block, part in zip(message.blocks, self.dialect.parts(message), strict=True)
+            if isinstance(part, TextMessage) and self.dialect.is_own(block)
+        ]
+        shown, found = "\n\n".join(own), list[str]()
+        for reply in replies:
+            if reply in shown:
+                shown = shown.replace(reply, "", 1)
+            else:
+                found.append(reply)
+        return found
+
     def note_executed(self, key: str, reply: str) -> None:
-        """Remember the reply to a command that was typed while the agent worked."""
+        """Remember the reply to a command, as long as requests ask it."""
         self.executed = {**self.executed, key: reply}
+
+    def note_asked(self, asked: AskedFor) -> None:
+        """Remember what the newest request asks. A client may drop even a complete answer, and ask again."""
+        self.asked = list(asked.keys)
+        self.executed = {each.key: self.executed[each.key] for each in asked.commands if each.key in self.executed}
 
     def note_answered(self) -> None:
         """Remember that the newest request is answered."""
-        self.executed, self.said, self.unanswered = {}, (), None
+        self.said, self.unanswered = (), None
 
     def note_idle(self) -> None:
         """Remember that an answer has ended now."""
         self._idle_since = monotonic()
+
+    def with_unsaid(self, text: str) -> str:
+        """Return a text after what is still to be said."""
+        return "\n\n".join(filter(None, (self.unsaid, text)))
 
     def note_said(self, text: str) -> None:
         """Remember a text that is put before the newest answer."""

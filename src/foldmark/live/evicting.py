@@ -1,0 +1,150 @@
+"""Evict results without asking, for the reasons that `[live] evict` names, when it costs nothing [SPEC 5.7].
+
+It costs nothing if the provider's cache holds nothing of the session any more, because it has expired or the model has
+changed. If the request has changed anyway, by another edit or by the client's own compaction, results behind the first
+change cost nothing. A result of the newest turn is never evicted, nor one that a person has restored, nor one whose
+eviction would cost thinking.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from threading import Event
+from typing import NamedTuple
+
+from foldmark.core.assembly.caching import LIFETIMES
+from foldmark.core.codec import operation_of, stored_time
+from foldmark.core.events import CONTEXT_KINDS, Evict
+from foldmark.core.replay import Fold, advance
+from foldmark.cost.spending import rules_of
+from foldmark.editing.suggesting import Superfluous, superfluous
+from foldmark.live import prompts
+from foldmark.live.clients.dialect import ClientRequest
+from foldmark.live.recording import Recorder
+from foldmark.live.transcript import ClientTranscript
+from foldmark.log import Log
+from foldmark.request.client_requests import NextRequest
+
+LOG = logging.getLogger(__name__)
+
+_HOUR, _DAY = re.compile(rb'"ttl"\s*:\s*"1h"'), re.compile(rb'"prompt_cache_retention"\s*:\s*"24h"')
+_SECONDS_OF_DAY = 86400.0
+
+_CHANGES = frozenset((*CONTEXT_KINDS, "evict", "restore"))
+_RECENT = 50
+"""Number of newest answers among which the newest one of each model is looked for."""
+
+EXPIRED, SWITCHED, CHANGED = "the cache had expired", "the model has changed", "the request had changed anyway"
+"""Why an eviction costs nothing."""
+
+
+class _Sent(NamedTuple):
+    """What is known of the requests of a session: the time until which each model's cache may hold something, and the
+    newest event that the newest request knew."""
+
+    until: dict[str, float]
+    known: int
+
+
+class Evictor:
+    """Evicts for the reasons in the settings of a log. `recorder` does what writes to the log."""
+
+    def __init__(self, log: Log, recorder: Recorder) -> None:
+        self._log, self._recorder, self._reasons = log, recorder, log.given.live_evict
+        self._sent: dict[str, _Sent] = {}
+
+    def evict(self, request: ClientRequest, transcript: ClientTranscript) -> None:
+        """Evict what costs nothing before a request goes out, and let the receipt be shown at the next chance. After
+        any failure, nothing is evicted."""
+        if not self._reasons or transcript.named or not transcript.exists:
+            return
+        try:
+            self._evict(request, transcript)
+        except Exception as error:
+            LOG.warning("nothing was evicted: %s", type(error).__name__)
+
+    def _evict(self, request: ClientRequest, transcript: ClientTranscript) -> None:
+        agent, model = transcript.agent, request.head.model
+        sent = self._sent.get(transcript.session) or self._recorded(transcript, request)
+        now = stored_time(self._log.clock()).timestamp()
+        free = ""
+        if now > sent.until.get(model, 0.0):
+            free = EXPIRED if model in sent.until else SWITCHED
+        with agent.reading() as (moment, _):
+            changed = any(each.kind in _CHANGES for each in moment.operations(agent.id, after=sent.known))
+        known = [each.key for each in transcript.known]
+        if free or changed or known != [message.key for message in request.messages[: len(known)]]:
+            over = Event()
+            done = self._recorder.submit(self._done, request, transcript, free, over)
+            self._recorder.caught_up()
+            over.set()  # later, it would cost something
+            if done.done() and (text := done.result()):
+                transcript.unsaid = "\n\n".join(filter(None, (transcript.unsaid, text)))
+                LOG.warning("%s", text)
+        standing = transcript.standing()
+        until = {**sent.until, model: now + self._lifetime(request)}
+        self._sent[transcript.session] = _Sent(until, 0 if standing is None else standing.newest)
+
+    def _recorded(self, transcript: ClientTranscript, request: ClientRequest) -> _Sent:
+        """Return what the log knows of the requests of a session."""
+        agent, until = transcript.agent, dict[str, float]()
+        with agent.reading() as (moment, at):
+            newest = NextRequest.of(moment, at)
+            for event in moment.recent("usage", agent.id, at.newest, _RECENT):
+                made = stored_time(event.created_at).timestamp() + self._lifetime(request)
+                # An answer may name its model otherwise than the request did.
+                until.setdefault(at.model[1], made)
+                until.setdefault(str((event.data or {}).get("model")), made)
+        return _Sent(until, 0 if newest is None else newest.newest.known)
+
+    def _lifetime(self, request: ClientRequest) -> float:
+        """Return the seconds for which the provider keeps this request in its cache; endless if that is not known."""
+        rules = rules_of(self._log.model_named(f"{request.dialect.provider}/{request.head.model}"))
+        if rules is None:
+            return float("inf")
+        asked = [LIFETIMES["1h"]] if _HOUR.search(request.body) else []
+        asked += [_SECONDS_OF_DAY] if _DAY.search(request.body) else []
+        return max([rules.lifetime, *asked])
+
+    # In the recorder's thread
+
+    def _done(self, request: ClientRequest, transcript: ClientTranscript, free: str, over: Event) -> str:
+        """Record a request, evict, and return the receipt; empty if nothing is evicted."""
+        transcript.take(request.messages, request.head.model)
+        agent = transcript.agent
+        agent.context()
+        wanted = superfluous(agent, self._reasons)
+        with agent.reading() as (moment, at):
+            client, operations = NextRequest.of(moment, at), map(operation_of, moment.operations(agent.id))
+            before = {id for each in operations if isinstance(each, Evict) for id in each.results}
+            wanted = sorted(
+                (each for each in wanted if each.sent.result.id not in before), key=lambda each: each.sent.result.id
+            )
+            chosen = [] if client is None else costless(client, at.fold, at.newest, wanted, cold=bool(free))
+        if not chosen or over.is_set():
+            return ""
+        why = ", ".join(dict.fromkeys(each.why for each in chosen))
+        source = self._log.given.defaults.get("live_evict") or self._log.given.overrides["live_evict"]
+        reason = f"{why}, by live_evict ({source.source}), since {free or CHANGED}"
+        return prompts.shown(agent, transcript.evict([each.sent.result.id for each in chosen], reason))
+
+
+def costless(
+    client: NextRequest, fold: Fold, newest: int, wanted: Sequence[Superfluous], *, cold: bool
+) -> list[Superfluous]:
+    """Return those of the `wanted` results, in the order of the log, whose eviction costs nothing: no thinking and, if
+    the provider's cache is not `cold`, nothing of what it holds. Later results never cost more than earlier ones, so
+    they are the last ones."""
+    begun = client.fold_at(client.newest.known)
+    held = client.compared(begun, fold).held
+
+    def costs(first: int) -> bool:
+        ids = tuple(each.sent.result.id for each in wanted[first:])
+        after = advance(fold, [(newest + 1, Evict(ids))])
+        return client.compared(fold, after).lost > 0 or (not cold and client.compared(begun, after).held < held)
+
+    low, high = 0, len(wanted)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if costs(middle) else (low, middle)
+    return list(wanted[low:])
