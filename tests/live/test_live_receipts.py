@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from claude_client import BOUND, FREE, ClaudeRunning, Model
+from claude_client import BOUND, FREE, REMINDER, ClaudeRunning, Model
 from plan import Answer, Fail, Reply, Say
 from running import entered
 from wire_anthropic import AnthropicWire
@@ -140,6 +140,9 @@ def test_a_system_message_behind_a_command(measured: MeasuredRunning) -> None:
     for text in ("one", "READ two"):
         client.say(text)
     client.say(":mark HALF", "You are in plan mode. " * 100)
+    client.messages.append({"role": "user", "content": [REMINDER]})
+    client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    client.say(":context", "You are still in plan mode. " * 100)
     for text in ("three", "READ four"):
         client.say(text)
     measured.compare("/rewind HALF")

@@ -149,7 +149,7 @@ def test_each_acts_on_what_was_typed_before_it(running: ClaudeRunning, name: str
     _, answer = asked(running)
     for _ in range(2):
         assert answer.startswith("I see ")
-        users = [text for kind, text in running.texts() if kind == "user" and WRAPPER in text or LAST in text]
+        users = [text for kind, text in running.texts() if (kind == "user" and WRAPPER in text) or LAST in text]
         assert [LAST in text and FIRST not in text for text in users] == [True]
         assert [kind for kind, _ in running.texts() if kind in ("call", "result")] == []
         answer = running.client.say("next")
@@ -213,6 +213,17 @@ def test_a_prompt_after_a_request_that_failed(running: ClaudeRunning) -> None:
     assert [event.kind for event in running.agent.events(0, 1000)].count("mark") == 1
     running.client.say("next")
     assert "HERE" not in sent(running)
+
+
+def test_what_is_left_in_a_result_is_joined_as_the_client_does(running: ClaudeRunning) -> None:
+    running.client.say("one")
+    queue(running, "result of 2.1.332", first=":mark HERE", command="queued gamma")
+    asked(running)
+    whole, got = (
+        (each[-1]["content"][-1]["content"]) for each in (running.client.messages[:-1], json.loads(newest(running)))
+    )
+    _, _, rest = whole.partition("</system-reminder>")
+    assert got == f"done{rest}"
 
 
 def test_the_same_command_behind_two_results(running: ClaudeRunning) -> None:

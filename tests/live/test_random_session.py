@@ -6,7 +6,7 @@ One seed runs by default, many with FOLDMARK_DEEP=1.
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,25 @@ from random_session import RandomClient, RandomSession
 from screens import BIN, ClaudeScreen, Screen
 from wire_anthropic import AnthropicWire
 
-from foldmark.text.queued import divided, divided_result
+from foldmark.text.queued import TextPart, divided, divided_result
 from sampled import DEEP
 
 STEPS = 12
+MODELS = ("claude-opus-4-8", "claude-sonnet-4-6")
 SEEDS = range(1, 31 if DEEP else 2)
 
 
 class Claude(RandomClient):
-    """Claude Code, with a model that takes system messages."""
+    """Claude Code. Where a model takes no system messages, it puts what a person types meanwhile into results."""
 
     program, resumes = "claude", ("--continue",)
-    model = "claude-opus-4-8"
     moments = (
         *("idle", "idle", "two in a row", "preview", "request", "stream", "stream", "tool", "tool", "tool"),
         *("plan", "background", "sub-agent"),
     )
+
+    def __init__(self, model: str = MODELS[0]) -> None:
+        self.model = model
 
     def wire(self, held: Callable[[Iterator[bytes]], Iterator[bytes]]) -> Wire:
         class Held(AnthropicWire):
@@ -113,19 +116,26 @@ def _pieces(message: Any) -> Iterator[tuple[str, str]]:
             yield "call", block["id"]
         elif block["type"] == "tool_result":
             content = block["content"]
-            for text, prompt in divided_result(content) if isinstance(content, str) else [(json.dumps(content), None)]:
-                yield ("result", text.strip()) if prompt is None else ("user", prompt)
+            found = divided_result(content) if isinstance(content, str) else [TextPart(json.dumps(content))]
+            yield from _said("result", found)
         elif block["type"] == "text":
-            for text, prompt in divided(block["text"]):
-                # A system message may have to move behind others, and be joined with one of them.
-                for part in text.split("\n\n") if prompt is None and role == "system" else [prompt or text]:
-                    if part.strip() and not part.lstrip().startswith("<system-reminder>"):
-                        yield role if prompt is None else "user", part.strip()
+            yield from _said(role, divided(block["text"]))
+
+
+def _said(role: str, parts: Sequence[TextPart]) -> Iterator[tuple[str, str]]:
+    for text, prompt in parts:
+        if prompt is not None:
+            yield "user", prompt
+            continue
+        # A system message may have to move behind others, and be joined with one of them.
+        for part in text.split("\n\n") if role in ("system", "result") else [text]:
+            if part.strip() and not (role == "user" and part.lstrip().startswith("<system-reminder>")):
+                yield role, part.strip()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_commands_at_random_moments(seed: int, tmp_path: Path) -> None:
-    client = Claude()
+    client = Claude(MODELS[seed % 10 // 5])
     if not (BIN / client.program).exists() or shutil.which("tmux") is None:
         pytest.skip(f"{client.program} or tmux is not there: `make clients` installs the one")
     with RandomSession(client, tmp_path / "session", seed) as session:

@@ -38,6 +38,9 @@ LEFT = "the client no longer sends it"
 
 _PAGE = 256
 
+_PROMPT = (0,)
+"""The key of the prompt that the next request will ask, before the system messages that wait for it."""
+
 _BEGINNING = 3
 """Number of first events among which the agent of a live session has the gateway's record."""
 
@@ -344,17 +347,20 @@ class NextRequest:
             while waiting and first > waiting[0][0]:
                 _, own, size = waiting.pop(0)
                 laid.add((own,), size)
-            answers = at in self.requests.answers
+            seen = any(each > 0 and view.shows(each) for each in message.ids)
+            answers = seen and at in self.requests.answers
             while answers and asks and systems:
                 add(systems.pop(0))
             laid.starts.append(len(laid.keys))
-            if message.system and not any(each > 0 and view.shows(each) for each in message.ids):
+            if message.system and not seen:
                 systems += [] if lost else [at]
                 continue
             shown = add(at)
             asks = not answers if shown else asks
             if not message.system:
                 lost = not shown and at > 1 and LOCAL not in message.ids
+        if messages is None:
+            laid.add(_PROMPT, 0)
         for place in systems:
             add(place)
         for _, own, size in waiting:

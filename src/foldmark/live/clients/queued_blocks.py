@@ -109,7 +109,13 @@ def _with(before: dict[str, Any], part: dict[str, Any], role: str) -> dict[str, 
     if part.get("apart"):
         return None
     if before.get("type") == "tool_result" and isinstance(content, str):
-        return {**before, "content": content + text if content else text.lstrip("\n")}
+        return {**before, "content": _apart(content, text)}
     if role == "system" and before.get("type") == "text" and text.startswith("\n"):
-        return {**before, "text": before["text"] + text}
+        return {**before, "text": _apart(before["text"], text)}
     return None
+
+
+def _apart(before: str, text: str) -> str:
+    """Join two texts by an empty line, as the client does: a part between them may have left with its own."""
+    blank = len(before) - len(before.rstrip("\n")) + len(text) - len(text.lstrip("\n"))
+    return before + "\n" * (2 - blank) + text if before else text.lstrip("\n")
