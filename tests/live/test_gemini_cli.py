@@ -98,7 +98,7 @@ def test_operations_on_gemini_cli(tmp_path: Path) -> None:
             result = next(each for each in messages if each.kind == "tool_result")
             TURNS[:] = [next(each.id for each in messages if each.content == "About a heron.")]
             screen.type(f":evict {result.id}", "placeholder")
-            screen.type(":forget herons", "Answer yes, no")
+            screen.type(":forget herons", "Answer :yes, :no")
             screen.type(":yes", "left the context")
             screen.type(":mark HERE", "Checkpoint 'HERE' created.")
             screen.type("Before all.", "Answer number 5.")

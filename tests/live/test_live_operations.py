@@ -115,6 +115,7 @@ def test_forget_asks_the_sessions_own_model(running: ClaudeRunning) -> None:
     running.log.complete = lambda _: json.dumps([first, last])
     shown = client.say(":forget cache")
     assert "Forget" in shown
+    assert shown.endswith("Answer :yes, :no, or look again with :forget WHAT.")
     assert "/agree" not in shown
     assert "only the" not in client.say(":no")
     client.say("three")

@@ -10,16 +10,12 @@ from typing import TypeVar
 import msgspec
 
 from foldmark.commands import REGISTRY
-from foldmark.commands.registry import MOST_DIGITS
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
-from foldmark.core.events import Event
-from foldmark.core.turns import Turn
-from foldmark.core.wording import count, one_line
+from foldmark.core.wording import one_line
 from foldmark.editing import answering, offers
+from foldmark.live import lists
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, TypedPrompt, decoded
-from foldmark.live.status import taken_out
 from foldmark.log import Agent
-from foldmark.log.live_session import client_tokens, tokens_by_event
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
 
@@ -79,8 +75,8 @@ _REFUSAL = re.compile(rb'"text"\s*:\s*"' + _NOT_DONE.encode())
 
 _AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
 
-_LARGEST, _LISTED, _SHOWN = 3, 10, 200
-"""Number of largest turns that `context` names, of those that a list shows by default, and of messages shown."""
+_ANSWER = re.compile(r"Answer (yes, no[^.]*?)(, or say what else to look for)?\. Any other answer changes nothing\.")
+"""The end of a preview, as it is answered in the chat."""
 
 T = TypeVar("T")
 
@@ -240,8 +236,14 @@ def _carried_out(agent: Agent, line: str) -> str:
     if name in _SHOWS:
         return _SHOWS[name](agent, rest)
     result = _repeated(agent, lambda: _done(agent, f"/{COMMANDS[name]}{rest}"))
-    text = result_text(result)
-    return _AGREE.sub("", text)  # :yes is simpler
+    text = _AGREE.sub("", result_text(result))  # :yes is simpler
+    return _ANSWER.sub(lambda found: _answer(found, sign), text)
+
+
+def _answer(found: re.Match[str], sign: str) -> str:
+    """Return the end of a preview as it is answered here: anything without a sign goes to the model."""
+    again = f", or look again with {sign}forget WHAT" if found[2] else ""
+    return f"Answer {', '.join(sign + each for each in found[1].split(', '))}{again}."
 
 
 def _named(line: str, sign: str) -> tuple[str, str]:
@@ -303,95 +305,14 @@ def _help(agent: Agent, rest: str) -> str:
     return help_text(agent.log.given.live_sign)
 
 
-def _context(agent: Agent, rest: str) -> str:
-    return context(agent)
-
-
-def _messages(agent: Agent, rest: str) -> str:
-    """Return a line for each message of the context, the newest ones."""
-    found, tokens = list(agent.context().messages), _tokens_of(agent)
-    lines = [f"{each.id:>8}  {each.kind:<11} ~{tokens(each):>6,}  {one_line(each.content)[:80]}" for each in found]
-    if len(lines) > _SHOWN:
-        lines = [f"{count(len(lines) - _SHOWN, 'older message')} not shown", *lines[-_SHOWN:]]
-    return "\n".join(lines) or "The context is empty."
-
-
-def _turns(agent: Agent, rest: str) -> str:
-    """Return the largest turns of the context with their ids."""
-    tokens = _tokens_of_turns(agent)
-    found = sorted(agent.context().turns(10_000), key=tokens, reverse=True)
-    lines = [
-        f"{each.id:>8}  ~{tokens(each):>7,} tokens  {count(len(each.messages), 'message')}  “{_title(each)}”"
-        for each in found[: _number(rest)]
-        if each.id is not None
-    ]
-    sign = agent.log.given.live_sign
-    return "\n".join((*lines, f"{sign}drop ID takes a turn out")) if lines else "The context is empty."
-
-
-def _results(agent: Agent, rest: str) -> str:
-    """Return the largest results of tools in the context with their ids; those that were evicted have left."""
-    with agent.reading() as (_, at):
-        evicted = set(at.fold.evicted)
-    shown = agent.context().messages
-    tools = {each.call_id: (each.data or {}).get("name", "") for each in shown if each.kind == "tool_call"}
-    found = [each for each in shown if each.kind == "tool_result" and each.id not in evicted]
-    tokens = _tokens_of(agent)
-    lines = [
-        f"{each.id:>8}  ~{tokens(each):>7,} tokens  {tools.get(each.call_id, '')}  {one_line(each.content)[:60]}"
-        for each in sorted(found, key=tokens, reverse=True)[: _number(rest)]
-    ]
-    sign = agent.log.given.live_sign
-    return "\n".join((*lines, f"{sign}evict ID leaves a placeholder")) if lines else "The context holds no results."
-
-
-def _number(rest: str) -> int:
-    text = rest.strip()
-    if not text:
-        return _LISTED
-    if not text.isdecimal() or len(text) > MOST_DIGITS or not int(text):
-        raise CommandError(f"{text[:40]!r} is not how many to list: a number from 1, or nothing for {_LISTED}")
-    return int(text)
-
-
 _SHOWS: dict[str, Callable[[Agent, str], str]] = {
     "help": _help,
-    "context": _context,
-    "context show": _messages,
-    "turns": _turns,
-    "results": _results,
+    "context": lists.context,
+    "context show": lists.messages,
+    "turns": lists.turns,
+    "results": lists.results,
 }
 """The prompts that Foldmark answers by itself, without the registry."""
-
-
-def context(agent: Agent) -> str:
-    """Return the size of the client's next request, and the largest turns of the context."""
-    with agent.reading() as (moment, at):
-        tokens, out = client_tokens(agent, moment, at), taken_out(moment, at)
-    window, size = agent.window, at.size
-    turns = [turn for turn in agent.context().turns(10_000) if turn.id is not None]
-    filled = f"~{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
-    first = f"Context of this session: {filled} · {count(size.messages, 'message')}, {count(len(turns), 'turn')}"
-    first += f" · ~{out:,} tokens taken out" if out > 0 else " · nothing taken out"
-    weight = _tokens_of_turns(agent)
-    largest = sorted(turns, key=weight, reverse=True)[:_LARGEST]
-    named = " · ".join(f"turn {turn.id} “{_title(turn)}” ~{weight(turn):,}" for turn in largest)
-    return f"{first}\nLargest: {named}" if named else first
-
-
-def _tokens_of(agent: Agent) -> Callable[[Event], int]:
-    with agent.reading() as (moment, at):
-        return tokens_by_event(moment, at)
-
-
-def _tokens_of_turns(agent: Agent) -> Callable[[Turn], int]:
-    tokens = _tokens_of(agent)
-    return lambda turn: sum(map(tokens, turn.messages))
-
-
-def _title(turn: Turn) -> str:
-    text = next((message.content for message in turn.messages if message.kind == "user"), "")
-    return one_line(text)[:40]
 
 
 def _with_sign(text: str, sign: str) -> str:
