@@ -89,12 +89,14 @@ class Receipt(NamedTuple):
 
 
 class RandomClient(ABC):
-    """A client. `moments` are the moments in which commands are typed to it."""
+    """A client. `moments` are the moments in which commands are typed to it. Where it `compares`, receipts are compared
+    with what the provider measured."""
 
     program: ClassVar[str]
     resumes: ClassVar[tuple[str, ...]]
     ready: ClassVar[str] = "? for shortcuts"
     moments: ClassVar[tuple[str, ...]]
+    compares: ClassVar[bool] = True
 
     @abstractmethod
     def wire(self, held: Callable[[Iterator[bytes]], Iterator[bytes]]) -> Wire:
@@ -136,6 +138,9 @@ class RandomClient(ABC):
     def pieces(self, body: Any) -> list[tuple[str, str]]:
         """Return the role and the content of everything that a person, the model or a tool said in a request, each text
         by itself, without what the client generates anew in each run."""
+
+    def settle(self, screen: Screen) -> None:  # noqa: B027 - most clients send every prompt
+        """Wait until a prompt that is typed now is certain to be sent."""
 
     def set_mode(self, screen: Screen, *, plans: bool) -> None:
         """Enter the client's plan mode, or leave it."""
@@ -293,6 +298,7 @@ class RandomSession:
 
     def say(self, verb: str = "SAY") -> None:
         """Type a prompt, and wait for the end of its answer."""
+        self.client.settle(self.screen)
         number = self.prompt(verb)
         self.until(lambda: self._answered(number), f"the answer a{number}.")
 
@@ -489,7 +495,7 @@ class RandomSession:
         assert len([each for each in recorded if each.kind != "filter"]) == done.total(), (recorded, done)
         self.receipts = list(self.compare())
         wrong = [each for each in self.receipts if each.points >= POINTS or each.share >= SHARE]
-        assert wrong == [], wrong
+        assert wrong == [] or not self.client.compares, wrong
         self.again(live=True)
         self.say()
         asked = [each for each in self.upstream.requests if not self.client.is_aside(each.body)]

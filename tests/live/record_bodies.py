@@ -69,9 +69,9 @@ def _record() -> None:
     from server import Loopback
     from test_clients import CLIENTS, answered, reading
 
+    from foldmark.live.answering import Answering
     from foldmark.live.gateway import Gateway
     from foldmark.live.other_programs import OtherPrograms
-    from foldmark.live.sessions import Answering
 
     rows: list[tuple[str, str, dict[str, str], str]] = []
 

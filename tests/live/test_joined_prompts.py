@@ -68,11 +68,11 @@ def test_it_acts_on_what_came_before_it(gemini: GeminiRunning) -> None:
 def test_only_commands(gemini: GeminiRunning) -> None:
     gemini.client.say("one")
     before = len(gemini.upstream.requests)
-    said = gemini.client.say(":mark A\n\n:mark B")
-    assert said.index("'A' created") < said.index("'B' created")
+    said = gemini.client.say(":mark A\n\n:mark B\n\n:clera A")
+    assert said.index("'A' created") < said.index("'B' created") < said.index("did you mean :clear A?")
     assert len(gemini.upstream.requests) == before
     gemini.client.say("next")
-    assert ":mark" not in sent(gemini)
+    assert not any(each in sent(gemini) for each in (":mark", ":clera"))
 
 
 def test_a_call_before_any_text(gemini: GeminiRunning) -> None:

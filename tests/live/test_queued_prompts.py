@@ -2,7 +2,9 @@
 `queued_forms.json` has the messages that the real ones sent. The real clients: test_interactive.py."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx2 as httpx
@@ -12,6 +14,8 @@ from codex_client import CodexRunning, spoken
 from plan import Answer, Fail, Reply, Say, Stalled, Think, Use
 from running import Running
 from wire_anthropic import SYSTEM_MESSAGES
+
+from patience import LIMIT
 
 FORMS = json.loads((Path(__file__).parent / "queued_forms.json").read_text())
 IN_A_TURN = ["system message", "result of 2.1.197", "result of 2.1.332", "blocks behind a result"]
@@ -404,6 +408,7 @@ def test_codex_two_commands_one_after_the_other(codex: CodexRunning) -> None:
     client.items += steered(codex, Stalled((Say(("HELD",)),)), "HELD")
     replies = asks(codex, ":mark B")
     assert "'B' created" in replies[0]
+    assert "'A' created" not in replies[0]  # Codex shows it already
     assert replies[-1].startswith("I see ")
     client.say("next")
     assert "created" not in sent(codex)
@@ -444,3 +449,50 @@ def test_codex_prompts_joined_after_escape(codex: CodexRunning) -> None:
     assert FIRST in newest(codex)
     assert "HERE" not in sent(codex)
     assert FIRST in [event.content for event in codex.agent.context().messages]
+
+
+@pytest.mark.parametrize("before", [("a prompt",), ()])
+def test_codex_drops_a_complete_answer(codex: CodexRunning, before: tuple[str, ...]) -> None:
+    """A person types while the end of an answer, or of a reply, arrives: Codex asks again without it."""
+    client = codex.client
+    client.say("one")
+    client.items += [spoken("user", text) for text in (*before, ":mark HERE")]
+    client.ask(client.items)
+    reply, *answer = asks(codex, "another" if before else ":mark THERE")
+    assert "Checkpoint 'HERE' created." in reply
+    assert bool(answer) == bool(before)
+    client.say("next")
+    events = codex.agent.events(0, 1000)
+    marks = [(event.data or {})["name"] for event in events if event.kind == "mark"]
+    assert marks == (["HERE"] if before else ["HERE", "THERE"])
+    assert [each.content for each in codex.agent.context().messages].count("a prompt") == len(before)
+    assert len([event for event in events if event.kind == "user"]) == (4 if before else 2)
+    assert "HERE" not in sent(codex)
+
+
+def test_a_command_behind_equal_ones_is_carried_out(codex: CodexRunning) -> None:
+    codex.client.say("one")
+    assert len({codex.client.say(":context") for _ in range(3)}) == 1
+    codex.agent.do("/undo")
+    assert "0 turns" in codex.client.say(":context")
+
+
+def test_codex_leaves_with_the_last_event(codex: CodexRunning, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer is complete before its connection ends."""
+    client, released = codex.client, Event()
+    client.say("one")
+    stream = codex.upstream.wire.stream
+
+    def held(*about: Any) -> Iterator[bytes]:
+        yield from stream(*about)
+        released.wait(LIMIT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(codex.upstream.wire, "stream", held)
+        client.items.append(spoken("user", "two"))
+        client.items += steered(codex, Reply((Say(("Whole.",)),)), "response.completed")
+    released.set()
+    before = len(codex.upstream.requests)
+    assert len(asks(codex, ":context")) == 1
+    assert len(codex.upstream.requests) == before
+    assert "Whole." in [event.content for event in codex.agent.context().messages]

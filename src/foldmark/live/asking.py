@@ -72,7 +72,8 @@ def asked_in_request(
     anchor = ""
     for at, message in enumerate(messages[first:], first):
         if message.role != "system" or at == first:  # a client may add a prompt to the message before a system message
-            anchor = " ".join(message.results) or (keys[at - 1] if at else "")
+            # Equal replies may precede equal commands.
+            anchor = " ".join(message.results) or (f"{keys[at - 1]} {keys[:at].count(keys[at - 1])}" if at else "")
         typed = {each.block: each for each in dialect.prompts(message)}
         for block, part in enumerate(dialect.parts(message)):
             line = asked_line(typed[block], sign) if block in typed else None

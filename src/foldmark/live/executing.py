@@ -57,7 +57,7 @@ class PartialRecording:
             return
         transcript = self._transcript
         places = transcript.places(self._messages, asks=False, known=transcript.known)
-        start = min(self._first, places.index(None) if None in places else self._first)
+        start = places.index(None) if None in places else self._first
         self._take(list(self._messages[:start]))
         commands = transcript.commands(self._messages[start:], transcript.agent.log.given.live_sign)
         self._local = {at + start: own for at, own in commands.items()}
@@ -72,7 +72,7 @@ class PartialRecording:
             assert self._parts is not None
             transcript.close_message(self._messages[self._at].key, self._ids, self._parts)
             self._at, self._parts, self._ids = self._at + 1, None, ()
-        if block:
+        if block and self._at == message:
             self._add(block)
 
     def finish(self) -> None:
@@ -118,9 +118,8 @@ class Executor:
                 before = self._later(partial(_reach, recording, place, transcript, ends=not asked.goes_on))
                 act = partial(prompts.carried_out, line=command.line, while_working=asked.goes_on, typed_at=typed_at)
                 reply = await asyncio.to_thread(self._carried_out, transcript, command, act, before)
-                if asked.goes_on:
-                    transcript.note_executed(command.key, reply)
-                    self._later(partial(transcript.take_executed, command.key, reply))
+                transcript.note_executed(command.key, reply)
+                self._later(partial(transcript.take_executed, command.key, reply))
             replies.append(reply)
         self._later(recording.finish)
         return replies

@@ -10,7 +10,7 @@ import json
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from threading import Thread
 from types import TracebackType
@@ -24,8 +24,9 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
+from foldmark.live.answering import Answering, Taken
 from foldmark.live.clients.weaving import Weaver
-from foldmark.live.sessions import LONGEST, Answering, Sessions
+from foldmark.live.sessions import LONGEST, Sessions
 from foldmark.live.tally import Passed
 from foldmark.live.upstreams import client, decoded, readable, target_at, upstream_url
 from foldmark.rendering import harmless
@@ -325,31 +326,35 @@ async def _chained(begun: list[bytes], rest: AsyncIterator[bytes]) -> AsyncItera
         yield piece
 
 
-async def _kept(answer: httpx.Response, taken: Callable[[bytes, bool], object]) -> AsyncIterator[bytes]:
-    """Yield the answer as it arrives, and pass it to `taken` once it is complete, unless it is too long."""
-    kept = bytearray()
-    async for piece in _pieces(answer):
-        if len(kept) <= LONGEST:
-            kept += piece
-        yield piece
-    plain = decoded(answer, bytes(kept)) if len(kept) <= LONGEST else None
-    if plain is None:
-        LOG.warning("an answer was not recorded: %s", _unread(answer))
-    else:
-        taken(plain, _is_stream(answer))
+async def _kept(answer: httpx.Response, taken: Taken) -> AsyncIterator[bytes]:
+    """Yield the answer as it arrives, and pass it to `taken`, unless it is too long."""
+    kept, whole = bytearray(), False
+    try:
+        async for piece in _pieces(answer):
+            if len(kept) <= LONGEST:
+                kept += piece
+            yield piece
+        whole = True
+    finally:  # a client may leave as soon as it has the last event
+        plain = decoded(answer, bytes(kept)) if len(kept) <= LONGEST else None
+        if plain is not None:
+            taken(plain, _is_stream(answer), whole)
+        elif whole:
+            LOG.warning("an answer was not recorded: %s", _unread(answer))
 
 
-async def _woven(
-    answer: httpx.Response, weaver: Weaver, taken: Callable[[bytes, bool], object]
-) -> AsyncIterator[bytes]:
+async def _woven(answer: httpx.Response, weaver: Weaver, taken: Taken) -> AsyncIterator[bytes]:
     """Yield the answer with the text that `weaver` puts before it, and pass both to `taken`, as in `_kept`."""
-    kept = bytearray()
-    async for piece in _pieces(answer, encoded=False):
-        kept += (woven := weaver.add(piece))
-        yield woven
-    kept += (rest := weaver.end())
-    yield rest
-    taken(bytes(kept), _is_stream(answer))
+    kept, whole = bytearray(), False
+    try:
+        async for piece in _pieces(answer, encoded=False):
+            kept += (woven := weaver.add(piece))
+            yield woven
+        kept += (rest := weaver.end())
+        yield rest
+        whole = True
+    finally:
+        taken(bytes(kept), _is_stream(answer), whole)
 
 
 def _is_stream(answer: httpx.Response) -> bool:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from foldmark.core.request import Request
 from foldmark.live import notices, prompts
+from foldmark.live.answering import Answering
 from foldmark.live.asking import AskedFor, asked_in_request
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest, MisplacedError
@@ -27,7 +28,6 @@ from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
-from foldmark.live.clients.weaving import Weaver
 from foldmark.live.evicting import Evictor
 from foldmark.live.executing import Executor
 from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
@@ -59,22 +59,6 @@ DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, CHAT, GEMINI)
 
 _ASKING: ContextVar[Asked] = ContextVar("asking")
 """The headers and the request of the client whose command is being executed."""
-
-
-class Answering(NamedTuple):
-    """The outcome for a request: the body to pass on, or a `reply` (media type and body) to give without asking a
-    provider.
-
-    `taken` is called with a complete answer's bytes and True if they are a stream; None if the answer is not needed.
-    `ended` is called after that with the status, 0 if no answer arrived. `weaver` returns what puts a text before the
-    answer, for a stream or not; None if there is no such text.
-    """
-
-    body: bytes
-    reply: tuple[str, bytes] | None = None
-    taken: Callable[[bytes, bool], object] | None = None
-    ended: Callable[[int], object] = lambda status: None
-    weaver: Callable[[bool], Weaver] | None = None
 
 
 class Prepared(NamedTuple):
@@ -208,11 +192,14 @@ class Sessions:
     def _asked(self, by: Asked, asked: Request) -> str:
         return answer_of(self._upstream, self._environment, by, asked)
 
-    def _answer_came(self, transcript: ClientTranscript, passed: PassedOn, answer: bytes, streamed: bool) -> None:
+    def _answer_came(
+        self, transcript: ClientTranscript, passed: PassedOn, answer: bytes, streamed: bool, whole: bool
+    ) -> None:
         def read() -> None:
             of, found = transcript.read(passed, answer, streamed=streamed)
             if found is None:
-                transcript.note_failed(transcript.unanswered)
+                if whole:
+                    transcript.note_failed(transcript.unanswered)
                 return
             transcript.note_answered()
             if of.said:
@@ -278,7 +265,7 @@ class Sessions:
             return Prepared(request, None, AskedFor(), self._beside(request))
         for name in notices.note(transcript, headers, request, self._environment, self._sign):
             self._later(partial(transcript.take_noted, name))
-        request = transcript.divided(request, self._is_command, asks=True)
+        request = transcript.divided(request, self._sign, asks=True)
         asked = asked_in_request(request, self._sign, transcript.unanswered, failed=transcript.failed)
         transcript.note_asked(asked)
         if asked.commands:
@@ -326,7 +313,7 @@ class Sessions:
             known = [each if each.ids else KnownMessage(each.key, transcript.local.get(each.key, ())) for each in known]
             known += [KnownMessage("") for _ in request.messages[-1:]]  # the question itself
             with suppress(MisplacedError):
-                divided = transcript.divided(request, self._is_command, asks=False)
+                divided = transcript.divided(request, self._sign, asks=False)
                 shown = self._shown(divided, transcript, known, inserts=False)
                 if shown.changed:
                     raw = shown.messages

@@ -5,7 +5,7 @@ yet is known from memory. While the database is away, the last known state of th
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from foldmark.core.segments import contains
 from foldmark.live.asking import AskedFor, asked_line
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
 from foldmark.live.leaving_out import KnownMessage, aligned, asked_in, shared
-from foldmark.live.prompts import is_not_done
+from foldmark.live.prompts import command_in, is_not_done
 from foldmark.live.sizes import PassedOn
 from foldmark.log import Agent
 from foldmark.request.client_sizes import LOCAL
@@ -178,7 +178,7 @@ class TranscriptView:
         except StoreError:
             return ""
 
-    def divided(self, request: ClientRequest, is_command: Callable[[str], bool], *, asks: bool) -> ClientRequest:
+    def divided(self, request: ClientRequest, sign: str, *, asks: bool) -> ClientRequest:
         """Return a request in which commands and replies are blocks of their own where the client joins texts: those
         known as such, and the newest prompt if the request `asks` it too soon after an answer to be typed after it."""
         if not request.dialect.joins:
@@ -195,7 +195,7 @@ class TranscriptView:
                 blocks.get(message.key, 0) > len(message.blocks)
                 or (queued and at == len(made) - 1 and message.key not in blocks)
             ):
-                made[at] = self.dialect.parted(each, is_command)
+                made[at] = self.dialect.parted(each, lambda line: command_in(line, sign) is not None)
         return replace(request, sent=tuple(made))
 
     def note_local(self, key: str, size: int, own: Iterable[int]) -> None:
