@@ -8,6 +8,7 @@ import pytest
 from refusals import refused
 
 from foldmark import Agent, CommandError
+from foldmark.editing.answering import answered
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.rendering import result_text
@@ -365,3 +366,32 @@ def test_the_policy_evicts_nothing_for_a_failed_call_or_a_short_result(stale: Ag
     used(stale, text="short, too")
     used(stale, "b.py", name="edit_file", is_error=True)
     assert evicted(stale) == set()
+
+
+def test_a_suggestion_and_the_answers_to_it(agent: Agent) -> None:
+    one, two, three = turn(agent, "a.py", "b.py", "a.py")
+    again = used(agent, "b.py")
+    agent.end_turn()
+    offered = agent.do("/suggest")
+    assert [each["result"] for each in offered.data["suggested"]] == [one, two]
+    assert [each["why"] for each in offered.data["suggested"]] == ["stale", "stale"]
+    before = agent.standing().newest
+    for text in ("perhaps", "yes, but why?"):
+        assert answered(agent, text) is None
+    with pytest.raises(CommandError, match="there is no range 3"):
+        answered(agent, "yes 3")
+    assert agent.standing().newest == before
+    done = answered(agent, "ok, 2")
+    assert done is not None
+    assert done.data["results"] == [two]
+    assert answered(agent, "yes") is None  # the offer is over
+    assert agent.do("/suggest --yes").data["results"] == [one]
+    assert {id for id, (how, _) in sent(agent).items() if how == "evicted"} == {one, two}
+    assert {three, again} <= sent(agent).keys()
+    assert agent.do("/suggest").data == {"offer": None, "suggested": []}
+
+
+def test_no_suggestion_while_planning(agent: Agent) -> None:
+    turn(agent, "a.py", "a.py")
+    agent.do("/forget a.py")
+    assert "a planning conversation is open" in refused(agent, "/suggest")

@@ -184,6 +184,7 @@ def test_the_same_content_is_repeated_only_by_the_same_tool() -> None:
     same = {0: LONG, 1: LONG, 2: LONG}
     uses = [("Bash", {"command": each}) for each in ("one", "two")]
     assert reasons(*uses, ("Grep", {"pattern": "x"}), texts=same) == {0: {"repeated": 1}}
+    assert reasons(read(), read("b.py"), texts=same) == {}  # another file
 
 
 def test_an_evicted_result_replaces_none() -> None:

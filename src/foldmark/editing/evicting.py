@@ -79,7 +79,7 @@ ABOUT = 60
 
 class SentResult(Struct, frozen=True):
     """A tool result of the next request: its event, its call, the tokens that eviction would save, and those of the
-    whole exchange. `superseded` has the reasons why it is not needed any more, if there are any."""
+    whole exchange (0 if it cannot leave). `superseded` has the reasons why it is not needed any more, if any."""
 
     result: Event
     call: Event
@@ -119,7 +119,8 @@ class SentResult(Struct, frozen=True):
 
 
 class _Answered(NamedTuple):
-    """A call and its result, the tokens that eviction would save and those of both, and False if it is evicted."""
+    """A call and its result, the tokens that eviction would save and those of both (0 if they cannot leave together),
+    and False if the result is evicted."""
 
     call: Event
     result: Event
@@ -168,11 +169,14 @@ def _in_client(moment: Snapshot, at: Standing, client: NextRequest) -> Iterator[
     for event in moment.messages(at.visible):
         if event.kind == "tool_call":
             calls[event.id] = event
-        elif event.kind == "tool_result" and event.answers in calls:
-            call, tokens = calls[event.answers], sizes.get(event.id, event.tokens)
-            saved = tokens - client.placeholder_tokens(event)
-            whole = tokens + sizes.get(call.id, call.tokens)
-            yield _Answered(call, event, saved, whole, event.id not in at.fold.evicted)
+        elif event.kind == "tool_result" and event.answers is not None:
+            # A client that changes an answer, for example for another model, sends its calls anew.
+            call = calls.get(event.answers) or moment.event(event.answers)
+            tokens = sizes.get(event.id, event.tokens)
+            if call is not None:
+                saved = tokens - client.placeholder_tokens(event)
+                whole = tokens + sizes.get(call.id, call.tokens) if call.id in calls else 0
+                yield _Answered(call, event, saved, whole, event.id not in at.fold.evicted)
 
 
 def evict(

@@ -120,7 +120,7 @@ def suggest(agent: "Agent", *, actor: str = "human") -> Result:
         if planning(moment, at) is not None:
             raise CommandError("a planning conversation is open; answer its preview, or /cancel it first")
     tariff = tariff_of(agent.log.model_named(agent.standing().config.model))
-    each = None if tariff.input is None else tariff.read * tariff.input / 1e6
+    each = tariff.read * tariff.input / 1e6 if tariff.input else None
     found = sorted(superfluous(agent), key=lambda one: -one.tokens)
     results = tuple(
         Suggested(
@@ -136,7 +136,7 @@ def suggest(agent: "Agent", *, actor: str = "human") -> Result:
         for one in found[:MOST]
     )
     if not results:
-        text = "Nothing to suggest: no result was repeated, became stale, or failed and later succeeded."
+        text = "Nothing to suggest: no result is stale, repeated, or failed and done again, and no todo list is old."
         return Result(text, None, {"offer": None, "suggested": []})
     data = {"name": "suggest", "suggested": to_builtins(results)}
     offer = Suggestion(agent.record("command", "/suggest", data=data, actor=actor), results)

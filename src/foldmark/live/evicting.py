@@ -67,6 +67,7 @@ class Evictor:
         agent, model = transcript.agent, request.head.model
         sent = self._sent.get(transcript.session) or self._recorded(transcript, request)
         now = stored_time(self._log.clock()).timestamp()
+        self._sent[transcript.session] = _Sent({**sent.until, model: now + self._lifetime(request)}, sent.known)
         free = ""
         if now > sent.until.get(model, 0.0):
             free = EXPIRED if model in sent.until else SWITCHED
@@ -81,9 +82,8 @@ class Evictor:
             if done.done() and (text := done.result()):
                 transcript.unsaid = "\n\n".join(filter(None, (transcript.unsaid, text)))
                 LOG.warning("%s", text)
-        standing = transcript.standing()
-        until = {**sent.until, model: now + self._lifetime(request)}
-        self._sent[transcript.session] = _Sent(until, 0 if standing is None else standing.newest)
+        if (standing := transcript.standing()) is not None:
+            self._sent[transcript.session] = self._sent[transcript.session]._replace(known=standing.newest)
 
     def _recorded(self, transcript: ClientTranscript, request: ClientRequest) -> _Sent:
         """Return what the log knows of the requests of a session."""
@@ -116,10 +116,11 @@ class Evictor:
         wanted = superfluous(agent, self._reasons)
         with agent.reading() as (moment, at):
             client, operations = NextRequest.of(moment, at), map(operation_of, moment.operations(agent.id))
+            # What a person has restored stays, and so does what no answered request has shown to the model.
             before = {id for each in operations if isinstance(each, Evict) for id in each.results}
-            wanted = sorted(
-                (each for each in wanted if each.sent.result.id not in before), key=lambda each: each.sent.result.id
-            )
+            upto = 0 if client is None else client.newest.event.id
+            wanted = [each for each in wanted if each.sent.result.id < upto and each.sent.result.id not in before]
+            wanted.sort(key=lambda each: each.sent.result.id)
             chosen = [] if client is None else costless(client, at.fold, at.newest, wanted, cold=bool(free))
         if not chosen or over.is_set():
             return ""

@@ -3,7 +3,8 @@
 A result is superseded for one or several reasons:
 
 - `stale`: it shows a file, and a later call read the same lines or wrote the file.
-- `repeated`: a later result of the same tool has the same content, or answers the same arguments.
+- `repeated`: a later result of the same tool has the same content, about the same file if it is about one, or answers
+  the same arguments.
 - `failed`: its call failed, and a later call of the same tool for the same target succeeded.
 - `todos`: it belongs to a todo list, and a later call wrote or showed the whole list.
 
@@ -149,7 +150,7 @@ _WORDS = {
     "write": "written by",
     "arguments": "asked again by",
     "content": "the same as the result of",
-    "success": "failed, and succeeded in",
+    "success": "succeeded in",
     "list": "a newer list is in",
 }
 
@@ -171,7 +172,7 @@ def superseded(exchanges: Iterable[Exchange]) -> dict[Any, tuple[Superseded, ...
     # Of the calls after the current one, newest first:
     used: dict[str, list[tuple[Exchange, FileUse]]] = {}
     asked: dict[tuple[str, Hashable], list[Exchange]] = {}
-    told: dict[tuple[str, bytes], Exchange] = {}
+    told: dict[tuple[str, str, bytes], Exchange] = {}
     succeeded: dict[tuple[str, Hashable], Exchange] = {}
     lists: dict[str, Exchange] = {}
     for each in reversed(list(exchanges)):
@@ -188,7 +189,7 @@ def superseded(exchanges: Iterable[Exchange]) -> dict[Any, tuple[Superseded, ...
             if those := tuple(reason for reason in reasons if reason is not None):
                 found[each.id] = those
         if each.shown:
-            told.setdefault((each.tool, each.digest), each)
+            told.setdefault((each.tool, _path(each), each.digest), each)
         if each.failed:
             continue
         succeeded.setdefault((each.tool, each.attempt), each)
@@ -218,10 +219,10 @@ def _failed(each: Exchange, succeeded: Mapping[tuple[str, Hashable], Exchange]) 
 def _repeated(
     each: Exchange,
     asked: Mapping[tuple[str, Hashable], Sequence[Exchange]],
-    told: Mapping[tuple[str, bytes], Exchange],
+    told: Mapping[tuple[str, str, bytes], Exchange],
 ) -> Superseded | None:
     assert each.digest is not None
-    if (by := told.get((each.tool, each.digest))) is not None:
+    if (by := told.get((each.tool, _path(each), each.digest))) is not None:
         return Superseded(_number(each), by.by, "content", _path(each), REPEATED)
     if each.arguments is None or each.void or each.failed or each.tool in _GOES_ON:
         return None
@@ -336,6 +337,8 @@ def _patched(text: str) -> Iterator[FileUse]:
 
 def _used_by_command(arguments: Mapping[str, Any]) -> Iterator[FileUse]:
     """Yield the files that a command patches, or the one that it only shows."""
+    action = arguments.get("action")
+    arguments = action if isinstance(action, dict) else arguments  # Codex's local_shell
     line = next((arguments[key] for key in _COMMANDS if key in arguments), None)
     words = [line] if isinstance(line, str) else line if isinstance(line, list) else []
     words = [each for each in words if isinstance(each, str)]
