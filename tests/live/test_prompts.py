@@ -136,3 +136,10 @@ def test_a_summary_is_made_by_the_sessions_own_model(running: ClaudeRunning) -> 
     client.say("three")
     assert ("assistant", "It was two.") in running.texts()
     assert running.users()[1:] == ["one", "three"]
+
+
+def test_a_question_about_a_mistake() -> None:
+    """Codex asks so for a title."""
+    text = "Generate a title.\n\nUser prompt:\n{}"
+    assert without_commands(text.format(":clera M1"), ":") == text.format("(a command to Foldmark)")
+    assert without_commands(text.format(":clera M1\nand more"), ":") == text.format(":clera M1\nand more")

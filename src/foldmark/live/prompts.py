@@ -114,9 +114,11 @@ def is_command(line: str, sign: str) -> bool:
 
 
 def without_commands(text: str, sign: str) -> str:
-    """Return a text without its command lines, for a request outside the conversation that repeats prompts."""
-    if command_in(text.strip(), sign) is not None:
-        return _LEFT_OUT
+    """Return a text without its command lines, for a request outside the conversation that repeats prompts. A question
+    about a prompt ends with it: there a mistake counts as a command, too."""
+    before, _, last = text.rstrip().rpartition("\n")
+    if command_in(last.strip(), sign) is not None:
+        text = f"{before}\n{_LEFT_OUT}" if before else _LEFT_OUT
     signs = "|".join(map(re.escape, {sign, FM_SIGN}))
     return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", _LEFT_OUT, text, flags=re.MULTILINE)
 
