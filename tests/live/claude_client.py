@@ -66,7 +66,7 @@ class Client:
         """Send messages with a cache mark on the newest one, unless it is plain text, and return the blocks of the
         answer."""
         *before, marked = messages
-        if isinstance(marked["content"], list):
+        if isinstance(marked["content"], list) and marked["content"]:
             *blocks, newest = marked["content"]
             control = {"type": "ephemeral", **({"ttl": self.ttl} if self.ttl else {})}
             marked = {**marked, "content": [*blocks, {**newest, "cache_control": control}]}

@@ -29,6 +29,17 @@ INJECTED = [
 ]
 
 
+def answered(call: dict[str, Any]) -> dict[str, Any]:
+    """Return the output of a call. One of the local shell is answered like that of a function."""
+    if call["type"] == "tool_search_call":
+        tools = [{**TOOL, "name": f"found_{call['call_id']}"}]
+        found = {"execution": "client", "status": "completed", "tools": tools}
+        return {"type": "tool_search_output", "call_id": call["call_id"], **found}
+    kind = call["type"].replace("local_shell_call", "function_call")
+    output = f"{call.get('name', 'shell')}: " + "data " * 200
+    return {"type": f"{kind}_output", "call_id": call["call_id"], "output": output}
+
+
 class Client:
     """An agent that keeps its items and answers its model's tool calls itself."""
 
@@ -46,9 +57,7 @@ class Client:
             calls = [item for item in answer if item["type"].endswith("_call")]
             if not calls:
                 return "".join(part["text"] for item in answer for part in item.get("content", ()))
-            for call in calls:
-                output = f"{call['name']}: " + "data " * 200
-                self.items.append({"type": f"{call['type']}_output", "call_id": call["call_id"], "output": output})
+            self.items += map(answered, calls)
 
     def ask(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send items, and return the items of the answer as Codex sends them back."""

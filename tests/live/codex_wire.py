@@ -21,6 +21,12 @@ from wire_openai import ResponsesWire
 CUSTOM = ("exec", "apply_patch")
 """Tools that take a text: the argument `input` of a `Use`."""
 
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "local_shell": ("local_shell_call", {"action": {"type": "exec", "command": ["ls"]}}),
+    "tool_search": ("tool_search_call", {"execution": "client", "arguments": {"query": "read"}}),
+}
+"""Tools whose calls are items of their own kind."""
+
 _IDS = re.compile(r'("(?:item_)?id": ?)"(msg|rs|fc)_(\d+)"')
 _ENDS = ("compaction_trigger", "function_call_output", "custom_tool_call_output", "tool_search_output")
 """Items that ask something as the last item, besides the messages of a user."""
@@ -112,6 +118,10 @@ def _item(item: dict[str, Any]) -> dict[str, Any]:
         return {"type": "compaction", "id": f"cmp_{item['id']}", "encrypted_content": item["content"][0]["text"]}
     if item["type"] != "function_call":
         return item
+    if item["name"] in OTHERS:
+        kind, rest = OTHERS[item["name"]]
+        id = {"id": f"lsh{item['id'][2:]}"} if kind == "local_shell_call" else {"id": f"tsc{item['id'][2:]}"}
+        return {"type": kind, **id, "call_id": item["call_id"], "status": "completed", **rest}
     space, _, name = item["name"].rpartition(".")
     if space:
         return {**item, "namespace": space, "name": name}

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from plan import Fail, Http, Part, Reply, Say, Think, Use
-from rules_anthropic import anthropic, manual_thinking
+from rules_anthropic import anthropic, between, manual_thinking
 
 _ANSWER, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
@@ -79,6 +79,8 @@ class AnthropicWire:
         if not {SYSTEM_MESSAGES, _TOOL_CHANGES}.isdisjoint(headers.get("anthropic-beta", "").split(",")):
             if misplaced := misplaced_systems(body.get("messages", ())):
                 return error(400, misplaced)
+            if wrong := between(body):
+                return error(400, "; ".join(wrong))
             body = {**body, "messages": [each for each in body.get("messages", ()) if each.get("role") != "system"]}
         if path == _COUNT:
             extra = [name for name in ("max_tokens", "stream") if name in body]

@@ -265,7 +265,11 @@ OPENAI = [
         put("messages", 4, "tool_calls", 0, "function", "name", value="a.b"),
         "messages[4].tool_calls[0].function.name: 'a.b' does not match ^[a-zA-Z0-9_-]{1,64}$",
     ),
-    _openai("calls", drop("messages", 4, "tool_calls", 0, "type"), "messages[4].tool_calls[0].type: missing"),
+    _openai(
+        "calls",
+        drop("messages", 4, "tool_calls", 0, "type"),
+        "messages[4].tool_calls[0].type: must be one of function, custom",
+    ),
     _openai("talk", put("messages", 2, "tool_calls", value=[]), "messages[2].tool_calls: must not be empty"),
     # tools
     _openai("plain", put("tools", value=[]), "tools: must not be empty"),

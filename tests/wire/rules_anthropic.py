@@ -292,6 +292,22 @@ def anthropic(body: dict[str, Any]) -> list[str]:
     return found
 
 
+def between(body: dict[str, Any]) -> list[str]:
+    """Return the violations of the system messages between the others (mid-conversation-system-2026-04-07), apart from
+    their places: no empty text, and no empty list unless other members set something. Their breakpoints count."""
+    found = list[str]()
+    for index, message in rows(body.get("messages")):
+        if message.get("role") != "system":
+            continue
+        content, where = message.get("content"), f"messages[{index}].content"
+        if isinstance(content, list):
+            found += list_of(mapping, 0 if message.keys() - {"role", "content"} else 1)(content, where)
+            found += [each for at, block in _blocks(message, "text") for each in _TEXT(block, f"{where}[{at}]")]
+        else:
+            found += filled(content, where)
+    return [*found, *_cache(body)]
+
+
 def _blocks(message: dict[str, Any] | None, type_: str | None = None) -> list[tuple[int, dict[str, Any]]]:
     found = rows(message.get("content")) if message else []
     return [(position, block) for position, block in found if type_ is None or block.get("type") == type_]

@@ -2,7 +2,8 @@
 
 Sources: those of `rules_openai_responses`, and the types of the `openai` 3.54 SDK. Unlike Foldmark's own bodies,
 Codex's hold custom tools, namespaces, and tools as an item; developer messages may be anywhere; a tool choice needs no
-tools; an output may be anywhere after its call. Stricter than the API: `content_item_kinds` has an entry for each part.
+tools; an output may be anywhere after its call; a call of the local shell is answered like that of a function. No id is
+there twice. Stricter than the API: `content_item_kinds` has an entry for each part.
 """
 
 from __future__ import annotations
@@ -56,15 +57,23 @@ _ITEMS = {
         {**TYPE, "tools": list_of(mapping)},
         {"id": _ID, "call_id": nullable(CALL_ID), "execution": _EXECUTION, "status": STATUS, **_MORE},
     ),
+    "local_shell_call": record(
+        {**TYPE, "call_id": CALL_ID, "action": mapping, "status": STATUS}, {"id": matching(r"^lsh.*$"), **_MORE}
+    ),
+    "local_shell_call_output": record(
+        {**TYPE, "id": matching(r"^\S+$"), "output": text}, {"call_id": CALL_ID, "status": STATUS, **_MORE}
+    ),
     "additional_tools": record({**TYPE, "role": one_of("developer"), "tools": list_of(tool, 1)}, {"id": _ID}),
     "compaction_trigger": record(TYPE, {"id": _ID}),
 }
 _BODY = body_of(_ITEMS)
 _OUTPUTS = {
-    "function_call_output": "function_call",
-    "custom_tool_call_output": "custom_tool_call",
-    "tool_search_output": "tool_search_call",
+    "function_call_output": ("function_call", "local_shell_call"),
+    "local_shell_call_output": ("local_shell_call",),
+    "custom_tool_call_output": ("custom_tool_call",),
+    "tool_search_output": ("tool_search_call",),
 }
+_CALLS = {kind for kinds in _OUTPUTS.values() for kind in kinds}
 
 
 def codex(body: dict[str, Any]) -> list[str]:
@@ -74,7 +83,7 @@ def codex(body: dict[str, Any]) -> list[str]:
         given = rows(body.get("input"))
         tools = [*rows(body.get("tools")), *(each for _, item in given for each in rows(item.get("tools")))]
         found += unique_names([(f"tools[{at}].name", each.get("name")) for at, each in tools if "name" in each])
-        found += [*_paired(given), *_placed(given), *_described(given), *thinking(body, given)]
+        found += [*_paired(given), *_once(given), *_placed(given), *_described(given), *thinking(body, given)]
         found += breakpoints(body, [part for item in given for part in parts_of(*item)])
     return found
 
@@ -85,17 +94,31 @@ def _paired(given: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
     seen: set[tuple[str, object]] = set()
     for index, item in given:
         type_, call = type_of(item), item.get("call_id")
-        if type_ in _OUTPUTS.values() and call is not None:
+        if type_ in _CALLS and call is not None:
             if (type_, call) in seen:
                 yield f"input[{index}].call_id: {call!r} is used twice"
             seen.add((type_, call))
             waiting[type_, call] = index
-        elif type_ in _OUTPUTS and call is not None and waiting.pop((_OUTPUTS[type_], call), None) is None:
-            # "No tool call found for custom tool call output with call_id …"
-            yield f"input[{index}]: output for {call!r} answers no {_OUTPUTS[type_]} before it"
+        elif type_ in _OUTPUTS and call is not None:
+            answered = next((kind for kind in _OUTPUTS[type_] if (kind, call) in waiting), None)
+            if answered is None:
+                # "No tool call found for custom tool call output with call_id …"
+                yield f"input[{index}]: output for {call!r} answers no {_OUTPUTS[type_][0]} before it"
+            else:
+                del waiting[answered, call]
     for (type_, call), index in waiting.items():
         # "No tool output found for custom tool call …"
         yield f"input[{index}]: no output answers the {type_} {call!r}"
+
+
+def _once(given: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """Check the ids: "Duplicate item found with id rs_…. Remove duplicate items from your input and try again." """
+    met: set[str] = set()
+    for index, item in given:
+        id = item.get("id")
+        if isinstance(id, str) and id in met and type_of(item) != "message":
+            yield f"input[{index}].id: {id!r} is there twice"
+        met |= {id} if isinstance(id, str) else set()
 
 
 def _placed(given: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:

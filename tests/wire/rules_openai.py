@@ -3,7 +3,7 @@
 Sources: developers.openai.com/api (chat/create, guides/function-calling), the request types of the `openai` 3.54 SDK,
 and the API's own error messages as users report them, quoted at their rules. Stricter than the API: system and
 developer messages only at the beginning, no empty content, unique tool names, a user or tool message at the end, and
-no more breakpoints than a request writes. Out of scope, thus unknown: audio answers, custom tools, the deprecated
+no more breakpoints than a request writes. Out of scope, thus unknown: audio answers, the deprecated
 `functions` and `function_call`. For models that are not OpenAI's, the thinking fields of other servers are allowed, and
 those that DeepSeek requires are required.
 """
@@ -66,11 +66,10 @@ _PARTS = {
         }
     ),
 }
-_TOOL_CALL = record(
+_TOOL_CALL = tagged(
     {
-        "id": _CALL_ID,
-        "type": one_of("function"),
-        "function": record({"name": FUNCTION_NAME, "arguments": text}),
+        "function": record({**_TYPE, "id": _CALL_ID, "function": record({"name": FUNCTION_NAME, "arguments": text})}),
+        "custom": record({**_TYPE, "id": _CALL_ID, "custom": record({"name": FUNCTION_NAME, "input": text})}),
     }
 )
 

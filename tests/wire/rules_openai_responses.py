@@ -160,7 +160,7 @@ _OTHER_TOOLS = {
 
 
 def tool(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, dict) and value.get("type") in _OTHER_TOOLS:
+    if isinstance(value, dict) and str(value.get("type")) in _OTHER_TOOLS:
         yield from _OTHER_TOOLS[value["type"]](value, path)
         return
     yield from record(

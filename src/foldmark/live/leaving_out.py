@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, SentMessage, decoded
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, MisplacedError, SentMessage, decoded
 from foldmark.request.client_sizes import LOCAL
 
 
@@ -107,14 +107,37 @@ def edited(
             add(kept, dialect.read(kept))
         elif own is not None:
             _move(dialect, found, own)
-    if found and found[0][1].role == "assistant" and sent[0].message.role != "assistant":
+    if _first_role(found) == "assistant" and _first_role(sent) != "assistant":
         found.insert(0, SentMessage(dialect.opening, dialect.read(dialect.opening)))
         changed = True
     if changed:
         found = dialect.joined(found)
-        dialect.check([each.message for each in found])
+        _check(dialect, sent, found)
     prefix = ours.hexdigest() if view.binds else ""
     return EditedMessages([raw for raw, *_ in found], prefix, changed)
+
+
+def _first_role(messages: Sequence[SentMessage]) -> str:
+    return next((message.role for _, message, *_ in messages if message.role != "system"), "")
+
+
+def _check(dialect: ClientDialect, sent: Sequence[SentMessage], found: Sequence[SentMessage]) -> None:
+    """Raise MisplacedError for edited messages that the provider refuses although it takes those that the client has
+    sent. If it may refuse these, too, the edit is not the cause, and holds."""
+    own = {id(raw) for raw, *_ in sent}
+    try:
+        dialect.check([each.message for each in found])
+        for raw, message, *_ in found:
+            if id(raw) not in own:
+                dialect.check_blocks(message)
+    except MisplacedError:
+        try:
+            dialect.check([each.message for each in sent])
+            for _, message, *_ in sent:
+                dialect.check_blocks(message)
+        except MisplacedError:
+            return
+        raise
 
 
 def repeated(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[KnownMessage]:

@@ -105,8 +105,12 @@ def lay(laid: Laid, at: int, message: SizedMessage, view: View, *, bound: bool) 
     """Lay out a message. Return False if nothing of it stays."""
     ids, sizes = message.ids, message.sizes
     stays = [not each or (each > 0 and view.shows(each)) for each in ids]
-    for block in range(len(stays) - 2, -1, -1):
-        if sizes[block] < 0 and not ids[block]:  # thinking without an event leaves with the block that follows it
+    for block in range(len(stays) - 1, -1, -1):
+        if sizes[block] >= 0:
+            continue
+        if not all(stays) and not any(stays[block + 1 :]):
+            stays[block] = False  # thinking may not end a message
+        elif not ids[block] and block + 1 < len(stays):  # thinking without an event leaves with what follows it
             stays[block] = stays[block + 1]
     envelope = ENVELOPE
     for block, (id, size, stay) in enumerate(zip(ids, sizes, stays, strict=True)):

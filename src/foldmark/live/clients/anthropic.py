@@ -12,6 +12,7 @@ from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.live.clients import answers, queued_blocks
+from foldmark.live.clients.checking import check_alternating, check_begun_by_user
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
@@ -142,12 +143,16 @@ class AnthropicClient(RoleClient):
         return block.get("type") in THOUGHTS
 
     def kept(self, blocks: Sequence[bytes], shown: Sequence[bool]) -> list[bool]:
-        stays, with_result = list(shown), True
-        for place, block in enumerate(map(decoded, blocks)):
+        stays, with_result, found = list(shown), True, list(map(decoded, blocks))
+        for place, block in enumerate(found):
             if block.get("type") == "tool_result":
                 with_result = stays[place]
             elif block.get("type") == queued_blocks.REST:
                 stays[place] = with_result
+        for place in range(len(stays) - 1, -1, -1):  # thinking may not end a message
+            if stays[place] and not self.is_thinking(found[place]):
+                break
+            stays[place] = False
         return stays
 
     def binds(self, model: str) -> bool:
@@ -162,6 +167,19 @@ class AnthropicClient(RoleClient):
             if before == "system" and message.role not in ("assistant", "system"):
                 raise MisplacedError(f"a system message precedes one of role {message.role}")
             before = message.role if message.blocks or message.role != "system" else before
+        check_begun_by_user(messages)
+        check_alternating(messages)
+
+    def check_blocks(self, message: ClientMessage) -> None:
+        if message.role == "system":
+            return
+        super().check_blocks(message)
+        blocks = [block for block in map(decoded, message.blocks) if block.get("type") != queued_blocks.REST]
+        answers = [self.result_of(block) is not None for block in blocks]
+        if answers != sorted(answers, reverse=True):
+            raise MisplacedError("a result of a tool behind another block")
+        if any(block.get("type") == "text" and not block.get("text") for block in blocks):
+            raise MisplacedError("an empty text")
 
     def mark_of(self, raw: bytes) -> bytes | None:
         found = _MARK.findall(raw) if b'"cache_control"' in raw else []

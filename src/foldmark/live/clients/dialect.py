@@ -17,7 +17,6 @@ from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
-from foldmark.core.wording import count
 from foldmark.sessions import lenient_json
 from foldmark.sessions.messages import Part, TextMessage
 
@@ -299,6 +298,13 @@ class ClientDialect(ABC):
         if open_calls:
             raise MisplacedError(f"calls without a result: {len(open_calls)}")
 
+    def check_blocks(self, message: ClientMessage) -> None:
+        """Raise MisplacedError if the wire refuses the blocks of a message."""
+        if not message.blocks:
+            raise MisplacedError(f"an empty message of role {message.role}")
+        if message.thinks and self.is_thinking(decoded(message.blocks[-1])):
+            raise MisplacedError("thinking without anything after it")
+
     @abstractmethod
     def messages_of(self, events: Iterable[Event]) -> list[bytes]:
         """Return, as messages of their own and without thinking, events that the client no longer sends."""
@@ -353,17 +359,6 @@ def typed_prompt(message: ClientMessage, injected: re.Pattern[str]) -> TypedProm
         if not injected.match(text):
             return TypedPrompt(at, text.strip())
     return None
-
-
-def check_directly_answered(messages: Iterable[ClientMessage]) -> None:
-    """Raise MisplacedError unless each message with calls is followed directly by one with exactly their results."""
-    open_calls: tuple[str, ...] = ()
-    for message in messages:
-        if sorted(message.results) != sorted(open_calls):
-            raise MisplacedError(f"{count(len(message.results), 'result')} for {count(len(open_calls), 'call')}")
-        open_calls = message.calls
-    if open_calls:
-        raise MisplacedError(f"calls without a result: {len(open_calls)}")
 
 
 def named_session(headers: Mapping[str, str]) -> tuple[str, str]:

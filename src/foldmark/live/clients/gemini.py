@@ -21,6 +21,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import UNSIGNED, first_candidate, parse, parts_of
 from foldmark.live.clients import answers, joined_texts
+from foldmark.live.clients.checking import check_alternating, check_begun_by_user, check_directly_answered
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
@@ -29,7 +30,6 @@ from foldmark.live.clients.dialect import (
     RequestHead,
     SentMessage,
     TypedPrompt,
-    check_directly_answered,
     decoded,
     key_of,
     plain,
@@ -220,6 +220,8 @@ class GeminiClient(RoleClient):
 
     def check(self, messages: Sequence[ClientMessage]) -> None:
         check_directly_answered(messages)
+        check_begun_by_user(messages)
+        check_alternating(messages)
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return list(_parts_of(event, first=not before or "functionCall" not in before[-1]))

@@ -19,6 +19,7 @@ from foldmark.core.request import Kept, Request, block_in, carry
 from foldmark.dialects.bodies import arguments, as_object, as_text, objects_in, text_parts
 from foldmark.dialects.openai.chat import media_parts, parse, text_of
 from foldmark.live.clients import answers
+from foldmark.live.clients.checking import check_directly_answered
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
@@ -28,7 +29,6 @@ from foldmark.live.clients.dialect import (
     RequestHead,
     SentMessage,
     TypedPrompt,
-    check_directly_answered,
     decoded,
     key_of,
     named_session,

@@ -1,0 +1,32 @@
+"""Rules about the order of messages that several wires share [SPEC 5.7]. Pure."""
+
+from collections.abc import Iterable
+
+from foldmark.core.wording import count
+from foldmark.live.clients.dialect import ClientMessage, MisplacedError
+
+
+def check_directly_answered(messages: Iterable[ClientMessage]) -> None:
+    """Raise MisplacedError unless each message with calls is followed directly by one with exactly their results."""
+    open_calls: tuple[str, ...] = ()
+    for message in messages:
+        if sorted(message.results) != sorted(open_calls):
+            raise MisplacedError(f"{count(len(message.results), 'result')} for {count(len(open_calls), 'call')}")
+        open_calls = message.calls
+    if open_calls:
+        raise MisplacedError(f"calls without a result: {len(open_calls)}")
+
+
+def check_begun_by_user(messages: Iterable[ClientMessage]) -> None:
+    """Raise MisplacedError if the first message is the model's, apart from system messages."""
+    if next((message.role for message in messages if message.role != "system"), "") == "assistant":
+        raise MisplacedError("the first message is the model's")
+
+
+def check_alternating(messages: Iterable[ClientMessage]) -> None:
+    """Raise MisplacedError if two messages from one side are neighbours, apart from system messages."""
+    before = ""
+    for message in messages:
+        if message.role == before:
+            raise MisplacedError(f"two messages of role {before} in a row")
+        before = message.role if message.role != "system" else before
