@@ -92,8 +92,9 @@ def _environment_of(version: str, home: Path) -> str | None:
         return None
     folder = home / version
     place = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(folder)}
-    sync = ["sync", "--quiet", "--frozen", "--python", name]
-    subprocess.run([Path(sys.executable).with_name("uv"), *sync], env=place, cwd=ROOT, check=True)
+    uv = Path(sys.executable).with_name("uv")
+    subprocess.run([uv, "sync", "--quiet", "--frozen", "--python", name], env=place, cwd=ROOT, check=True)
+    (folder / "bin" / "uv").symlink_to(uv)  # with which a test installs a plugin
     return str(folder / "bin" / "python")
 
 
