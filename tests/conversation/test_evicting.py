@@ -272,6 +272,9 @@ def test_a_model_lists_and_evicts_results(agent: Agent) -> None:
     assert sent(agent)[one][0] == "evicted"
     with pytest.raises(CommandError, match="already evicted"):
         agent.call_tool("evict", {"ids": [one]})
+    used(agent, "c.py", "wrong " * 99, "edit_file", is_error=True)
+    call = used(agent, "c.py", "edited", "edit_file") - 1
+    assert f"succeeded in call {call}" in agent.call_tool("evict", {})
 
 
 def test_a_model_without_commands_cannot_evict(agent: Agent) -> None:

@@ -115,7 +115,7 @@ class SentResult(Struct, frozen=True):
     def line(self) -> str:
         """Return `12 · read_file a.py · ~1,200 tokens · read again by call 30`."""
         parts = [str(self.result.id), self.about, f"~{count(self.tokens, 'token')}"]
-        return " · ".join([*parts, *([str(self.stale)] if self.stale is not None else [])])
+        return " · ".join([*parts, *map(str, self.superseded[:1])])
 
 
 class _Answered(NamedTuple):
