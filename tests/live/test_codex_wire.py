@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from body_edits import Edit, again, drop, insert, put
+from codex_client import answered
 from codex_wire import CodexWire
 from plan import Part, Reply, Say, Think, Use
 
@@ -94,6 +95,17 @@ def test_what_it_refuses(edit: Edit, reason: str) -> None:
     wire = CodexWire()
     asked = body(*BEGUN, *answer(wire, *ANSWER), *OUTPUTS)
     assert refusal(wire, edit(asked)) == reason
+
+
+def test_calls_of_the_local_shell_and_searches_for_tools() -> None:
+    wire = CodexWire()
+    made = answer(wire, Use("c1", "local_shell", {}), Use("c2", "tool_search", {}))
+    outputs = list(map(answered, made))
+    assert [item["type"] for item in outputs] == ["function_call_output", "tool_search_output"]
+    assert refusal(wire, body(*BEGUN, *made, *outputs)) == ""
+    assert "no output answers the local_shell_call 'c1'" in refusal(wire, body(*BEGUN, *made, outputs[1]))
+    assert "no output answers the tool_search_call 'c2'" in refusal(wire, body(*BEGUN, *made, outputs[0]))
+    assert "'lsh_1_0' is there twice" in refusal(wire, body(*BEGUN, made[0], *made, *outputs))
 
 
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])

@@ -18,7 +18,7 @@ from wire_anthropic import SYSTEM_MESSAGES, AnthropicWire
 from wire_bound import BoundWire
 
 from foldmark.core.errors import CommandError
-from sampled import sampled
+from sampled import DEEP, sampled
 
 COMMANDS = (":context", ":mark M", ":undo", ":clear M", ":rewind", ":results", ":nonsense 4")
 FORMS = ("system message", "result of 2.1.197", "result of 2.1.332", "blocks behind a result", "blocks of one message")
@@ -118,7 +118,7 @@ def test_every_request_is_valid(tmp_path: Path, seed: int) -> None:
         running.client.model = BOUND if bound else running.client.model
         chance = Chance(running, seed)
         running.client.say("The first.", "Agents: none.")
-        for _ in range(25):
+        for _ in range(25 if DEEP else 14):
             chance.step()
         agent = running.agent
         operations = [each for each in agent.events(0, 1000) if each.kind in UNDONE and each.actor == "human"]

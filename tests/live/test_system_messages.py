@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from claude_client import ClaudeRunning
+from rules_anthropic import between
 from wire_anthropic import misplaced_systems
 
 from foldmark.live.clients.anthropic import ANTHROPIC
@@ -111,6 +112,17 @@ def test_an_edit_that_would_be_refused_is_found() -> None:
         with pytest.raises(MisplacedError, match="a system message"):
             ANTHROPIC.check(list(map(message, roles)))
     ANTHROPIC.check(list(map(message, ("user", "system", "system", "assistant", "user", "system"))))
+
+
+def test_what_the_provider_refuses_in_a_system_message() -> None:
+    def wrong(*messages: dict[str, Any]) -> list[str]:
+        return between({"messages": [{"role": "user", "content": "x"}, *messages]})
+
+    marked = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
+    assert wrong({"role": "system", "content": [marked]}) == []
+    assert wrong({"role": "system", "content": [], "output_config": {"effort": "low"}}) == []
+    for content in ([], "", [{"type": "text", "text": ""}], [marked] * 5):
+        assert wrong({"role": "system", "content": content})
 
 
 @pytest.mark.parametrize("seed", range(40))
