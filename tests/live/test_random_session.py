@@ -30,7 +30,7 @@ class Claude(RandomClient):
     program, resumes = "claude", ("--continue",)
     moments = (
         *("idle", "idle", "two in a row", "preview", "request", "stream", "stream", "tool", "tool", "tool"),
-        *("plan", "background", "sub-agent"),
+        *("plan", "background", "sub-agent", "interruption"),
     )
 
     def __init__(self, model: str = MODELS[0]) -> None:
