@@ -244,6 +244,27 @@ def test_operations_on_claude_code(tmp_path: Path) -> None:
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "with").glob("live.*"))
 
 
+def test_a_resume_without_foldmark(tmp_path: Path) -> None:
+    """A program that reads the answers gets no notice in them: the line at the end has it, once."""
+    if not (BIN / "claude").exists():
+        pytest.skip("claude is not there: `make clients` installs it")
+    with Loopback(AnthropicWire()) as upstream:
+        session = Live(tmp_path, upstream, live=True)
+        upstream._answering = answered("Fine", session.work)
+        session.say("The first.")
+        session.say(":undo")
+        session.live = False
+        session.say("Elsewhere.")
+        assert "The first." in json.dumps(session.texts)
+        session.live = True
+        ran = [subprocess.run(**session._run(prompt), timeout=LIMIT) for prompt in ("Back.", "Again.")]
+        assert [each.stdout.startswith("Fine") for each in ran] == [True, True]
+        notice = "1 prompt of this session was answered without Foldmark"
+        assert [notice in each.stderr for each in ran] == [True, False]
+        assert [text for kind, text in session.texts if kind == "user"] == ["Elsewhere.", "Back.", "Again."]
+        assert upstream.refusals == []
+
+
 def test_the_installed_command(tmp_path: Path) -> None:
     """`/fm` as `foldmark install claude` writes it: a command in a live session, a hint for the model elsewhere."""
     if not (BIN / "claude").exists():
