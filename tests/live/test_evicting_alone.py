@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from claude_client import BOUND, FREE, ClaudeRunning
+from completions_client import Client, CompletionsRunning, Model
 from plan import Reply, Use
-from running import entered
+from running import Running, entered
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
+from wire_openai import OpenAIWire
 
 from foldmark.core.codec import stored_time
 
@@ -193,3 +195,24 @@ def test_another_gateway_knows_when_the_cache_expires(evicting: Evicting) -> Non
         evicting.wait(late)
         evicting.client.say("on")
         assert evicting.sent() == expected
+
+
+class Completions(CompletionsRunning):
+    """A client whose answers cannot show a receipt."""
+
+    def __init__(self, folder: Path) -> None:
+        Running.__init__(self, folder, OpenAIWire(), Model(), Client, {"live_evict": "stale"})
+
+
+def test_a_client_that_shows_the_receipt_with_the_next_reply(tmp_path: Path) -> None:
+    with entered(Completions(tmp_path)) as running:
+        client = running.client
+        client.say("one")
+        for id in "ab":
+            running.model.fails.append(Reply((Use(id, "Read", {"file_path": "a"}),), stop="calls"))
+            client.say("look")
+        client.say(f":drop {running.turn('one')}")
+        assert client.say("on").startswith("I see")
+        assert [text.startswith("[Evicted") for kind, text in running.texts() if kind == "result"] == [True, False]
+        assert client.say(":marks").startswith("foldmark: Result")
+        assert "evicted" not in client.say(":marks")

@@ -9,6 +9,7 @@ eviction would cost thinking.
 import logging
 import re
 from collections.abc import Sequence
+from concurrent.futures import Future
 from threading import Event
 from typing import NamedTuple
 
@@ -76,12 +77,9 @@ class Evictor:
         known = [each.key for each in transcript.known]
         if free or changed or known != [message.key for message in request.messages[: len(known)]]:
             over = Event()
-            done = self._recorder.submit(self._done, request, transcript, free, over)
+            self._recorder.submit(self._done, request, transcript, free, over).add_done_callback(_logged)
             self._recorder.caught_up()
             over.set()  # later, it would cost something
-            if done.done() and (text := done.result()):
-                transcript.unsaid = "\n\n".join(filter(None, (transcript.unsaid, text)))
-                LOG.warning("%s", text)
         if (standing := transcript.standing()) is not None:
             self._sent[transcript.session] = self._sent[transcript.session]._replace(known=standing.newest)
 
@@ -108,8 +106,8 @@ class Evictor:
 
     # In the recorder's thread
 
-    def _done(self, request: ClientRequest, transcript: ClientTranscript, free: str, over: Event) -> str:
-        """Record a request, evict, and return the receipt; empty if nothing is evicted."""
+    def _done(self, request: ClientRequest, transcript: ClientTranscript, free: str, over: Event) -> None:
+        """Record a request, evict unless it is `over`, and let the receipt be shown."""
         transcript.take(request.messages, request.head.model)
         agent = transcript.agent
         agent.context()
@@ -123,11 +121,18 @@ class Evictor:
             wanted.sort(key=lambda each: each.sent.result.id)
             chosen = [] if client is None else costless(client, at.fold, at.newest, wanted, cold=bool(free))
         if not chosen or over.is_set():
-            return ""
+            return
         why = ", ".join(dict.fromkeys(each.why for each in chosen))
         source = self._log.given.defaults.get("live_evict") or self._log.given.overrides["live_evict"]
         reason = f"{why}, by live_evict ({source.source}), since {free or CHANGED}"
-        return prompts.shown(agent, transcript.evict([each.sent.result.id for each in chosen], reason))
+        text = prompts.shown(agent, transcript.evict([each.sent.result.id for each in chosen], reason))
+        transcript.unsaid = transcript.with_unsaid(text)
+        LOG.warning("%s", text)
+
+
+def _logged(done: "Future[None]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        LOG.warning("nothing was evicted: %s", type(error).__name__)
 
 
 def costless(
