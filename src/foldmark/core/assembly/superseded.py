@@ -337,8 +337,6 @@ def _patched(text: str) -> Iterator[FileUse]:
 
 def _used_by_command(arguments: Mapping[str, Any]) -> Iterator[FileUse]:
     """Yield the files that a command patches, or the one that it only shows."""
-    action = arguments.get("action")
-    arguments = action if isinstance(action, dict) else arguments  # Codex's local_shell
     line = next((arguments[key] for key in _COMMANDS if key in arguments), None)
     words = [line] if isinstance(line, str) else line if isinstance(line, list) else []
     words = [each for each in words if isinstance(each, str)]
