@@ -129,11 +129,12 @@ class GeminiCli(RandomClient):
         return [str(each["content"]) for each in messages.values() if each["type"] == "gemini" and each["content"]]
 
     def settle(self, screen: Screen) -> None:
-        # A prompt that is typed while it takes prompts out of its queue replaces them.
+        # A prompt that is typed while it takes prompts out of its queue replaces them, and one that is typed while it
+        # reads an earlier session begins another one.
         idle = 0
-        while idle < 3:
+        while idle < 5:
             text = screen.text
-            idle = 0 if "esc to cancel" in text or "Queued (press" in text else idle + 1
+            idle = 0 if any(each in text for each in ("esc to cancel", "Queued (press", "Resuming")) else idle + 1
             time.sleep(0.1)
 
     def pieces(self, body: Any) -> list[tuple[str, str]]:
