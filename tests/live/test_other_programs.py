@@ -12,13 +12,14 @@ import pytest
 from claude_client import KEY, SESSION, ClaudeRunning
 from click.testing import CliRunner
 from driven import driven
-from plan import Fail
+from plan import Fail, Reply, Say
 from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark.app import Setup
 from foldmark.cli.program import cli
 from foldmark.core.errors import CommandError
+from foldmark.core.request import Usage
 from foldmark.live.sessions import Sessions
 from foldmark.live.status import statuses
 from foldmark.mcp.conversations import Conversations, ToolUse
@@ -108,6 +109,17 @@ def test_files_of_killed_gateways_are_removed(running: Told) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [file.name, "session-other"]
     running.sessions.settle()
     assert running.line.startswith("Opus · live:")
+
+
+def test_a_session_that_its_client_compacts_once_it_is_idle(running: Told) -> None:
+    client = running.client
+    client.headers["user-agent"], client.ttl = "claude-cli/2.1.332 (external, cli)", "1h"
+    for tokens, shown in ((250_000, True), (150_000, False)):
+        running.model.fails.append(Reply((Say(("Yes.",)),), usage=Usage(0, tokens, 0, 0)))
+        client.say("grow")
+        running.sessions.settle()
+        client.say(":context")  # the settings of the client are known with a request after that
+        assert running.line.endswith("compacts when idle") == shown
 
 
 def test_what_was_prevented(running: Told, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ class AgentProgram:
 _NO_COMPACTION = ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT")
 """Variables that keep Claude Code from compacting by itself."""
 
-_IDLE, _LEAST_IDLE = 200_000, 100_000
+_IDLE, LEAST_IDLE = 200_000, 100_000
 """Tokens from which Claude Code 2.1.332 compacts an idle session, and the least that a variable can set."""
 
 
@@ -164,7 +164,7 @@ class ClaudeCode(AgentProgram):
         if off or not idle or not auto:
             return None
         named = variables.get("CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS", "")
-        return max(_LEAST_IDLE, int(named)) if named.isdecimal() else _IDLE
+        return max(LEAST_IDLE, int(named)) if named.isdecimal() else _IDLE
 
     @staticmethod
     def _settings(environment: Mapping[str, str]) -> Iterator[_ClaudeSettings]:

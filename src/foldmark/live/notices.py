@@ -7,7 +7,7 @@ agent ends, the line at the end has it. Each is given once.
 import logging
 from collections.abc import Mapping, Sequence
 
-from foldmark.live.agent_programs import AGENTS, ClaudeCode
+from foldmark.live.agent_programs import AGENTS, LEAST_IDLE, ClaudeCode
 from foldmark.live.clients.dialect import ClientMessage, ClientRequest
 from foldmark.live.prompts import is_not_done
 from foldmark.live.transcript import ClientTranscript
@@ -36,11 +36,11 @@ def note(
         prompts = _unrecorded(transcript, request.messages)
         if prompts and transcript.is_edited(transcript.standing()):
             found.append(_resumed(prompts))
-    if not transcript.named and IDLE not in transcript.noted and dialect.compacts_idle(headers, request):
+    if not transcript.named and transcript.filled >= _NEAR * LEAST_IDLE and dialect.compacts_idle(headers, request):
         claude = AGENTS["claude"]
         assert isinstance(claude, ClaudeCode)
-        limit = claude.idle_tokens(environment)
-        if limit is not None and transcript.filled >= _NEAR * limit:
+        limit = transcript.idle_limit = claude.idle_tokens(environment)
+        if limit is not None and transcript.filled >= _NEAR * limit and IDLE not in transcript.noted:
             transcript.noted |= {IDLE}
             once.append(IDLE)
             found.append(_compacts(transcript.filled, limit, sign))

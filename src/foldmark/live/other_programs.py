@@ -74,6 +74,8 @@ class OtherPrograms:
             return
         out, operations = transcript.edits()
         numbers = {"taken_out": out, "operations": operations, "prevented": transcript.ledger.prevented}
+        compacts = transcript.idle_limit is not None and transcript.filled >= transcript.idle_limit
+        numbers |= {"idle_compaction": int(compacts)}
         told: dict[str, object] = {"agent": agent.id, "url": f"{self.base}{self._path}{agent.id}", **numbers}
         if self._told.get(transcript.session) == told:
             return

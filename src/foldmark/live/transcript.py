@@ -46,9 +46,10 @@ class ClientTranscript(TranscriptView):
     is the id that the client gave to a sub-agent.
 
     `children` are the agents of the client's sub-agents, by the ids that the client gave them. `ledger` has the sums
-    over all requests, and `edit_shares` the part of each operation in them.
-    `filled` are the tokens of the newest request and its answer. `resumed` is True if messages are known that another
-    gateway has recorded, and no request of this one has come yet. `noted` are the notices that were given once for all.
+    over all requests, and `edit_shares` the part of each operation in them. `filled` are the tokens of the newest
+    request and its answer. `resumed` is True if messages are known that another gateway has recorded, and no request of
+    this one has come yet. `noted` are the notices that were given once for all. `idle_limit` are the tokens from which
+    the client compacts the session by itself while it is idle; None if it does not.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class ClientTranscript(TranscriptView):
         self.ledger, self.edit_shares, self.named = Ledger(), EditShares(), named
         self.children: dict[str, str] = {}
         self.filled, self.noted = 0, frozenset[str]()
+        self.idle_limit: int | None = None
         self._create, self._begun = create, False
         self._replied = False  # a text of Foldmark's own stands before the next answer
         self._pending: list[tuple[int, dict[str, Any]]] = []

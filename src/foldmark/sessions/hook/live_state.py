@@ -19,8 +19,9 @@ _BEGINNING = f"{PREFIX}live-"
 
 
 def read(environment: Mapping[str, str], session: str) -> dict[str, object]:
-    """Return the state of a session's gateway: `agent`, `url`, `taken_out` (tokens), `operations`, `prevented` and
-    `process`; empty if no gateway runs for the session."""
+    """Return the state of a session's gateway: `agent`, `url`, `taken_out` (tokens), `operations`, `prevented`,
+    `idle_compaction` (1 if the client compacts the session once it is idle) and `process`; empty if no gateway runs for
+    the session."""
     found = _read(_path(environment, session))
     return found if _runs(found.get("process")) else {}
 

@@ -62,7 +62,8 @@ def _live(told: Mapping[str, object]) -> str:
     out, operations, prevented = (token_count(told, key) for key in ("taken_out", "operations", "prevented"))
     parts = [f"~{(out + 500) // 1000}K taken out" if out >= 1000 else f"~{out} taken out" if out else ""]
     parts += [count(operations, "operation") if operations else "", f"{prevented} prevented" if prevented else ""]
-    return f"live: {', '.join(part for part in parts if part) or 'nothing taken out'}"
+    shown = ", ".join(part for part in parts if part) or "nothing taken out"
+    return f"live: {shown}{', compacts when idle' if token_count(told, 'idle_compaction') else ''}"
 
 
 def _used(status: Mapping[str, object], window: int) -> int:
