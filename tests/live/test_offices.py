@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import ssl
-import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -26,8 +25,9 @@ from foldmark.live.clients.answers import written_message
 from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import Sessions
 from foldmark.live.upstreams import NO_PROXY, check_proxies, outward, readable, without_proxy
-from forked import PROGRAM
+from forked import PROGRAM, run
 from patience import LIMIT
+from sampled import sampled
 
 CERTIFICATES = Path(__file__).with_name("certificates")
 """An authority, and the certificate of 127.0.0.1 that it signed, valid until 2126; made for these tests alone."""
@@ -98,15 +98,13 @@ def asked(gateway: Gateway) -> str:
     return answer
 
 
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+@pytest.mark.parametrize("variable", sampled(["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"], 2))
 def test_the_agent_reaches_its_gateway_without_the_proxy(variable: str, tmp_path: Path) -> None:
     """The proxy gets the gateway's own request to the provider, and neither the agent's nor the secret path."""
     with Server() as proxy:
         environment = {**os.environ, variable: f"http://127.0.0.1:{proxy.port}", "FOLDMARK_DB": str(tmp_path / "a.db")}
         words = [PROGRAM, "live", "--upstream", "anthropic=http://provider.test", "--", sys.executable, "-c", ASKS]
-        done = subprocess.run(
-            words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False
-        )
+        done = run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
     assert done.stdout.strip() == "ok", done.stderr
     assert "nothing was recorded: requests came only to /v1/models, which Foldmark does not know" in done.stderr
     assert "requests to /v1/models are passed on and not recorded" in (tmp_path / "live.log").read_text()

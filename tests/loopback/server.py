@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import socketserver
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -109,6 +110,11 @@ class _Server(ThreadingHTTPServer):
         self._open: set[socket.socket] = set()
         self._guard = Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind without asking for the name of the host, which no test needs."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.socket.getsockname()
 
     @property
     def connections(self) -> int:
