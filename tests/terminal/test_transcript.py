@@ -265,7 +265,7 @@ def test_a_jump_opens_what_the_event_lies_in(log: Log) -> None:
 
 def test_scrolling_reads_on_and_keeps_a_bounded_number_of_lines(log: Log) -> None:
     agent = log.agent("notes")
-    talk(agent, 2_000)
+    talk(agent, 1_200)
 
     async def look(chat: Driven, transcript: Transcript) -> None:
         assert len(transcript._items) < 200
@@ -277,7 +277,7 @@ def test_scrolling_reads_on_and_keeps_a_bounded_number_of_lines(log: Log) -> Non
             transcript.scroll_end(animate=False)
             await chat.until(lambda number=number: any(i.key[0] > number for i in transcript._items))  # type: ignore[misc]
         await chat.press("end")
-        await chat.until("number 1999")
+        await chat.until("number 1199")
         assert len(transcript._items) < 1_000
         assert transcript.virtual_size > Size(0, 0)
 
