@@ -334,3 +334,35 @@ def test_custom_tools_of_newer_models(tmp_path: Path) -> None:
         session.say("last")
         assert "call_c" not in json.dumps(upstream.asked[-1].body)
         assert upstream.refusals == []
+
+
+def test_what_codex_writes_into_results_is_understood(tmp_path: Path) -> None:
+    """The exit code of a command, a file that a command shows, and a patch."""
+    numbers, tried = count(1), "ls flag.txt || { seq 1 300; exit 3; }"
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: a.txt\n@@\n-alpha\n+omega\n*** End Patch\nEOF"
+    commands = {"READ": "cat a.txt", "TRY": tried, "PATCH": patch}
+
+    def played(body: Any) -> Answer:
+        last, number = json.dumps(body["input"][-1]), next(numbers)
+        asked = next((line for word, line in commands.items() if word in last), None)
+        if asked is None:
+            return Reply((Say(("Fine.",)),))
+        return Reply((Use(f"call_{number}", "exec_command", {"cmd": asked}),), stop="calls")
+
+    with Loopback(CodexWire()) as upstream:
+        session = Codex(tmp_path / "session", upstream, live=True)
+        session.more = ["-c", 'sandbox_mode="danger-full-access"']
+        upstream._answering = played
+        session.say("READ it.")
+        session.say("TRY it.")
+        (session.work / "flag.txt").touch()
+        session.say("TRY it again.")
+        session.say("PATCH it.")
+        shown = session.say(":suggest")
+        assert re.search(r"exec_command a\.txt · .* · stale: written by call \d+\n", shown)
+        assert re.search(r" · failed: succeeded in call \d+\n", shown)
+        assert "evicted" in session.say(":yes")
+        session.say("Go on.")
+        sent = [text.startswith("[Evicted: ") for kind, text in session.texts if kind == "result"]
+        assert sent == [True, True, False, False]
+        assert upstream.refusals == []
