@@ -126,6 +126,10 @@ def test_forget_asks_the_sessions_own_model(running: ClaudeRunning) -> None:
     assert ("user", "the cache again") not in running.texts()
     assert ":forget" not in json.dumps(running.texts())
     assert "there is no open preview" in client.say(":yes")
+    running.sessions.settle()
+    (status,) = statuses(running.log)
+    assert (status.ledger.questions, status.ledger.question_tokens > 0) == (1, True)
+    assert "1 question to its model" in status.line
 
 
 @pytest.mark.parametrize("sign", ["%", "!!"])

@@ -79,7 +79,8 @@ class Ledger(Struct, frozen=True, omit_defaults=True):
 
     `saved` are the tokens that edits kept out of requests, each request counted; `again` those that had been cached and
     were sent at full price because of an edit. `worth` are the dollars that one token would have saved that was kept
-    out of all requests, and `shares` is the event that has the newest `EditShares`.
+    out of all requests, and `shares` is the event that has the newest `EditShares`. `questions` are those that Foldmark
+    asked the session's own model for an operation, with the sum of their tokens and dollars; no other sum has them.
     """
 
     answers: int = 0
@@ -96,6 +97,9 @@ class Ledger(Struct, frozen=True, omit_defaults=True):
     again_dollars: float = 0.0
     worth: float = 0.0
     shares: int = 0
+    questions: int = 0
+    question_tokens: int = 0
+    question_dollars: float = 0.0
 
     @property
     def requests(self) -> int:
@@ -129,6 +133,15 @@ class Ledger(Struct, frozen=True, omit_defaults=True):
             saved_dollars=self.saved_dollars + out * kept,
             again_dollars=self.again_dollars + again * _again_price(known),
             worth=self.worth + kept,
+        )
+
+    def asked(self, usage: Usage, known: Model) -> "Ledger":
+        """Return the ledger after a question of Foldmark's own."""
+        return replace(
+            self,
+            questions=self.questions + 1,
+            question_tokens=self.question_tokens + usage.input + usage.output,
+            question_dollars=self.question_dollars + (price(usage, known) or 0.0),
         )
 
 

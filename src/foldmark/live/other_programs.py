@@ -8,34 +8,41 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 import httpx2 as httpx
 import msgspec
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request
-from foldmark.live.clients.dialect import ClientRequest
+from foldmark.live.clients.dialect import ClientAnswer, ClientRequest
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.upstreams import question_client, target_at, upstream_url
 from foldmark.sessions.hook import live_state
-from foldmark.sessions.messages import TextMessage
 
 LOG = logging.getLogger(__name__)
 
-Asked = tuple[Mapping[str, str], ClientRequest]
-"""The headers and the request of a client whose credentials are used to ask a question."""
+
+class Asked(NamedTuple):
+    """The headers and the request of a client whose credentials are used to ask a question, and its transcript."""
+
+    headers: Mapping[str, str]
+    request: ClientRequest
+    transcript: ClientTranscript
+
 
 Ask = Callable[[Asked, Request], str]
 """Asks a model a question. Raises ProviderError."""
 
 
-def answer_of(upstream: str | Mapping[str, str], environment: Mapping[str, str], by: Asked, asked: Request) -> str:
+def answer_of(
+    upstream: str | Mapping[str, str], environment: Mapping[str, str], by: Asked, asked: Request
+) -> ClientAnswer:
     """Return the model's answer to one of Foldmark's own questions, asked with the credentials of the request `by`.
     `upstream` is a base URL, or one for each wire by its name. Raises ProviderError."""
-    headers, request = by
-    dialect = request.dialect
-    kept = {name: value for name, value in headers.items() if name in dialect.credentials}
-    target, body = dialect.question(asked, request)
+    dialect = by.request.dialect
+    kept = {name: value for name, value in by.headers.items() if name in dialect.credentials}
+    target, body = dialect.question(asked, by.request)
     try:
         with question_client(environment) as client:
             base = upstream_url(upstream if isinstance(upstream, str) else upstream[dialect.name])
@@ -46,7 +53,7 @@ def answer_of(upstream: str | Mapping[str, str], environment: Mapping[str, str],
     answer = dialect.answer(came.content, streamed=True) if came.status_code == 200 else None
     if answer is None:
         raise ProviderError("answer", f"the model could not be asked: status {came.status_code}")
-    return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
+    return answer
 
 
 class OtherPrograms:
@@ -65,7 +72,7 @@ class OtherPrograms:
 
     def note(self, transcript: ClientTranscript, headers: Mapping[str, str], request: ClientRequest) -> None:
         """Keep the newest request of a session: questions are asked in the way its client would ask them."""
-        self._newest[transcript.agent.id] = (headers, request)
+        self._newest[transcript.agent.id] = Asked(headers, request, transcript)
 
     def tell(self, transcript: ClientTranscript) -> None:
         """Write the file of a session. Do nothing for a sub-agent or if nothing has changed."""

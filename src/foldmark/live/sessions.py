@@ -40,6 +40,7 @@ from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
 from foldmark.log.live_session import client_session
 from foldmark.request.client_sizes import LOCAL, Shown
+from foldmark.sessions.messages import TextMessage
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, CHAT, GEMINI)
 """The wires that are recorded."""
 
 _ASKING: ContextVar[Asked] = ContextVar("asking")
-"""The headers and the request of the client whose command is being executed."""
+"""The client whose command is being executed."""
 
 
 class Prepared(NamedTuple):
@@ -167,7 +168,7 @@ class Sessions:
         """Execute the commands in a request. Return the replies, and True if the request asks something else."""
         messages = request.messages
         take = partial(transcript.take, model=request.head.model, asks=False)
-        _ASKING.set((headers, request))
+        _ASKING.set(Asked(headers, request, transcript))
         replies = await self._executor.executed(transcript, messages, asked, take)
         goes_on = asked.goes_on and await self._executor.still_asks(transcript, messages, asked.first)
         replies = transcript.unshown(messages[asked.first :], replies) if goes_on else replies
@@ -190,7 +191,9 @@ class Sessions:
         return Answering(request.body, request.dialect.reply(text, request))
 
     def _asked(self, by: Asked, asked: Request) -> str:
-        return answer_of(self._upstream, self._environment, by, asked)
+        answer = answer_of(self._upstream, self._environment, by, asked)
+        self._later(partial(by.transcript.note_question, answer))
+        return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
 
     def _answer_came(
         self, transcript: ClientTranscript, passed: PassedOn, answer: bytes, streamed: bool, whole: bool

@@ -100,6 +100,9 @@ class LiveStatus(NamedTuple):
             parts.append(f"edits saved {_amount(ledger.saved, ledger.saved_dollars)}")
         if ledger.again:
             parts.append(f"edits cost {_amount(ledger.again, ledger.again_dollars)} sent again")
+        if ledger.questions:
+            asked = _amount(ledger.question_tokens, ledger.question_dollars)
+            parts.append(f"{count(ledger.questions, 'question')} to its model {asked}")
         if lost:
             parts.append(f"{count(lost, 'thinking block')} lost")
         if ledger.refused:

@@ -183,6 +183,13 @@ class ClientTranscript(TranscriptView):
         self.begin()
         self._retried(lambda: self._record({}, replace(self.ledger, refused=self.ledger.refused + 1)))
 
+    def note_question(self, answer: ClientAnswer) -> None:
+        """Count a question of Foldmark's own. The next record has the sum: one now would make the command that asked it
+        begin again."""
+        if answer.usage is not None:
+            known = self.agent.log.model_named(f"{self.dialect.provider}/{answer.model}")
+            self.ledger = self.ledger.asked(answer.usage, known)
+
     def edits(self) -> tuple[int, int]:
         """Return the tokens that were taken out, and the number of operations by people and models. The tokens are
         computed when the operations have changed: messages that are added since are all sent."""
