@@ -19,8 +19,8 @@ from foldmark.live.sessions import LONGEST, Sessions
 from patience import LIMIT
 from sampled import DEEP
 
-BODIES = 1000 if DEEP else 120
-OTHERS = 250 if DEEP else 40
+BODIES = 1000 if DEEP else 60
+OTHERS = 250 if DEEP else 20
 """Bodies on each wire but the first."""
 MODELS = "/v1beta/models/gemini-3.8-flash"
 PARTS = [

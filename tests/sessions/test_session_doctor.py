@@ -29,6 +29,7 @@ from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import INTERRUPTED, Repaired, repair
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
+from sampled import sampled
 from stored import stored
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -228,7 +229,7 @@ def repaired_again(path: Path) -> Repaired | None:
     return repair(session_path(path), ID, MOMENT, lambda: "never")
 
 
-@pytest.mark.parametrize("what", DAMAGES)
+@pytest.mark.parametrize("what", sampled([*DAMAGES], 14))
 def test_intact_lines_stay_as_they_were(what: str, write: Callable[..., Path]) -> None:
     """Texts stay the same. Lines without damage keep their bytes, except for the id of the session."""
     path = write(*damaged(what))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foldmark.tokens.counting import recalibrated
-from sampled import DEEP
+from sampled import DEEP, sampled
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 import token_accuracy as accuracy
@@ -16,6 +16,7 @@ from token_texts import KINDS
 
 TURNS = 40 if DEEP else 24
 CONVERSATIONS = {kind: (kind,) * TURNS for kind in KINDS}
+FOLLOWED = [*CONVERSATIONS, *sampled([*accuracy.CHANGING], 2)]
 CONVERSATIONS |= {name: kinds[:TURNS] for name, kinds in accuracy.CHANGING.items()}
 
 
@@ -45,7 +46,7 @@ def sent() -> Any:
     return cache(lambda name: accuracy.conversation(CONVERSATIONS[name]))
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@pytest.mark.parametrize("name", FOLLOWED)
 def test_after_five_turns_estimates_are_within_5_percent(name: Any, sent: Any) -> None:
     followed = accuracy.follow(sent(name), 4.0)
     late = followed.after(5)
@@ -58,7 +59,7 @@ def test_without_calibration_estimates_are_not_within_5_percent(name: Any, sent:
     assert max(map(abs, accuracy.follow(sent(name), 4.0, calibrate=False).after(5))) > 0.1
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@pytest.mark.parametrize("name", FOLLOWED)
 def test_the_ratio_does_not_move_at_every_answer(name: Any, sent: Any) -> None:
     assert accuracy.follow(sent(name), 4.0).corrections * 2 < len(sent(name))
 
