@@ -99,16 +99,16 @@ def begins_with_the_one_before(requests: Sequence[Request]) -> int:
 
 @pytest.mark.parametrize("first", range(29, 59, 10) if DEEP else [29])
 def test_l8_a_request_begins_with_the_one_before(first: int) -> None:
-    count = 10 if DEEP else 5
+    count = 10 if DEEP else 4
     seen = histories("steady", BUDGETS, seeds(first, count))
     assert seen["steps"] >= 100 * count
     assert seen["grown"] >= 35 * count
-    assert seen["window steps"] >= 4 * count // 10
-    assert seen["budget steps"] >= 2 * count // 10
+    assert seen["window steps"] >= max(2, 4 * count // 10)
+    assert seen["budget steps"] >= max(1, 2 * count // 10)
 
 
 def test_l8_under_eager_only_shortened_results_change() -> None:
-    count = 5 if DEEP else 3
+    count = 5 if DEEP else 2
     seen = histories("eager", SMALL, seeds(0, count))
     assert seen["steps"] >= 100 * count
     assert min(seen["grown"], seen["shortened"]) >= 84 * count // 5
