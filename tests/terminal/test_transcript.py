@@ -25,7 +25,7 @@ HARM = {
     "surrogate": "a\ud800b\udfff",
     "zero width": "a\u200bb\u200d\ufeffc\u0301\u0301",
     "one long line": "x" * (1_000_000 if DEEP else 100_000),
-    "many lines": "y\n" * (50_000 if DEEP else 5_000),
+    "many lines": "y\n" * (50_000 if DEEP else 10_000),
     "wide": "日本語のテキスト👩‍👩‍👧‍👦 " * 40,
     "deep": "> " * DEPTH + "[" * DEPTH + "*a" * DEPTH,
     "table": "|" * 300 + "\n" + "|-" * 300 + "|\n" + "|a" * 300 + "|",
