@@ -143,3 +143,10 @@ def test_a_question_about_a_mistake() -> None:
     text = "Generate a title.\n\nUser prompt:\n{}"
     assert without_commands(text.format(":clera M1"), ":") == text.format("(a command to Foldmark)")
     assert without_commands(text.format(":clera M1\nand more"), ":") == text.format(":clera M1\nand more")
+
+
+def test_a_mistake_in_a_question_of_claude_code() -> None:
+    """It asks so for a title."""
+    text = "<session>\n{}\n</session>\n\nWrite the title in the language of the session."
+    assert without_commands(text.format(":clera M1"), ":") == text.format("(a command to Foldmark)")
+    assert without_commands(text.format(":clera M1\nand more"), ":") == text.format(":clera M1\nand more")

@@ -69,6 +69,8 @@ _EXPANDED = re.compile(r"\s*<foldmark-live>.*</foldmark-live>\s*\Z", re.DOTALL)
 """The end of the text of Claude Code's command /fm (`sessions/install/texts/fm.md`), for use without a gateway."""
 
 _LEFT_OUT = "(a command to Foldmark)"
+_BETWEEN = re.compile(r"(?<=>\n)[^\n]+(?=\n</)")
+"""A line between two tags."""
 
 _NOT_DONE = "foldmark: nothing was done for "
 _REFUSAL = re.compile(rb'"text"\s*:\s*"' + _NOT_DONE.encode())
@@ -115,10 +117,11 @@ def is_command(line: str, sign: str) -> bool:
 
 def without_commands(text: str, sign: str) -> str:
     """Return a text without its command lines, for a request outside the conversation that repeats prompts. A question
-    about a prompt ends with it: there a mistake counts as a command, too."""
+    about a prompt ends with it, or has it between two tags: there a mistake counts as a command, too."""
     before, _, last = text.rstrip().rpartition("\n")
     if command_in(last.strip(), sign) is not None:
         text = f"{before}\n{_LEFT_OUT}" if before else _LEFT_OUT
+    text = _BETWEEN.sub(lambda line: line[0] if command_in(line[0].strip(), sign) is None else _LEFT_OUT, text)
     signs = "|".join(map(re.escape, {sign, FM_SIGN}))
     return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", _LEFT_OUT, text, flags=re.MULTILINE)
 
