@@ -173,3 +173,28 @@ def test_an_answer_without_any_text() -> None:
     woven = weaver.add(b"data: " + json.dumps({"candidates": [{"finishReason": "STOP"}]}).encode() + b"\r\n\r\n")
     assert rb'"parts":[{"text":"Done.\n\n"}]' in woven
     assert weaver.add(b"data: [not JSON]\n\n") == b"data: [not JSON]\n\n"
+
+
+SUMMARY = """Summarize the user's primary intent or goal in this conversation in ONE sentence (max 80 characters).
+
+Conversation:
+{}
+
+Summary (max 80 chars):"""
+"""What Gemini CLI asks when it starts, about the session before."""
+
+
+def test_the_summary_of_an_earlier_session(gemini: GeminiRunning) -> None:
+    said = {line: gemini.client.say(line) for line in ("one", ":mark A", ":clera A", WAITED, "two")}
+    turns = [f"User: {asked}\n\nAssistant: {answer}" for asked, answer in said.items()]
+    assert "Checkpoint" in SUMMARY.format("\n\n".join(turns))
+    gemini.again("s" * 32)
+    gemini.client.post(
+        "generateContent", {"contents": [{"role": "user", "parts": [{"text": SUMMARY.format("\n\n".join(turns))}]}]}
+    )
+    asked = gemini.upstream.requests[-1].body["contents"][0]["parts"][0]["text"]
+    assert [each in asked for each in (":mark", ":clera", "Checkpoint", "foldmark")] == [False] * 4
+    assert [each in asked for each in ("User: one", said["one"], ALPHA, BETA, "User: two")] == [True] * 5
+    assert asked.endswith(f"{said['two']}\n\nSummary (max 80 chars):")
+    gemini.client.say("next")
+    assert [agent.name for agent in gemini.agents] == [gemini.agent.name]

@@ -5,6 +5,7 @@ Each is a command of the registry with another sign. Foldmark answers it at once
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
@@ -71,6 +72,8 @@ _EXPANDED = re.compile(r"\s*<foldmark-live>.*</foldmark-live>\s*\Z", re.DOTALL)
 _LEFT_OUT = "(a command to Foldmark)"
 _BETWEEN = re.compile(r"(?<=>\n)[^\n]+(?=\n</)")
 """A line between two tags."""
+_SPEAKER = re.compile(r"^(?:User|Human|Assistant): ", re.MULTILINE)
+"""The beginning of a message in a conversation that is quoted."""
 
 _NOT_DONE = "foldmark: nothing was done for "
 _REFUSAL = re.compile(rb'"text"\s*:\s*"' + _NOT_DONE.encode())
@@ -117,13 +120,34 @@ def is_command(line: str, sign: str) -> bool:
 
 def without_commands(text: str, sign: str) -> str:
     """Return a text without its command lines, for a request outside the conversation that repeats prompts. A question
-    about a prompt ends with it, or has it between two tags: there a mistake counts as a command, too."""
+    about a prompt ends with it, or has it between two tags: there a mistake counts as a command, too. So it does where
+    a question quotes a conversation, as Gemini CLI's for the title of an earlier session; the answers to prompts with
+    commands begin with replies, and are left out."""
+    text = _quoted_without(text, sign)
     before, _, last = text.rstrip().rpartition("\n")
     if command_in(last.strip(), sign) is not None:
         text = f"{before}\n{_LEFT_OUT}" if before else _LEFT_OUT
     text = _BETWEEN.sub(lambda line: line[0] if command_in(line[0].strip(), sign) is None else _LEFT_OUT, text)
     signs = "|".join(map(re.escape, {sign, FM_SIGN}))
     return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", _LEFT_OUT, text, flags=re.MULTILINE)
+
+
+def _quoted_without(text: str, sign: str) -> str:
+    """Return a text without the commands in the conversation that it quotes, and without the answers to them."""
+    quoted, gap, question = text.rpartition("\n\n")
+    begins = [found.start() for found in _SPEAKER.finditer(quoted)]
+    kept, answered = [quoted[: begins[0]] if begins else quoted], False
+    for begin, end in pairwise([*begins, len(quoted)]):
+        turn = quoted[begin:end]
+        speaker, _, said = turn.partition(": ")
+        if speaker != "Assistant":
+            lines = said.split("\n")
+            clean = [_LEFT_OUT if command_in(line.strip(), sign) is not None else line for line in lines]
+            answered = clean != lines
+            turn = f"{speaker}: " + "\n".join(clean)
+        if speaker != "Assistant" or not answered:
+            kept.append(turn)
+    return "".join(kept) + gap + question
 
 
 def unescaped(raw: bytes, prompt: TypedPrompt, sign: str) -> bytes:
