@@ -12,7 +12,7 @@ import shlex
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 from threading import Event as Signal
@@ -138,6 +138,10 @@ class RandomClient(ABC):
     def pieces(self, body: Any) -> list[tuple[str, str]]:
         """Return the role and the content of everything that a person, the model or a tool said in a request, each text
         by itself, without what the client generates anew in each run."""
+
+    def divided(self, pieces: Iterable[tuple[str, str]], lines: Container[str]) -> Iterable[tuple[str, str]]:
+        """Return pieces that a client without Foldmark sent, without commands and replies that it joined to others."""
+        return pieces
 
     def settle(self, screen: Screen) -> None:  # noqa: B027 - most clients send every prompt
         """Wait until a prompt that is typed now is certain to be sent."""
@@ -509,7 +513,8 @@ class RandomSession:
         self.say()
         asked = [each for each in self.upstream.requests if not self.client.is_aside(each.body)]
         lines = {each.line for each in self.typed}
-        plain = [piece for piece in self.client.pieces(asked[-1].body) if not _is_local(*piece, lines)]
+        divided = self.client.divided(self.client.pieces(asked[-1].body), lines)
+        plain = [piece for piece in divided if not _is_local(*piece, lines)]
         for systems in (False, True):  # these may stand elsewhere
             mine, theirs = ([repr(each) for each in said if (each[0] == "system") == systems] for said in (live, plain))
             difference = "\n".join(unified_diff(theirs[: len(mine)], mine, "plain", "live", lineterm="", n=2))

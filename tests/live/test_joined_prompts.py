@@ -198,3 +198,19 @@ def test_the_summary_of_an_earlier_session(gemini: GeminiRunning) -> None:
     assert asked.endswith(f"{said['two']}\n\nSummary (max 80 chars):")
     gemini.client.say("next")
     assert [agent.name for agent in gemini.agents] == [gemini.agent.name]
+
+
+def test_another_run_goes_on_after_a_reply_that_begins_with_blanks(gemini: GeminiRunning) -> None:
+    gemini.client.say("one")
+    gemini.model.fails = [Reply((Use("c1", "read_file", {}, SIGNED),), stop="calls")]
+    gemini.client.say("two")
+    gemini.client.say(JOIN.join((ALPHA, ":results", BETA)))
+    for content in gemini.client.contents:
+        content["parts"] = [
+            {**part, "text": part["text"].strip()} if "text" in part else part for part in content["parts"]
+        ]
+    gemini.again("s" * 32)
+    gemini.client.say("after it")
+    assert [each in sent(gemini) for each in (":results", "leaves a placeholder")] == [False] * 2
+    assert gemini.users()[-2:] == [f"{ALPHA}\n\n{BETA}", "after it"]
+    assert "I see" in gemini.texts()[-2][1]

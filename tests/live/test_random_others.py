@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from codex_wire import CodexWire
 from gemini_screen import GeminiScreen
 from plan import Http, Reply, Use, Wire
-from random_session import MARKERS, RandomClient, RandomSession
+from random_session import RandomClient, RandomSession
 from screens import BIN, CodexScreen, Screen
 from test_long_gemini import without_repeats
 from wire_gemini import GeminiWire
@@ -159,6 +159,15 @@ class GeminiCli(RandomClient):
                     found.append(("assistant" if content["role"] == "model" else "user", text))
         return found
 
+    def divided(self, pieces: Iterable[tuple[str, str]], lines: Container[str]) -> Iterator[tuple[str, str]]:
+        for role, text in pieces:
+            answer = re.search(r"(?:^|\n\n)((?:[ab]\d+\.|Let me see\.).*)", text, re.DOTALL)
+            prompts = [each for each in text.split("\n\n") if each not in lines]
+            if role == "assistant":
+                yield role, answer[1] if answer else text
+            elif role != "user" or prompts:
+                yield role, "\n\n".join(prompts) if role == "user" else text
+
 
 def _changed(path: Path) -> float:
     return path.stat().st_mtime
@@ -180,12 +189,5 @@ def test_commands_at_random_moments(made: type[RandomClient], seed: int, tmp_pat
         pytest.skip(f"{client.program} or tmux is not there: `make clients` installs the one")
     with RandomSession(client, tmp_path / "session", seed) as session:
         session.play_all(STEPS)
-        if made is GeminiCli:  # its sessions that are resumed: test_gemini_cli.py, test_long_gemini.py
-            session.restore_all()
-            sent = json.dumps([client.messages(each.body) for each in session.upstream.requests], ensure_ascii=False)
-            assert [each.line for each in session.typed if re.search(re.escape(each.line) + r"(?!\w)", sent)] == []
-            assert [each for each in MARKERS if each in sent] == []
-            assert session.upstream.refusals == []
-        else:
-            session.check_all()
+        session.check_all()
         (tmp_path / "figures.json").write_text(json.dumps(session.figures()))

@@ -54,16 +54,22 @@ def unwoven(blocks: Sequence[bytes], said: Iterable[str]) -> list[bytes] | None:
     if there is none."""
     first = decoded(blocks[0]) if blocks else {}
     text = first.get("text")
-    own = None if not isinstance(text, str) else next((each for each in said if _begins(text, each)), None)
-    if own is None or not isinstance(text, str):
+    if not isinstance(text, str):
         return None
-    rest = text[len(own) :].removeprefix(BEHIND)
-    return [
-        msgspec.json.encode({"text": own}),
-        *([msgspec.json.encode({**first, "text": rest})] if rest else []),
-        *blocks[1:],
-    ]
+    for own in said:
+        rest = _behind(text, own)
+        if rest is not None:
+            behind = [msgspec.json.encode({**first, "text": rest})] if rest else []
+            return [msgspec.json.encode({"text": own}), *behind, *blocks[1:]]
+    return None
 
 
-def _begins(text: str, own: str) -> bool:
-    return text == own or text.startswith(own + BEHIND)
+def _behind(text: str, own: str) -> str | None:
+    """Return what follows Foldmark's own text; None if the text does not begin with it. The client trims texts when it
+    goes on with an earlier session."""
+    if text.strip() == own.strip():
+        return ""
+    for form in (own, own.lstrip()):
+        if text.startswith(form + BEHIND):
+            return text[len(form + BEHIND) :]
+    return None
