@@ -35,12 +35,11 @@ class EditCost(NamedTuple):
     def of(cls, request: NextRequest, new: Sequence[Event], now: float) -> Self:
         """Return what the `new` operations change; `now` in seconds."""
         newest = request.newest
-        begun = request.fold_at(newest.known)
         folds = [request.fold_at(each.id) for each in new]
-        changes = [request.compared(begun, fold) for fold in folds]
-        held = [changes[0].cached, *(change.held for change in changes)]
+        held = [newest.usage.input, *map(request.held, folds)]
         broken = {each.id: max(0, was - now) for each, (was, now) in zip(new, pairwise(held), strict=True)}
-        return cls(changes[0].before, changes[-1].after, changes[0].cached, now - newest.time, broken)
+        before, after = request.tokens(request.fold_at(newest.known)), request.tokens(folds[-1])
+        return cls(before, after, newest.usage.input, now - newest.time, broken)
 
     def of_each(self, again: int) -> dict[int, int]:
         """Divide tokens that were written again among the operations."""

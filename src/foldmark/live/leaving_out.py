@@ -1,8 +1,9 @@
 """Apply the operations in force to a client's request [SPEC 5.7]. Pure.
 
 Messages that the context no longer shows are left out, in whole exchanges, as operations remove them. Everything else
-keeps its bytes, with two exceptions: cache marks move to the nearest preceding message that is kept, and thinking is
-removed if it was bound to messages that are gone. Blocks that the client injected or that Foldmark does not know stay.
+keeps its bytes, with three exceptions: cache marks move to the nearest preceding message that is kept, thinking is
+removed if it was bound to messages that are gone, and neighbours from one side are joined. Blocks that the client
+injected or that Foldmark does not know stay.
 
 A system message between the others belongs to the message before it, and leaves and returns with it. Those that the
 client adds to its first prompt, to a command to Foldmark, or without any text, tell the model of the client's state
@@ -61,19 +62,20 @@ def edited(
     begun = False  # an answer has come
     alone = lost = False  # the message before this one has left; the system messages that follow it leave as well
 
-    def add(raw: bytes, message: ClientMessage, alone: bool = False) -> None:
-        found.append(SentMessage(raw, message, alone))
+    def add(one: SentMessage) -> None:
+        found.append(one)
         if view.binds:
-            ours.update(message.key.encode())
+            ours.update(one.message.key.encode())
 
     last = len(sent) - 1
-    for place, ((raw, message, *_), each) in enumerate(zip(sent, known, strict=True)):
+    for place, (one, each) in enumerate(zip(sent, known, strict=True)):
+        raw, message, _ = one
         if waiting:
             begins = next((id for id in each.ids if id > 0), None)
             # Messages that come after all others are put before the prompt being asked.
             while waiting and (place == last if begins is None else waiting[0][0] < begins):
                 inserted = waiting.pop(0)[1]
-                add(inserted, dialect.read(inserted))
+                add(SentMessage(inserted, dialect.read(inserted)))
                 changed = True
         if message.role != "system":
             kept = _kept(dialect, raw, message, each, view)
@@ -96,7 +98,7 @@ def edited(
         if view.binds:
             theirs.update(message.key.encode())
         if kept is raw:
-            add(raw, message, alone)
+            add(one._replace(alone=True) if alone else one)
             alone = False
             continue
         changed, alone = True, kept is None
@@ -104,7 +106,7 @@ def edited(
         if kept is not None and own is not None and dialect.mark_of(kept) is None:
             kept = dialect.marked(kept, own) or kept  # it was on a block that has left
         if kept is not None:
-            add(kept, dialect.read(kept))
+            add(SentMessage(kept, dialect.read(kept)))
         elif own is not None:
             _move(dialect, found, own)
     if _first_role(found) == "assistant" and _first_role(sent) != "assistant":
@@ -124,17 +126,17 @@ def _first_role(messages: Sequence[SentMessage]) -> str:
 def _check(dialect: ClientDialect, sent: Sequence[SentMessage], found: Sequence[SentMessage]) -> None:
     """Raise MisplacedError for edited messages that the provider refuses although it takes those that the client has
     sent. If it may refuse these, too, the edit is not the cause, and holds."""
-    own = {id(raw) for raw, *_ in sent}
+    own = set(map(id, sent))
     try:
         dialect.check([each.message for each in found])
-        for raw, message, *_ in found:
-            if id(raw) not in own:
-                dialect.check_blocks(message)
+        for each in found:
+            if id(each) not in own:
+                dialect.check_blocks(each.message)
     except MisplacedError:
         try:
             dialect.check([each.message for each in sent])
-            for _, message, *_ in sent:
-                dialect.check_blocks(message)
+            for each in sent:
+                dialect.check_blocks(each.message)
         except MisplacedError:
             return
         raise

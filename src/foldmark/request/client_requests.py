@@ -134,6 +134,7 @@ class NextRequest:
         self._places = sorted((id, at) for at, each in enumerate(requests.messages) for id in each.ids if id > 0)
         self._views = [self._view(self.fold_at(each.known), each.event.id) for each in requests.passed]
         self._thinking = self._thinking_by_state() if requests.binds else []
+        self._sent_in: dict[int, Laid] = {}
         self._reach: list[list[int]] = []
         for view in self._views if requests.binds else ():
             self._reach.append(self._reaching(view, len(self._reach)))
@@ -160,6 +161,11 @@ class NextRequest:
     def tokens(self, fold: Fold | None = None) -> int:
         """Return the tokens of the next request, under the current fold by default."""
         return self.tokens_of(self._bytes(self._at.fold if fold is None else fold))
+
+    def held(self, fold: Fold) -> int:
+        """Return the tokens of the next request under a fold that the provider's cache holds."""
+        view = self._view(fold)
+        return self.tokens_of(self._held(view, self._laid(view)))
 
     def tokens_of(self, size: int) -> int:
         """Return the tokens of so many bytes."""
@@ -326,9 +332,11 @@ class NextRequest:
         return reach
 
     def _sent(self, state: int) -> Laid:
-        """Return the newest request that was passed on in a state."""
-        reach = self._reach[state] if self.requests.binds else []
-        return self._laid(self._views[state], reach, self.requests.passed[state].messages)
+        """Return the newest of the requests that were passed on in a state of the operations."""
+        if state not in self._sent_in:
+            reach = self._reach[state] if self.requests.binds else []
+            self._sent_in[state] = self._laid(self._views[state], reach, self.requests.passed[state].messages)
+        return self._sent_in[state]
 
     def _laid(self, view: View, reach: list[int] | None = None, messages: int | None = None) -> Laid:
         if reach is None and self.requests.binds:
