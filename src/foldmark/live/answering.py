@@ -6,7 +6,7 @@ from typing import NamedTuple
 from foldmark.live.clients.weaving import Weaver
 
 Taken = Callable[[bytes, bool, bool], object]
-"""Takes the bytes of an answer, True if they are a stream, and False if a side has left before the end."""
+"""Called with the bytes of an answer, whether it is a stream, and whether it arrived whole."""
 
 
 class Answering(NamedTuple):

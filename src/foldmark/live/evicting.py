@@ -7,13 +7,11 @@ eviction would cost thinking.
 """
 
 import logging
-import re
 from collections.abc import Sequence
 from concurrent.futures import Future
 from threading import Event
 from typing import NamedTuple
 
-from foldmark.core.assembly.caching import LIFETIMES
 from foldmark.core.codec import operation_of, stored_time
 from foldmark.core.events import CONTEXT_KINDS, Evict
 from foldmark.core.replay import Fold, advance
@@ -27,9 +25,6 @@ from foldmark.log import Log
 from foldmark.request.client_requests import NextRequest
 
 LOG = logging.getLogger(__name__)
-
-_HOUR, _DAY = re.compile(rb'"ttl"\s*:\s*"1h"'), re.compile(rb'"prompt_cache_retention"\s*:\s*"24h"')
-_SECONDS_OF_DAY = 86400.0
 
 _CHANGES = frozenset((*CONTEXT_KINDS, "evict", "restore"))
 _RECENT = 50
@@ -100,9 +95,7 @@ class Evictor:
         rules = rules_of(self._log.model_named(f"{request.dialect.provider}/{request.head.model}"))
         if rules is None:
             return float("inf")
-        asked = [LIFETIMES["1h"]] if _HOUR.search(request.body) else []
-        asked += [_SECONDS_OF_DAY] if _DAY.search(request.body) else []
-        return max([rules.lifetime, *asked])
+        return max(rules.lifetime, request.dialect.cache_asked(request))
 
     # In the recorder's thread
 
@@ -141,13 +134,12 @@ def costless(
     """Return those of the `wanted` results, in the order of the log, whose eviction costs nothing: no thinking and, if
     the provider's cache is not `cold`, nothing of what it holds. Later results never cost more than earlier ones, so
     they are the last ones."""
-    begun = client.fold_at(client.newest.known)
-    held = client.compared(begun, fold).held
+    held = client.held(fold)
 
     def costs(first: int) -> bool:
         ids = tuple(each.sent.result.id for each in wanted[first:])
-        after = advance(fold, [(newest + 1, Evict(ids))])
-        return client.compared(fold, after).lost > 0 or (not cold and client.compared(begun, after).held < held)
+        found = client.compared(fold, advance(fold, [(newest + 1, Evict(ids))]))
+        return found.lost > 0 or (not cold and found.held < held)
 
     low, high = 0, len(wanted)
     while low < high:

@@ -36,7 +36,7 @@ class Passed(Struct, frozen=True, omit_defaults=True):
 
 
 class Tally:
-    """Counts requests, and passes each on to `tell`."""
+    """Counts the requests of a run. `tell` is called with each of them."""
 
     def __init__(self, tell: Callable[[Passed], object] = lambda passed: None) -> None:
         self._tell, self._lock = tell, Lock()

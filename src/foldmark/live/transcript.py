@@ -111,8 +111,8 @@ class ClientTranscript(TranscriptView):
             self.note_answered()
 
     def take(self, messages: Sequence[ClientMessage], model: str, *, asks: bool = True) -> None:
-        """Record the client's new messages and those that it has left out, and its model, if it names one; `asks` as in
-        `places`."""
+        """Record the client's new messages, the messages that it no longer sends, and the model if there is a name.
+        `asks` has the same meaning as in `places`."""
         self.begin()
         agent, named = self.agent, f"{self.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:

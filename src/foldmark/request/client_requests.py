@@ -103,7 +103,8 @@ class ClientRequests:
         self.binds = binds
 
     def follow(self, about: Mapping[str, Any], event: Event, usage: Usage, states: Sequence[int]) -> None:
-        """Add the request of a usage event. `states` are the ids of the operations."""
+        """Add the request whose sizes (`about`) and `usage` an event records. `states` are the ids of all operations,
+        in ascending order."""
         kept = about["kept"]
         whole = kept[0][1] + 1 if kept and kept[0][0] == 0 else 0
         new = [self.messages[at] for first, last in kept[whole > 0 :] for at in range(first, last + 1)]

@@ -27,7 +27,7 @@ GLOBAL: dict[str, Any] = {
 
 
 EVICTED = (STALE, REPEATED, FAILED)
-"""The reasons for which a project may let results of a live session be evicted without asking."""
+"""The reasons that a project may name in `[live] evict`."""
 
 _SIGN = re.compile(r"[:;,.!?~+*=%&$^]{1,3}")
 

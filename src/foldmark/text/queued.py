@@ -58,8 +58,8 @@ def unwrapped(text: str) -> str | None:
 
 
 def divided(text: str) -> list[TextPart]:
-    """Divide a text of the client at the prompts that it wraps. The parts joined are the text; a part begins with the
-    empty lines before it."""
+    """Return the parts of a client's text: the prompts that the client wrapped, and what stands between them. Joined,
+    the parts are the text. A part begins with the empty lines before it."""
     return _divided(text, 0, _WRAPPED, _TAGGED)
 
 

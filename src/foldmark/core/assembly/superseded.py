@@ -163,8 +163,8 @@ def digest(content: Any) -> bytes:
 
 
 def superseded(exchanges: Iterable[Exchange]) -> dict[Any, tuple[Superseded, ...]]:
-    """Return the superseded results among exchanges in the order of the log, by the ids of the exchanges: each with one
-    entry for each reason, which names the newest call.
+    """Return the reasons for which results are superseded, by the ids of their exchanges. `exchanges` are in the order
+    of the log. Each reason is there once, and names the newest call that is one.
 
     A write makes every earlier result about its file stale; a read, those about lines that it read again.
     """

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from foldmark.core.assembly.caching import LIFETIMES
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
@@ -45,7 +46,6 @@ _CLAUDE_CODE = re.compile(r"claude-cli/(\d+)\.(\d+)\.(\d+) \(external, (sdk)?")
 _COMPACTS_IDLE = (2, 1, 198)
 """The earliest version of Claude Code that may compact an idle session; 2.1.197 does not. It does so before a cache of
 an hour expires."""
-_HOUR = re.compile(rb'"ttl"\s*:\s*"1h"')
 
 
 class _Body(ClientBody):
@@ -65,6 +65,7 @@ class AnthropicClient(RoleClient):
 
     name = "anthropic"
     body, message, weaves = _Body, _Message, True
+    long_caches = ((re.compile(rb'"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
     member, model, injected = b"content", "assistant", _INJECTED
     opening = b'{"role":"user","content":[{"type":"text","text":"[Earlier messages were left out.]"}]}'
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
@@ -121,7 +122,7 @@ class AnthropicClient(RoleClient):
     def compacts_idle(self, headers: Mapping[str, str], request: ClientRequest) -> bool:
         found = _CLAUDE_CODE.match(headers.get("user-agent", ""))
         is_new = found is not None and tuple(map(int, found.groups()[:3])) >= _COMPACTS_IDLE
-        return is_new and self.is_attended(headers) and _HOUR.search(request.body) is not None
+        return is_new and self.is_attended(headers) and self.cache_asked(request) > 0
 
     def announces(self, block: bytes) -> bool:
         return str(decoded(block).get("text", "")).startswith("<command-message>fm</command-message>")

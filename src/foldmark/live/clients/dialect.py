@@ -144,6 +144,8 @@ class ClientDialect(ABC):
     """True if the client joins prompts that wait, and Foldmark's own text with the answer; see `parted`, `unwoven`."""
     steers: ClassVar[bool] = False
     """True if the client aborts an answer when a prompt is typed, and asks for the rest together with that prompt."""
+    long_caches: ClassVar[tuple[tuple[re.Pattern[bytes], float], ...]] = ()
+    """What a body holds that asks the provider for a longer cache, and the seconds for which that is kept."""
     groups: ClassVar[bool] = False
     """True if a message may consist of several adjacent items in the list of messages; see `grouped`."""
 
@@ -218,6 +220,10 @@ class ClientDialect(ABC):
     def compacts_idle(self, headers: Mapping[str, str], request: "ClientRequest") -> bool:
         """Return True if the client compacts a large session by itself once it is idle."""
         return False
+
+    def cache_asked(self, request: "ClientRequest") -> float:
+        """Return the seconds for which a request asks to be kept in the provider's cache; 0 if it does not."""
+        return max((seconds for asks, seconds in self.long_caches if asks.search(request.body)), default=0.0)
 
     def announces(self, block: bytes) -> bool:
         """Return True for a block in which the client announces that the next one is the text of its command `/fm`."""

@@ -1,8 +1,8 @@
 """Texts of a message that Gemini CLI joins, as blocks of their own. Pure.
 
-It joins prompts that were typed while it worked (`foldmark.text.queued`), and the texts of an answer. Where one of them
-is a command to Foldmark, or Foldmark's own text before an answer, each becomes a block, so that it is recorded and left
-out like any other block. `united` puts the remaining prompts back into one text.
+Gemini CLI joins prompts that were typed while it worked (`foldmark.text.queued`), and it joins the texts of an answer.
+If one of them is a command to Foldmark or Foldmark's own text, each text becomes a block. So it is recorded and left
+out like any other block. `united` joins the remaining prompts again.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -32,7 +32,7 @@ from foldmark.live.clients.dialect import (
     key_of,
     named_session,
 )
-from foldmark.live.clients.openai_items import call_of, is_made, is_output, kind_of
+from foldmark.live.clients.openai_items import LONG_CACHES, call_of, is_made, is_output, kind_of
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
 from foldmark.sessions import lenient_json
 from foldmark.sessions.codex.records import is_injected
@@ -78,6 +78,7 @@ class ResponsesClient(ClientDialect):
         "x-openai-internal-codex-responses-lite",
     )
     groups = steers = weaves = True
+    long_caches = LONG_CACHES
 
     def reads(self, path: str) -> bool:
         return _PATH.fullmatch(path) is not None

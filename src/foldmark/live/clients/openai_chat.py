@@ -35,7 +35,7 @@ from foldmark.live.clients.dialect import (
     plain,
     typed_prompt,
 )
-from foldmark.live.clients.openai_items import items_of
+from foldmark.live.clients.openai_items import LONG_CACHES, items_of
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
@@ -75,6 +75,7 @@ class ChatClient(ClientDialect):
     """Requests and answers of `/chat/completions`."""
 
     name = "openai"
+    long_caches = LONG_CACHES
     body = _Body
     opening = b'{"role":"user","content":"[Earlier messages were left out.]"}'
     credentials = (

@@ -26,6 +26,9 @@ INTERRUPTED = "<turn_aborted>"
 KEPT = "item"
 """The member of a recorded call or result that holds the other members of its item."""
 
+LONG_CACHES = ((re.compile(rb'"prompt_cache_retention"\s*:\s*"24h"'), 86400.0),)
+"""As `ClientDialect.long_caches`."""
+
 _PASSING = ("id", "status", "internal_chat_message_metadata_passthrough")
 """Members that differ between an answer and its echo, or between requests."""
 

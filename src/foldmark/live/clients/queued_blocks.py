@@ -102,7 +102,7 @@ def _part(part: TextPart) -> dict[str, Any]:
 
 
 def _with(before: dict[str, Any], part: dict[str, Any], role: str) -> dict[str, Any] | None:
-    """Return a block with a part put back into it; None if it stood elsewhere."""
+    """Return the block `before` with a part at its end again; None if the part did not come from that block."""
     text, content = part["text"], before.get("content")
     if before.get("type") == "tool_result" and isinstance(content, list):
         return {**before, "content": [*content, {"type": "text", "text": text.lstrip("\n")}]}

@@ -135,7 +135,7 @@ class ContentsWeaver(Weaver):
         return b"data: " + msgspec.json.encode(chunk) + b"\r\n\r\n" if self._add(chunk) else event
 
     def _add(self, chunk: Any) -> bool:
-        """Put the text into a response if it has a place for it. Return True if it is there now."""
+        """Put the text into a chunk of the answer that has a place for it. Return True if this was done."""
         if self._said or not isinstance(chunk, dict) or not chunk.get("candidates"):
             return False
         candidate = first_candidate(chunk)
