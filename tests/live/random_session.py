@@ -9,6 +9,7 @@ import json
 import random
 import re
 import shlex
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,8 +19,9 @@ from pathlib import Path
 from threading import Event as Signal
 from typing import Any, ClassVar, NamedTuple
 
+import pytest
 from plan import Answer, Reply, Say, Use, Wire
-from screens import Screen
+from screens import BIN, Screen
 from server import Loopback
 
 import foldmark
@@ -533,6 +535,16 @@ class RandomSession:
             self.enter(f"restore {operation.id}", rf"Operation {operation.id} taken back\.")
             self.replied()
         self.check()
+
+
+def play(client: RandomClient, tmp_path: Path, seed: int, steps: int) -> None:
+    """Play a session with the real client, check it, and write its figures. Skipped where the client is not there."""
+    if not (BIN / client.program).exists() or shutil.which("tmux") is None:
+        pytest.skip(f"{client.program} or tmux is not there: `make clients` installs the one")
+    with RandomSession(client, tmp_path / "session", seed) as session:
+        session.play_all(steps)
+        session.check_all()
+        (tmp_path / "figures.json").write_text(json.dumps(session.figures()))
 
 
 _DONE = r"Done\. \d+ messages?"

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 from completions_client import CompletionsRunning, as_it_came, otherwise
+from random_operations import operate
 
 from foldmark.core.errors import CommandError
 from sampled import sampled
@@ -21,25 +22,12 @@ def test_every_request_is_valid_whatever_was_taken_out(completions: CompletionsR
     commands = list[str]()
     for number in range(14):
         client.say(chance.choice(["READ ", "", ""]) + f"prompt {number}")
-        agent = completions.agent
-        shown = list(agent.context().messages)
-        with suppress(CommandError, IndexError):
-            match chance.choice(["forget", "forget", "restore", "evict", "command", "summary"]):
-                case "forget":
-                    some = chance.sample(shown, min(len(shown), 3))
-                    agent.apply_filter("forget", [each.id for each in some], planning=None, criteria=None)
-                case "restore":
-                    done = [each.id for each in agent.events(0, 1000) if each.kind in ("filter", "evict", "drop")]
-                    agent.do(f"/restore {chance.choice(done)}")
-                case "evict":
-                    results = [each.id for each in shown if each.kind == "tool_result"]
-                    agent.do(f"/context evict {chance.choice(results)}")
-                case "summary":
-                    completions.log.complete = lambda _: "It was read."
-                    agent.do("/summarize")
-                case "command":
-                    commands.append(chance.choice([":context", f":mark M{number}", ":undo"]))
-                    client.say(commands[-1])
+        what = chance.choice(["forget", "forget", "restore", "evict", "command", "summary"])
+        if what == "command":
+            commands.append(chance.choice([":context", f":mark M{number}", ":undo"]))
+            client.say(commands[-1])
+        else:
+            operate(completions.agent, chance, what, ("filter", "evict", "drop"))
     agent = completions.agent
     operations = [each for each in agent.events(0, 1000) if each.kind in ("filter", "evict", "drop", "undo", "summary")]
     assert operations

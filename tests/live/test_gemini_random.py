@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from gemini_client import CONTEXT, UNSIGNED, Content, GeminiRunning
+from random_operations import operate
 
 from foldmark.core.errors import CommandError
 from sampled import DEEP
@@ -44,22 +45,8 @@ class Chance:
         self.client.say(self.chance.choice([":context", f":mark M{self.made}", f":drop {self.chance.choice(turns)}"]))
 
     def operate(self) -> None:
-        agent = self.gemini.agent
-        shown = list(agent.context().messages)
-        operations = [each for each in agent.events(0, 1000) if each.kind in ("filter", "evict", "drop")]
-        done = [each.id for each in operations if self.brings_back or each.actor != "system"]
-        results = [each.id for each in shown if each.kind == "tool_result"]
-        try:
-            match self.chance.choice(["forget", "restore", "evict"]):
-                case "forget":
-                    some = self.chance.sample(shown, min(len(shown), 3))
-                    agent.apply_filter("forget", [each.id for each in some], planning=None, criteria=None)
-                case "restore":
-                    agent.do(f"/restore {self.chance.choice(done)}")
-                case "evict":
-                    agent.do(f"/context evict {self.chance.choice(results)}")
-        except (CommandError, IndexError):
-            pass
+        what = self.chance.choice(["forget", "restore", "evict"])
+        operate(self.gemini.agent, self.chance, what, ("filter", "evict", "drop"), systems=self.brings_back)
 
     def prompts(self) -> list[int]:
         """Return the positions of the prompts in the client's transcript."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from claude_client import BOUND, ClaudeRunning
 from plan import Fail, Reply, Say, Use
+from random_operations import operate
 from running import entered
 from test_queued_prompts import form
 from wire_anthropic import SYSTEM_MESSAGES, AnthropicWire
@@ -90,25 +91,8 @@ class Chance:
         self.running.begin(self.running.gateway.port, self.running.gateway.secret)
 
     def operate(self) -> None:
-        agent = self.running.agent
-        shown = list(agent.context().messages)
-        done = [each.id for each in agent.events(0, 1000) if each.kind in UNDONE and each.actor != "system"]
-        results = [each.id for each in shown if each.kind == "tool_result"]
-        turns = [each.turn_id for each in shown if each.kind == "user"]
-        with suppress(CommandError, IndexError):
-            match self.chance.choice(["forget", "forget", "restore", "evict", "drop", "summary"]):
-                case "forget":
-                    some = self.chance.sample(shown, min(len(shown), 3))
-                    agent.apply_filter("forget", [each.id for each in some], planning=None, criteria=None)
-                case "restore":
-                    agent.do(f"/restore {self.chance.choice(done)}")
-                case "evict":
-                    agent.do(f"/context evict {self.chance.choice(results)}")
-                case "drop":
-                    agent.do(f"/context drop {self.chance.choice(turns)}")
-                case "summary":
-                    self.running.log.complete = lambda _: "It was read."
-                    agent.do("/summarize")
+        what = self.chance.choice(["forget", "forget", "restore", "evict", "drop", "summary"])
+        operate(self.running.agent, self.chance, what, UNDONE, systems=False)
 
 
 @pytest.mark.parametrize("seed", sampled(range(40), 2))

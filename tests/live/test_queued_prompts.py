@@ -358,13 +358,15 @@ def asks(codex: CodexRunning, *prompts: str) -> list[str]:
     return [part["text"] for item in answer for part in item.get("content") or ()]
 
 
-def test_codex_behind_an_output(codex: CodexRunning) -> None:
+@pytest.mark.parametrize("name", ["behind an output", "joined"])
+def test_codex_behind_an_output(codex: CodexRunning, name: str) -> None:
+    """Codex joins prompts that wait when a person presses Esc."""
     client = codex.client
     client.say("one")
     client.items.append(spoken("user", "use a tool"))
     codex.model.fails = [Reply((Use("call_2", "Read", {}),), stop="calls")]
     client.items += client.ask(client.items)
-    client.items += form("codex: behind an output", command=":mark HERE")
+    client.items += form(f"codex: {name}", command=":mark HERE")
     reply, answer = asks(codex)
     assert "Checkpoint 'HERE' created." in reply
     assert answer.startswith("I see ")
@@ -372,6 +374,7 @@ def test_codex_behind_an_output(codex: CodexRunning) -> None:
     assert FIRST in newest(codex)
     assert "HERE" not in sent(codex)
     assert [event.kind for event in codex.agent.events(0, 1000)].count("mark") == 1
+    assert FIRST in [event.content for event in codex.agent.context().messages]
 
 
 PARTS = [
@@ -433,22 +436,6 @@ def test_codex_waits_for_a_prompt_after_an_answer_or_an_end(codex: CodexRunning)
         client.ask(client.items)
     assert len(asks(codex, ":context")) == 1
     assert len(codex.upstream.requests) == before + 2
-
-
-def test_codex_prompts_joined_after_escape(codex: CodexRunning) -> None:
-    client = codex.client
-    client.say("one")
-    client.items.append(spoken("user", "use a tool"))
-    codex.model.fails = [Reply((Use("call_2", "Read", {}),), stop="calls")]
-    client.items += client.ask(client.items)
-    client.items += form("codex: joined", command=":mark HERE")
-    reply, answer = asks(codex)
-    assert "Checkpoint 'HERE' created." in reply
-    assert answer.startswith("I see ")
-    client.say("next")
-    assert FIRST in newest(codex)
-    assert "HERE" not in sent(codex)
-    assert FIRST in [event.content for event in codex.agent.context().messages]
 
 
 @pytest.mark.parametrize("before", [("a prompt",), ()])

@@ -3,7 +3,6 @@ tmux. One seed runs by default, many with FOLDMARK_DEEP=1."""
 
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
@@ -13,8 +12,8 @@ import pytest
 from codex_wire import CodexWire
 from gemini_screen import GeminiScreen
 from plan import Http, Reply, Use, Wire
-from random_session import RandomClient, RandomSession
-from screens import BIN, CodexScreen, Screen
+from random_session import RandomClient, play
+from screens import CodexScreen, Screen
 from test_long_gemini import without_repeats
 from wire_gemini import GeminiWire
 
@@ -184,10 +183,4 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("made", [Codex, GeminiCli])
 def test_commands_at_random_moments(made: type[RandomClient], seed: int, tmp_path: Path) -> None:
-    client = made()
-    if not (BIN / client.program).exists() or shutil.which("tmux") is None:
-        pytest.skip(f"{client.program} or tmux is not there: `make clients` installs the one")
-    with RandomSession(client, tmp_path / "session", seed) as session:
-        session.play_all(STEPS)
-        session.check_all()
-        (tmp_path / "figures.json").write_text(json.dumps(session.figures()))
+    play(made(), tmp_path, seed, STEPS)

@@ -5,15 +5,14 @@ One seed runs by default, many with FOLDMARK_DEEP=1.
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from plan import Http, Reply, Use, Wire
-from random_session import RandomClient, RandomSession
-from screens import BIN, ClaudeScreen, Screen
+from random_session import RandomClient, play
+from screens import ClaudeScreen, Screen
 from wire_anthropic import AnthropicWire
 
 from foldmark.text.queued import TextPart, divided, divided_result
@@ -135,10 +134,4 @@ def _said(role: str, parts: Sequence[TextPart]) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_commands_at_random_moments(seed: int, tmp_path: Path) -> None:
-    client = Claude(MODELS[seed % 10 // 5])
-    if not (BIN / client.program).exists() or shutil.which("tmux") is None:
-        pytest.skip(f"{client.program} or tmux is not there: `make clients` installs the one")
-    with RandomSession(client, tmp_path / "session", seed) as session:
-        session.play_all(STEPS)
-        session.check_all()
-        (tmp_path / "figures.json").write_text(json.dumps(session.figures()))
+    play(Claude(MODELS[seed % 10 // 5]), tmp_path, seed, STEPS)

@@ -2,14 +2,13 @@
 
 import json
 import random
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from codex_client import CodexRunning, Model, spoken
 from plan import Answer, Reply, Say, Think, Use
+from random_operations import operate
 
-from foldmark.core.errors import CommandError
 from sampled import sampled
 
 TOOLS = ("Read", "exec", "local_shell", "tool_search", "agents.spawn")
@@ -43,29 +42,14 @@ def test_every_request_is_valid_whatever_was_taken_out(codex: CodexRunning, seed
         if chance.random() < 0.3:
             client.items.append(spoken("developer", f"note {number}"))
         client.say(chance.choice(["READ ", "READ ", ""]) + f"prompt {number}")
-        agent = codex.agent
-        shown = list(agent.context().messages)
-        done = [each.id for each in agent.events(0, 1000) if each.kind in ("filter", "evict", "drop", "summary")]
-        results = [each.id for each in shown if each.kind == "tool_result"]
-        with suppress(CommandError, IndexError):
-            match chance.choice(["forget", "forget", "restore", "evict", "drop", "summary", "command", "resume"]):
-                case "forget":
-                    some = chance.sample(shown, min(len(shown), 3))
-                    agent.apply_filter("forget", [each.id for each in some], planning=None, criteria=None)
-                case "restore":
-                    agent.do(f"/restore {chance.choice(done)}")
-                case "evict":
-                    agent.do(f"/context evict {chance.choice(results)}")
-                case "drop":
-                    agent.do(f"/context drop {chance.choice(shown).turn_id}")
-                case "summary":
-                    codex.log.complete = lambda _: "It was read."
-                    agent.do("/summarize")
-                case "command":
-                    client.say(chance.choice([":context", f":mark M{number}", ":undo"]))
-                case "resume":
-                    codex.end()
-                    codex.begin(codex.gateway.port, codex.gateway.secret)
+        what = chance.choice(["forget", "forget", "restore", "evict", "drop", "summary", "command", "resume"])
+        if what == "command":
+            client.say(chance.choice([":context", f":mark M{number}", ":undo"]))
+        elif what == "resume":
+            codex.end()
+            codex.begin(codex.gateway.port, codex.gateway.secret)
+        else:
+            operate(codex.agent, chance, what, ("filter", "evict", "drop", "summary"))
     client.say("last")
     changes = [each for each in codex.agent.events(0, 1000) if each.kind in ("filter", "evict", "drop", "summary")]
     assert changes
