@@ -236,11 +236,10 @@ class Forwarder:
             headers = forwarded((name.lower(), value) for name, value in answer.headers.raw)
             if made.taken is None or answer.status_code != 200:
                 pieces = _pieces(answer)
-            elif made.weaver is None:
-                pieces = _kept(answer, made.taken)
             else:
-                headers = [(name, value) for name, value in headers if name not in _OF_THE_BYTES]
-                pieces = _woven(answer, made.weaver(_is_stream(answer)), made.taken)
+                weaver = None if made.weaver is None else made.weaver(_is_stream(answer))
+                headers = headers if weaver is None else [each for each in headers if each[0] not in _OF_THE_BYTES]
+                pieces = _kept(answer, made.taken, weaver)
             back = StreamingResponse(pieces, answer.status_code)
             back.raw_headers = headers
             await back(scope, receive, send)
@@ -326,35 +325,28 @@ async def _chained(begun: list[bytes], rest: AsyncIterator[bytes]) -> AsyncItera
         yield piece
 
 
-async def _kept(answer: httpx.Response, taken: Taken) -> AsyncIterator[bytes]:
-    """Yield the answer as it arrives, and pass it to `taken`, unless it is too long."""
+async def _kept(answer: httpx.Response, taken: Taken, weaver: Weaver | None) -> AsyncIterator[bytes]:
+    """Yield the answer as it arrives, with the text that `weaver` puts before it, and pass that to `taken` unless it is
+    too long."""
     kept, whole = bytearray(), False
     try:
-        async for piece in _pieces(answer):
+        async for arrived in _pieces(answer, encoded=weaver is None):
+            piece = arrived if weaver is None else weaver.add(arrived)
             if len(kept) <= LONGEST:
                 kept += piece
             yield piece
+        if weaver is not None:
+            kept += (rest := weaver.end())
+            yield rest
         whole = True
     finally:  # a client may leave as soon as it has the last event
-        plain = decoded(answer, bytes(kept)) if len(kept) <= LONGEST else None
+        plain = bytes(kept) if len(kept) <= LONGEST else None
+        if plain is not None and weaver is None:
+            plain = decoded(answer, plain)
         if plain is not None:
             taken(plain, _is_stream(answer), whole)
         elif whole:
             LOG.warning("an answer was not recorded: %s", _unread(answer))
-
-
-async def _woven(answer: httpx.Response, weaver: Weaver, taken: Taken) -> AsyncIterator[bytes]:
-    """Yield the answer with the text that `weaver` puts before it, and pass both to `taken`, as in `_kept`."""
-    kept, whole = bytearray(), False
-    try:
-        async for piece in _pieces(answer, encoded=False):
-            kept += (woven := weaver.add(piece))
-            yield woven
-        kept += (rest := weaver.end())
-        yield rest
-        whole = True
-    finally:
-        taken(bytes(kept), _is_stream(answer), whole)
 
 
 def _is_stream(answer: httpx.Response) -> bool:
