@@ -50,7 +50,9 @@ class Told(ClaudeRunning):
         return statusline.line({"session_id": SESSION, "model": "Opus"}, self.environment)
 
     def do(self, command: str, *options: str) -> str:
-        """Run `foldmark do` with a separate log object, and return its output."""
+        """Run `foldmark do` with a separate log object once everything so far is recorded, and return its output."""
+        with suppress(RuntimeError):  # the gateway has ended
+            self.sessions.settle()
         words = ["--db", str(self.path), "do", NAME, command, *options]
         done = CliRunner().invoke(cli, words, env={**self.environment, "ANTHROPIC_API_KEY": ""})
         assert done.exit_code == 0, done.output
