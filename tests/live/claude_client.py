@@ -111,5 +111,5 @@ class ClaudeRunning(Running[Model, Client]):
 
     @property
     def agent(self) -> Agent:
-        self.sessions.settle()
+        self.settle()
         return self.log.agent(f"app · {SESSION[:8]}")

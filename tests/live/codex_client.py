@@ -108,7 +108,7 @@ class CodexRunning(Running[Model, Client]):
 
     @property
     def agent(self) -> Agent:
-        self.sessions.settle()
+        self.settle()
         return self.log.agent(f"app · {SESSION[:8]}")
 
     def texts(self) -> list[tuple[str, str]]:

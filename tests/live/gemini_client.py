@@ -151,7 +151,7 @@ class GeminiRunning(Running[Model, Client]):
 
     @property
     def agents(self) -> list[Agent]:
-        self.sessions.settle()
+        self.settle()
         return [agent for agent in self.log.agents() if agent.name]
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
 from plan import Wire
@@ -12,6 +13,7 @@ import foldmark
 from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import Sessions
 from foldmark.log import Agent, Log
+from patience import LIMIT
 
 ModelOf = TypeVar("ModelOf", bound=Answering)
 ClientOf = TypeVar("ClientOf")
@@ -55,6 +57,15 @@ class Running(Generic[ModelOf, ClientOf]):
     def end(self) -> None:
         self.gateway.__exit__(None, None, None)
         self.sessions.close()
+
+    def settle(self) -> None:
+        """Wait until every answer has passed and everything is recorded. A client can have the last byte of an answer
+        before the gateway has noticed that it was the last one."""
+        deadline = monotonic() + LIMIT
+        while self.gateway._server.server_state.tasks:
+            assert monotonic() < deadline, "an answer does not end"
+            sleep(0.001)
+        self.sessions.settle()
 
     def kinds(self) -> list[str]:
         return [event.kind for event in self.agent.context().messages]

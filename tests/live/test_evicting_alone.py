@@ -153,7 +153,7 @@ def test_the_results_of_the_newest_turn_stay(evicting: Evicting) -> None:
         answer = client.ask(client.messages)
         result = {"type": "tool_result", "tool_use_id": answer[-1]["id"], "content": "data " * 200}
         client.messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": [result]}]
-        evicting.sessions.settle()
+        evicting.settle()
         evicting.wait(301)
     client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
     assert evicting.sent() == "ww"
@@ -188,7 +188,7 @@ def test_another_gateway_knows_when_the_cache_expires(evicting: Evicting) -> Non
     evicting.call("Read", file_path="a")
     evicting.call("Read", file_path="a")
     for late, expected in ((100, "ww"), (301, "Ew")):
-        evicting.sessions.settle()
+        evicting.settle()
         port, secret = evicting.gateway.port, evicting.gateway.secret
         evicting.end()
         evicting.begin(port, secret)

@@ -39,7 +39,7 @@ def test_a_resume_without_foldmark_is_said_once(request: pytest.FixtureRequest, 
     assert ("user", "READ two") not in texts  # the edits hold again
     assert ":drop" not in json.dumps(texts)
     assert [text for kind, text in texts if kind == "user"][-4:] == ["elsewhere", ":context", "READ there", "four"]
-    running.sessions.settle()
+    running.settle()
     weaves = name in ("running", "codex")
     assert (f"3 prompts {NOTICE}" in said) == weaves
     assert (NOTICE in running.sessions.tally.closing(str)) != weaves
@@ -91,14 +91,14 @@ def test_a_program_that_reads_answers_gets_no_notice(running: ClaudeRunning) -> 
     client.say(f":drop {running.turn('one')}")
     without_foldmark(running, "two", "three")
     assert NOTICE not in client.say("four")
-    running.sessions.settle()
+    running.settle()
     assert NOTICE in running.sessions.tally.closing(str)
 
 
 def grow(running: ClaudeRunning, tokens: int) -> None:
     running.model.fails.append(Reply((Say(("Yes.",)),), usage=Usage(0, tokens, 0, 0)))
     running.client.say("grow")
-    running.sessions.settle()
+    running.settle()
 
 
 @pytest.fixture

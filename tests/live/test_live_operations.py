@@ -126,7 +126,7 @@ def test_forget_asks_the_sessions_own_model(running: ClaudeRunning) -> None:
     assert ("user", "the cache again") not in running.texts()
     assert ":forget" not in json.dumps(running.texts())
     assert "there is no open preview" in client.say(":yes")
-    running.sessions.settle()
+    running.settle()
     (status,) = statuses(running.log)
     assert (status.ledger.questions, status.ledger.question_tokens > 0) == (1, True)
     assert "1 question to its model" in status.line
@@ -256,7 +256,7 @@ def test_an_erased_turn_is_not_sent_again(running: ClaudeRunning) -> None:
     agent.do(f"/message remove {running.turn('one')} --yes")
     client.say("six")
     assert [text for kind, text in running.texts() if kind == "user"][1:] == ["three", "four", "five", "six"]
-    running.sessions.settle()
+    running.settle()
     (status,) = statuses(running.log)
     shares = {each.kind: each.share for each in status.edits}  # of the newest of each kind
     assert shares["drop"].out == shares["restore"].out == 0

@@ -169,7 +169,7 @@ def test_the_ledger_of_a_session(measured: MeasuredRunning) -> None:
         out.append(whole - model.measured[-1].tokens)
     first = model.measured[-2]
     again = (first.tokens - first.read) - (first.tokens + out[0] - before.tokens)
-    measured.sessions.settle()
+    measured.settle()
     (status,) = statuses(measured.log)
     ledger, seen = status.ledger, model.measured
     assert (ledger.answers, ledger.refused, ledger.requests) == (len(seen), 1, len(seen) + 1)
@@ -185,7 +185,7 @@ def test_the_ledger_of_a_session(measured: MeasuredRunning) -> None:
     measured.end()  # another gateway goes on with the sums
     measured.begin(measured.gateway.port, measured.gateway.secret)
     client.say("Four.")
-    measured.sessions.settle()
+    measured.settle()
     (later,) = statuses(measured.log)
     assert (later.ledger.answers, later.ledger.refused) == (len(model.measured), 1)
 
@@ -210,7 +210,7 @@ def test_what_each_operation_saves_and_costs(measured: MeasuredRunning) -> None:
     measured.end()  # another gateway goes on with the shares
     measured.begin(measured.gateway.port, measured.gateway.secret)
     client.say("On.")
-    measured.sessions.settle()
+    measured.settle()
     (status,) = statuses(measured.log)
     ledger, edits = status.data()["ledger"], status.data()["ledger"]["edits"]
     assert [each["operation"] for each in edits] == done
@@ -232,7 +232,7 @@ def test_what_each_operation_saves_and_costs(measured: MeasuredRunning) -> None:
     client.messages = [{"role": "user", "content": [{"type": "text", "text": "A summary of all that."}]}]
     client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
     client.say("After the client's own compaction.")
-    measured.sessions.settle()
+    measured.settle()
     (later,) = statuses(measured.log)
     assert max(each.share.out for each in later.edits) < 5
     assert later.taken_out < 50

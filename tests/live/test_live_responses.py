@@ -79,7 +79,8 @@ def test_forget_asks_the_sessions_own_model(codex: CodexRunning) -> None:
     assert "Nothing matches" in client.say(":forget cache")
     (question,) = codex.upstream.asked[asked:]
     assert (question.path, question.headers["authorization"]) == ("/v1/responses", f"Bearer {KEY}")
-    codex.log.complete = lambda _: json.dumps([codex.turn("the cache experiment")])
+    answer = json.dumps([codex.turn("the cache experiment")])
+    codex.log.complete = lambda _: answer
     client.say(":forget cache")
     assert "left the context" in client.say(":yes")
     client.say("three")
@@ -148,7 +149,7 @@ def test_a_compaction_that_keeps_the_prompts(codex: CodexRunning) -> None:
     client.say("again")
     assert asked() == ["one", "again", "again", "newest", "again"]
     assert ":context" not in json.dumps(codex.upstream.asked[-1].body)
-    codex.sessions.settle()
+    codex.settle()
     assert codex.kinds().count("user") == recorded + 1
     (operation,) = [event for event in codex.agent.events(0, 1000) if event.kind == "drop"]
     client.say(f":restore {operation.id}")
@@ -202,7 +203,7 @@ def test_a_fork_of_a_session_that_was_compacted(codex: CodexRunning) -> None:
     client.session = client.thread = "f0f0f0f0-0000-4000-8000-000000000002"
     client.say("three")
     assert codex.users() == ["one", "two", "three"]
-    codex.sessions.settle()
+    codex.settle()
     fork = codex.log.agent("app · f0f0f0f0")
     assert [event.content for event in fork.context().messages if event.kind == "user"] == ["one", "two", "three"]
 
@@ -270,7 +271,7 @@ def test_commands_in_a_fork_of_the_session(codex: CodexRunning) -> None:
     client.thread = "f0f0f0f0-0000-4000-8000-000000000003"
     client.say("four")
     assert codex.users() == ["one", "two", "three", "four"]
-    codex.sessions.settle()
+    codex.settle()
     fork = codex.log.agent("app · f0f0f0f0")
     assert [event.content for event in fork.context().messages if event.kind == "user"] == ["one", "two", "three"]
     (child,) = fork.children
@@ -283,7 +284,7 @@ def test_sessions_whose_ids_begin_alike(codex: CodexRunning) -> None:
     client.session = client.thread = f"{SESSION[:8]}-1111-4000-8000-000000000001"
     client.items = [*INJECTED]
     client.say("two")
-    codex.sessions.settle()
+    codex.settle()
     names = [agent.name for agent in codex.log.agents()]
     assert names == [f"app · {SESSION[:8]}", f"app · {SESSION[:8]}-1111"]
 

@@ -125,7 +125,7 @@ def test_a_client_that_rewrites_a_message(running: ClaudeRunning) -> None:
     client.messages[0]["content"][1]["text"] = "one, shorter"
     client.say("four")
     assert running.users()[1:] == ["one, shorter", "three", "four"]
-    running.sessions.settle()
+    running.settle()
     users = [event.content for event in running.agent.events(0, 1000) if event.kind == "user"]
     assert users == ["one", "two", "three", "one, shorter", "four"]
 
@@ -236,7 +236,7 @@ def test_a_call_that_comes_before_it_is_recorded(running: ClaudeRunning, monkeyp
     """A request's messages are recorded after it is passed on: the server waits for the call until then."""
     client, sessions, released = running.client, running.sessions, Event()
     client.say("one")
-    sessions.settle()
+    running.settle()
     later = sessions._later
 
     def behind(act: Callable[[], object]) -> Any:
@@ -275,7 +275,7 @@ def test_two_clients_at_once(running: ClaudeRunning) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    running.sessions.settle()
+    running.settle()
     for client in clients:
         agent = running.log.agent(f"app · {client.session[:8]}")
         users = [event.content for event in agent.context().messages if event.kind == "user"]

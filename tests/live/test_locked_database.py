@@ -40,7 +40,7 @@ def _sooner(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def locked(running: Running[Any, Any]) -> Iterator[None]:
     """Hold the lock of the database, as soon as everything before is recorded."""
-    running.sessions.settle()
+    running.settle()
     other = apsw.Connection(str(running.path))
     other.execute("BEGIN IMMEDIATE")
     try:
@@ -139,7 +139,7 @@ def test_a_result_whose_call_has_left(running: ClaudeRunning) -> None:
     running.model.fails.append(Reply((call,), stop="calls"))
     client.messages.append({"role": "user", "content": [{"type": "text", "text": "look"}]})
     client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
-    running.sessions.settle()
+    running.settle()
     with foldmark.open(running.path, settings={}) as other:
         other.agent(f"app · {SESSION[:8]}").do("/clear")
     result = {"type": "tool_result", "tool_use_id": "toolu_x", "content": "A FIND"}
@@ -197,7 +197,7 @@ def test_a_server_that_is_away(tmp_path: Path, postgres: "Databases", monkeypatc
             say(text)
         say(f":drop {running.turn('TANGERINE')}")
         say("three")
-        running.sessions.settle()
+        running.settle()
         since = len(running.upstream.asked)
         with psycopg.connect(postgres._server, autocommit=True) as server:
             server.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")

@@ -40,19 +40,19 @@ class Told(ClaudeRunning):
 
     @property
     def state(self) -> dict[str, object]:
-        self.sessions.settle()
+        self.settle()
         return live_state.read(self.environment, SESSION)
 
     @property
     def line(self) -> str:
         with suppress(RuntimeError):  # the gateway has ended
-            self.sessions.settle()
+            self.settle()
         return statusline.line({"session_id": SESSION, "model": "Opus"}, self.environment)
 
     def do(self, command: str, *options: str) -> str:
         """Run `foldmark do` with a separate log object once everything so far is recorded, and return its output."""
         with suppress(RuntimeError):  # the gateway has ended
-            self.sessions.settle()
+            self.settle()
         words = ["--db", str(self.path), "do", NAME, command, *options]
         done = CliRunner().invoke(cli, words, env={**self.environment, "ANTHROPIC_API_KEY": ""})
         assert done.exit_code == 0, done.output
@@ -89,7 +89,7 @@ def test_the_status_line(running: Told) -> None:
 
 def test_the_file_is_its_users(running: Told) -> None:
     running.client.say("one")
-    running.sessions.settle()
+    running.settle()
     (file,) = (running.path.parent / "state" / "foldmark").glob("session-live-*")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -100,7 +100,7 @@ def test_the_file_is_its_users(running: Told) -> None:
 
 def test_files_of_killed_gateways_are_removed(running: Told) -> None:
     running.client.say("one")
-    running.sessions.settle()
+    running.settle()
     folder = running.path.parent / "state" / "foldmark"
     (file,) = folder.glob("session-live-*")
     killed = {**json.loads(file.read_text()), "process": 1 << 22}
@@ -109,7 +109,7 @@ def test_files_of_killed_gateways_are_removed(running: Told) -> None:
     (folder / "session-other").write_text(json.dumps(killed))
     Sessions(running.log, "app", running.upstream.url, running.environment).close()
     assert sorted(path.name for path in folder.iterdir()) == [file.name, "session-other"]
-    running.sessions.settle()
+    running.settle()
     assert running.line.startswith("Opus · live:")
 
 
@@ -119,7 +119,7 @@ def test_a_session_that_its_client_compacts_once_it_is_idle(running: Told) -> No
     for tokens, shown in ((250_000, True), (150_000, False)):
         running.model.fails.append(Reply((Say(("Yes.",)),), usage=Usage(0, tokens, 0, 0)))
         client.say("grow")
-        running.sessions.settle()
+        running.settle()
         client.say(":context")  # the settings of the client are known with a request after that
         assert running.line.endswith("compacts when idle") == shown
 
@@ -182,7 +182,7 @@ def test_forget_from_elsewhere_asks_the_sessions_own_model(running: Told) -> Non
 def test_the_chat_asks_it_too(running: Told) -> None:
     turns, asked = asking(running), len(running.upstream.asked)
     running.model.found = turns
-    running.sessions.settle()
+    running.settle()
 
     async def talk() -> None:
         with foldmark.open(running.path, settings={}) as log:

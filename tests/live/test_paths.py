@@ -97,6 +97,6 @@ def test_opencode_names_its_session_on_every_wire(
         body: dict[str, Any] = {"model": "m", "tools": [{}], "stream": True}
         body[member] = [{"role": "user", "content": "Hello"}]
         httpx.post(f"{each.gateway.url}{path}", headers={named: "ses_12345678"}, json=body, timeout=LIMIT)
-        each.sessions.settle()
+        each.settle()
         assert [agent.name for agent in each.log.agents()] == ["app · ses_1234"]
         each.upstream.refusals.clear()

@@ -72,7 +72,7 @@ def test_what_a_gateway_counts(running: ClaudeRunning, caplog: pytest.LogCapture
     client.tools = Client("").tools
     for text in ("one", ":context", "READ two"):
         client.say(text)
-    running.sessions.settle()
+    running.settle()
     assert tally.closing(str) == f"recorded '{running.agent.name}' (3 requests). {SESSION}"
     running.upstream.refusals.clear()
 
