@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import apsw
@@ -173,6 +174,56 @@ def test_a_read_only_file_is_read_and_not_written(tmp_path: Path, in_use: bool) 
     assert path.read_bytes() == before
     if in_use:
         other.close()
+
+
+def test_a_journal_in_a_read_only_folder(tmp_path: Path) -> None:
+    """SQLite reads a journal with an index that it writes beside it: the refusal names that reason."""
+    folder = tmp_path / "medium"
+    folder.mkdir()
+    with foldmark.open(str(tmp_path / "log.db")) as log:
+        log.agent("default").append("user", "one")
+        for ending in ("", "-wal"):
+            (folder / f"log.db{ending}").write_bytes((tmp_path / f"log.db{ending}").read_bytes())
+    folder.chmod(0o555)
+    # Root may write into any folder, but for this capability.
+    root = os.access(folder, os.W_OK)
+    if root and which("setpriv") is None:
+        pytest.skip("root cannot leave its permissions here")
+    prefix = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if root else []
+    script = "import sys, foldmark; foldmark.open(sys.argv[1])"
+    command = [*prefix, sys.executable, "-c", script, str(folder / "log.db")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    folder.chmod(0o755)
+    said = done.stderr.splitlines()[-1]
+    assert f"{folder / 'log.db'}-wal that a killed program left, and its folder is read-only" in said
+    assert texts(folder / "log.db") == ["one"]
+
+
+# Files that are removed or moved while they are open
+
+
+@pytest.mark.parametrize("taken", [("", "-wal", "-shm"), ("",), ("-wal",)])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_database_that_leaves_while_it_is_open(tmp_path: Path, taken: tuple[str, ...], replaced: bool) -> None:
+    """What would be recorded in a file that nobody opens is refused, until the file is back."""
+    path, elsewhere = tmp_path / "log.db", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with foldmark.open(str(path)) as log:
+        agent = log.agent("default")
+        agent.append("user", "one")
+        for ending in taken:
+            file = Path(f"{path}{ending}")
+            file.rename(elsewhere / file.name)
+            if replaced:
+                file.write_bytes(b"")
+        for write in (lambda: agent.append("user", "x"), lambda: agent.do("/mark"), lambda: log.agent("new")):
+            with pytest.raises(StoreError, match="moved or replaced while it was open: nothing was recorded"):
+                write()
+        assert [message.content for message in agent.context().messages] == ["one"]
+        for ending in taken:
+            (elsewhere / f"log.db{ending}").rename(f"{path}{ending}")
+        agent.append("user", "two")
+    assert texts(path) == ["one", "two"]
 
 
 def test_a_read_only_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:

@@ -76,6 +76,9 @@ def explain(error: apsw.Error, path: str) -> StoreError:
         case apsw.BusyError() | apsw.LockedError():
             message = f"{path} is locked by another program{_writer(path)}. Wait for it to finish, then repeat; "
             message += "nothing was recorded."
+        case apsw.CantOpenError() if _needs_its_folder(path):
+            message = f"{path} has a {path}-wal that a killed program left, and its folder is read-only, where SQLite "
+            message += "cannot read such a file. Copy both files to a folder that you may write, and name the copy."
         case apsw.CantOpenError():
             message = f"{path} cannot be opened. Is it a file, in a folder that exists and that you may read?"
         case apsw.CorruptError():
@@ -87,6 +90,44 @@ def explain(error: apsw.Error, path: str) -> StoreError:
     found = StoreError(message)
     found.passes = isinstance(error, apsw.BusyError | apsw.LockedError | apsw.FullError)
     return found
+
+
+def _needs_its_folder(path: str) -> bool:
+    """Return True if a database has a journal, which SQLite reads with an index that it writes into the same folder,
+    and that folder is not writable."""
+    file = Path(os.path.realpath(path))
+    return Path(f"{file}-wal").exists() and not os.access(file.parent, os.W_OK)
+
+
+class OpenFiles:
+    """The files of an open database. What is written to them once one was removed, moved or replaced is in no file that
+    anybody opens."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        """`db` has just been opened; a database in memory has no files."""
+        self._file = db.db_filename("main")
+        self._database = _identity(self._file)
+        self._journal: tuple[int, int] | None = None
+
+    def check(self, path: str) -> None:
+        """Raise StoreError if a file is no longer in its place. The journal exists in every transaction that writes."""
+        if not self._file:
+            return
+        journal = _identity(f"{self._file}-wal")
+        self._journal = self._journal or journal
+        if journal is None or journal != self._journal or _identity(self._file) != self._database:
+            raise StoreError(
+                f"{path} or {path}-wal was removed, moved or replaced while it was open: nothing was recorded. Put "
+                "both back, or open the database again."
+            )
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(file)  # noqa: PTH116 - a path would take longer than the call, twice for each commit
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _writer(path: str) -> str:

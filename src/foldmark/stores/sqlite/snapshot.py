@@ -23,7 +23,7 @@ from foldmark.stores import reader
 from foldmark.stores.queries import listed, queries
 from foldmark.stores.reader import Bindings, Fetched, Row
 from foldmark.stores.snapshot import PAGE, LogSnapshot
-from foldmark.stores.sqlite.file import explain, open_beside, open_file, place_of
+from foldmark.stores.sqlite.file import OpenFiles, explain, open_beside, open_file, place_of
 from foldmark.stores.sqlite.known import KnownAgents
 
 
@@ -36,6 +36,7 @@ class SqliteConnection:
         self.path, self.clock, self.sql, self.lock = path, clock, queries("sqlite"), RLock()
         self._place = place_of(path)
         self.db = open_file(path, create, self._place, read_only=read_only)
+        self.files = OpenFiles(self.db)
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
         self.known = KnownAgents(self.db)

@@ -199,6 +199,7 @@ class _Writing(AbstractContextManager[SqliteTransaction]):
                 if error is not None:
                     raise error  # noqa: TRY301 - one way out for all errors
                 transaction.finish()
+                store._connection.files.check(store._path)
                 store._connection.run("COMMIT")
             except BaseException:
                 store._connection.roll_back()
