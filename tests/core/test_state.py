@@ -106,12 +106,12 @@ def test_malformed_blocks_stay(block: str) -> None:
     ("before", "after"),
     [
         *(
-            ("```\n", "\n```"),
             ("```python\n", "\n```"),
             ("```markdown x\n", "\n```"),
-            ("~~~\n", "\n~~~"),
             ("~~~ a`b\n", "\n~~~"),
-            ("   ```\n", "\n  ```"),
+            ("   ```state\n", "\n  ```"),
+            ("```\n", "\n```\nSo a block looks."),
+            ("```\n\n", "\n```"),
         ),
         *(("````\n```\n", "\n````"), ("```\n~~~\n", "\n```"), ("```\n``\n", "\n```"), ("```\n```x\n", "\n```")),
         *(("```\n    ```\n", "\n```"), ("```\nnever closed\n", ""), ("~~~\n```\n", "\n~~~\n"), ("`````\n````\n", "")),
@@ -131,13 +131,16 @@ def test_a_block_inside_a_code_fence_is_text(before: str, after: str) -> None:
             ("```py\nx\n```\n```markdown\n", "\n```"),
             ("```md\nnote\n```\n```md\n", "\n```"),
         ),
+        *(("```\n", "\n```"), ("~~~\n", "\n~~~"), ("   ```\n", "\n  ```\n"), ("```py\nx\n```\n```` \n", "\n````")),
+        *(("```text\n", "\n```"), ("```TEXT\n", "\n```")),
         *(("```md\n**", "\n```"), ("### STATE\nGoal: old\n\n```md\n", "\n\n```")),
     ],
 )
-def test_one_markdown_fence_around_the_block_is_removed(before: str, after: str) -> None:
+def test_one_plain_fence_around_the_block_is_removed(before: str, after: str) -> None:
     head = "### STATE**" if before.endswith("**") else "### STATE"
     text = f"Done.\n{before}{head}\n{BLOCK}{after}"
-    shown = text[: text.rindex(before.splitlines()[-1] if not before.endswith("**") else "```md")].rstrip()
+    opened = text[: text.rindex("### STATE")].removesuffix("**").rstrip("\r\n")
+    shown = opened[: opened.rindex("\n")].rstrip()
     assert parted(text) == Parted(shown, BLOCK)
     hiding = Hiding()
     assert ("".join(map(hiding.feed, text)) + hiding.end()).rstrip() == shown
@@ -165,7 +168,7 @@ def test_one_markdown_fence_around_the_block_is_removed(before: str, after: str)
         f"    ```md\n    ### STATE\n{BLOCK}\n    ```",
     ],
 )
-def test_any_other_markdown_fence_is_a_code_fence(text: str) -> None:
+def test_any_other_fence_is_a_code_fence(text: str) -> None:
     assert parted(f"Done.\n{text}") == Parted(f"Done.\n{text}", None)
     hiding = Hiding()
     assert "".join(map(hiding.feed, f"Done.\n{text}")) + hiding.end() == f"Done.\n{text}"
@@ -192,7 +195,7 @@ def test_the_last_of_several_blocks_counts() -> None:
     assert parted("### STATE\nGoal: a\n\n### STATE\nGoal: b") == Parted("### STATE\nGoal: a", "Goal: b")
     malformed = "### STATE\nGoal: a\n\n### STATE\nnothing"
     assert parted(malformed) == Parted(malformed, None)
-    fenced = "### STATE\nGoal: a\n```\n### STATE\nGoal: b\n```"
+    fenced = "### STATE\nGoal: a\n```py\n### STATE\nGoal: b\n```"
     assert parted(f"Done.\n{fenced}") == Parted("Done.", fenced.removeprefix("### STATE\n"))
 
 
@@ -296,7 +299,8 @@ def test_any_cut_of_a_stream_gives_the_same_text(text: str, sizes: list[int]) ->
 
 
 BEGINNING = re.compile("#{0,4}|#{2,4} +(S|ST|STA|STAT|St|Sta|Stat|(STATE|State) *:?[ \r]*)?")
-WRAPPING = re.compile(" {0,3}(`*|~*|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|markdow|markdown|md)?[ \r]*)")
+    " {0,3}(`*|~*|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|markdow|markdown|md|t|te|tex|text)?[ \r]*)"
+)
 
 
 @given(PIECES)
@@ -308,7 +312,7 @@ def test_only_a_possible_block_is_held_back(pieces: list[str]) -> None:
         held = text.removeprefix(shown)
         assert text == shown + held
         lines = held.translate(str.maketrans("\t", " ", "*_")).split("\n")
-        if len(lines) > 1 and lines[0].strip("`~ \r") in ("markdown", "md"):
+        if len(lines) > 1 and lines[0].strip("`~ \r") in ("", "markdown", "md", "text"):
             lines = lines[1:]
         if len(lines) > 1:
             assert lines[0].strip().rstrip(" :\r").upper().endswith("STATE")
@@ -316,7 +320,7 @@ def test_only_a_possible_block_is_held_back(pieces: list[str]) -> None:
             assert re.fullmatch(
                 "#{0,4}|#{2,4} +(S|S[Tt]|STA|Sta|STAT|Stat|(STATE|State) *:?[ \r]*)?", lines[0]
             ) or re.fullmatch(
-                " {0,3}(`*|~*)|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|markdow|markdown|md)?[ \r]*",
+                " {0,3}(`*|~*)|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|markdow|markdown|md|t|te|tex|text)?[ \r]*",
                 lines[0].strip(" "),
             )
             assert shown == "" or shown.endswith("\n")

@@ -5,8 +5,8 @@ line counts. It extends to the end of the answer and holds at least one of its f
 `Resolved:`, `Technical Anchors:`) with content. Any other block, or one followed by another heading, is malformed: it
 is text like any other.
 
-One kind of fence does not count as a code fence: a Markdown fence (`markdown` or `md`) at the end of the answer that
-contains a block and nothing else. Some models put one around the block.
+One kind of fence does not count as a code fence: a plain or Markdown fence (no language, `markdown`, `md` or `text`) at
+the end of the answer that contains a block and nothing else. Some models put one around the block.
 
 A paragraph after the last member and an empty line, neither indented nor a list, belongs to the answer. Otherwise it
 would not be shown.
@@ -24,10 +24,11 @@ KEYS = ("Goal", "Context", "Resolved", "Technical Anchors")
 _BEGINS = re.compile(r"#{2,4}[ \t]+(?:STATE|State)[ \t]*:?[ \t\r]*")
 _MAY_BEGIN = re.compile(r"#{0,4}|#{2,4}[ \t]+(?:S|ST|STA|STAT|St|Sta|Stat|(?:STATE|State)[ \t]*:?[ \t\r]*)?")
 _BOLD = str.maketrans("", "", "*_")
-_WRAPS = re.compile(r" {0,3}(?:`{3,}+|~{3,}+)[ \t]*(?:markdown|md)[ \t\r]*", re.IGNORECASE)
+_WRAPS = re.compile(r" {0,3}(?:`{3,}+|~{3,}+)[ \t]*(?:markdown|md|text)?[ \t\r]*", re.IGNORECASE)
 _FENCES = ("```", "~~~")
 _MAY_WRAP = re.compile(
-    r" {0,3}(?:`*+|~*+)(?:(?<=[`~]{3})[ \t]*(?:m|ma|mar|mark|markd|markdo|markdow|(?:markdown|md)[ \t\r]*)?)?",
+    r" {0,3}(?:`*+|~*+)"
+    r"(?:(?<=[`~]{3})[ \t]*(?:m|ma|mar|mark|markd|markdo|markdow|t|te|tex|(?:markdown|md|text)[ \t\r]*)?)?",
     re.IGNORECASE,
 )
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t\r]|\Z)")
@@ -98,7 +99,7 @@ def _around(text: str) -> tuple[str, str | None, str]:
 
 
 def _wrapped(text: str) -> tuple[str, str] | None:
-    """Return the text before the Markdown fence at the end of a text, and the block in the fence; None if there is
+    """Return the text before the plain fence at the end of a text, and the block in the fence; None if there is
     none."""
     fence, place, opened, first, last = "", 0, -1, 0, -1
     for line in text.split("\n") if may_hold(text) and text.rstrip().endswith(_FENCES) else ():
@@ -162,7 +163,7 @@ class Hiding:
     """An answer as it streams, without its block: the output of `feed` and `end` together equals the text of `parted`,
     up to white space at the end.
 
-    A line is shown as it streams, unless it may begin a block or a Markdown fence around one. From the beginning of a
+    A line is shown as it streams, unless it may begin a block or a plain fence around one. From the beginning of a
     block on, everything is held back until the end.
     """
 
