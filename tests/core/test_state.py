@@ -298,11 +298,6 @@ def test_any_cut_of_a_stream_gives_the_same_text(text: str, sizes: list[int]) ->
     assert (shown + hiding.end()).rstrip() == parted(text).text.rstrip()
 
 
-BEGINNING = re.compile("#{0,4}|#{2,4} +(S|ST|STA|STAT|St|Sta|Stat|(STATE|State) *:?[ \r]*)?")
-    " {0,3}(`*|~*|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|markdow|markdown|md|t|te|tex|text)?[ \r]*)"
-)
-
-
 @given(PIECES)
 def test_only_a_possible_block_is_held_back(pieces: list[str]) -> None:
     """All text so far is shown except a line that may begin a block, and everything from a block's first line on."""
