@@ -71,7 +71,8 @@ def asked_in_request(
     found, met = list[AskedCommand](), dict[tuple[str, str], int]()
     anchor = ""
     for at, message in enumerate(messages[first:], first):
-        if message.role != "system" or at == first:  # a client may add a prompt to the message before a system message
+        # A client may add a prompt to the message before a system message.
+        if at == first or not (message.role == "system" or request.sent[at].alone):
             # Equal replies may precede equal commands.
             anchor = " ".join(message.results) or (f"{keys[at - 1]} {keys[:at].count(keys[at - 1])}" if at else "")
         typed = {each.block: each for each in dialect.prompts(message)}

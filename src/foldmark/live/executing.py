@@ -70,7 +70,7 @@ class PartialRecording:
         while self._at < message:
             self._add(len(self._messages[self._at].blocks))
             assert self._parts is not None
-            transcript.close_message(self._messages[self._at].key, self._ids, self._parts)
+            transcript.close_message(self._messages[self._at], self._ids, self._parts)
             self._at, self._parts, self._ids = self._at + 1, None, ()
         if block and self._at == message:
             self._add(block)

@@ -133,6 +133,8 @@ def _check(dialect: ClientDialect, sent: Sequence[SentMessage], found: Sequence[
             if id(each) not in own:
                 dialect.check_blocks(each.message)
     except MisplacedError:
+        if any(each.alone for each in sent):
+            sent = dialect.joined(sent)
         try:
             dialect.check([each.message for each in sent])
             for each in sent:
@@ -275,3 +277,14 @@ def shared(before: Sequence[str], after: Sequence[str]) -> int:
             break
         shared += 1
     return shared
+
+
+def ranges(places: Sequence[int]) -> list[list[int]]:
+    """Return places as ranges, each with its first and last place."""
+    found: list[list[int]] = []
+    for place in places:
+        if found and found[-1][1] == place - 1:
+            found[-1][1] = place
+        else:
+            found.append([place, place])
+    return found

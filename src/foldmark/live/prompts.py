@@ -4,7 +4,7 @@ Each is a command of the registry with another sign. Foldmark answers it at once
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -15,7 +15,14 @@ from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.editing import answering, offers
 from foldmark.live import lists
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, TypedPrompt, decoded
+from foldmark.live.clients.dialect import (
+    ClientDialect,
+    ClientMessage,
+    ClientRequest,
+    SentMessage,
+    TypedPrompt,
+    decoded,
+)
 from foldmark.log import Agent
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
@@ -177,6 +184,18 @@ def without_escape(request: ClientRequest, raw: bytes, sign: str) -> bytes:
         else:
             raw = raw[:at] + clean + raw[at + len(blocks[prompt.block]) :]
     return raw
+
+
+def without_escapes(request: ClientRequest, messages: Sequence[bytes], sign: str) -> list[bytes]:
+    """Return the messages to send for a request as `without_escape` does; those that the client sends as one are one
+    again if that changes anything."""
+    twice, dialect = sign.encode() * 2, request.dialect
+    made = [without_escape(request, each, sign) if twice in each else each for each in messages]
+    divided = [each.alone for each in request.sent]
+    if made == messages or not any(divided) or len(made) != len(divided):
+        return made
+    found = [SentMessage(raw, dialect.read(raw), alone) for raw, alone in zip(made, divided, strict=True)]
+    return [each.raw for each in dialect.joined(found)]
 
 
 def as_sent(dialect: ClientDialect, message: ClientMessage, sign: str) -> ClientMessage:

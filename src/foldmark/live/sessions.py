@@ -149,8 +149,8 @@ class Sessions:
         transcript.note_sent(asked)
         self._tell(transcript, headers, request)
         raw = made.messages
-        if (twice := self._sign.encode() * 2) in body:
-            raw = [prompts.without_escape(request, each, self._sign) if twice in each else each for each in raw]
+        if self._sign.encode() * 2 in body:
+            raw = prompts.without_escapes(request, raw, self._sign)
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
         passed = PassedOn.of(request, prefix, transcript.seen)._replace(said=said)
@@ -266,6 +266,7 @@ class Sessions:
         transcript = self._transcript(request)
         if transcript is None:
             return Prepared(request, None, AskedFor(), self._beside(request))
+        request = transcript.recognized(request)
         for name in notices.note(transcript, headers, request, self._environment, self._sign):
             self._later(partial(transcript.take_noted, name))
         request = transcript.divided(request, self._sign, asks=True)

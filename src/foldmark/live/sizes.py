@@ -7,7 +7,7 @@ import msgspec
 
 from foldmark.core.assembly.caching import weight
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
-from foldmark.live.leaving_out import KnownMessage
+from foldmark.live.leaving_out import KnownMessage, ranges
 from foldmark.request.client_sizes import SizedMessage, sizes_data
 
 
@@ -39,14 +39,10 @@ def sizes(
     those after this one. Cost grows with the messages since then."""
     # The answer before is measured again, as the client now repeats it.
     places = {id(each): place for place, each in enumerate(before[:-1])}
-    kept: list[list[int]] = []
-    at = 0
-    while at < len(known) and (place := places.get(id(known[at]))) is not None:
-        if kept and kept[-1][1] == place - 1:
-            kept[-1][1] = place
-        else:
-            kept.append([place, place])
-        at += 1
+    kept = list[int]()
+    while len(kept) < len(known) and (place := places.get(id(known[len(kept)]))) is not None:
+        kept.append(place)
+    at = len(kept)
     blocks = [each.blocks for each in passed.messages[at:]]
     systems = [each.role == "system" for each in passed.messages[at:]]
     made = answer.blocks or [msgspec.json.encode(part) for part in answer.parts]
@@ -59,7 +55,7 @@ def sizes(
         _sized(dialect, each.ids, own, system=system)
         for each, own, system in zip(known[at:], blocks, systems, strict=True)
     ]
-    return sizes_data(passed.known, passed.rest, kept, added)
+    return sizes_data(passed.known, passed.rest, ranges(kept), added)
 
 
 def _sized(dialect: ClientDialect, ids: tuple[int, ...], blocks: Sequence[bytes], *, system: bool) -> SizedMessage:

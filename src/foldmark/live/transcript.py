@@ -21,8 +21,9 @@ from foldmark.core.request import Usage
 from foldmark.cost.ledger import EditCost, EditShares, Ledger, counted, ledger_in, shares_in
 from foldmark.editing.evicting import evict
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
-from foldmark.live.leaving_out import KnownMessage
+from foldmark.live.leaving_out import KnownMessage, ranges
 from foldmark.live.prompts import as_sent
+from foldmark.live.recognizing import thoughts_data, thoughts_in
 from foldmark.live.sizes import PassedOn, sizes
 from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
@@ -120,6 +121,7 @@ class ClientTranscript(TranscriptView):
                 agent.context()
                 agent.configure("model", named, actor="system")
         places = self.places(messages, asks=asks, known=self.known)
+        self.known = self.as_sent(messages, places)
         if places != list(range(len(self.known))):
             self._retried(partial(self._take, places, messages))
 
@@ -156,12 +158,13 @@ class ClientTranscript(TranscriptView):
         own = {block - first for block in range(first, end) if block in local}
         return self._retried(lambda: self._append_parts(parts[first:end], own))
 
-    def close_message(self, key: str, ids: Sequence[int], parts: Sequence[Part | None]) -> None:
+    def close_message(self, message: ClientMessage, ids: Sequence[int], parts: Sequence[Part | None]) -> None:
         """End the recording of a message, whose blocks have these events."""
+        thoughts = thoughts_data(self.dialect, [(message.key, message.blocks)] if message.thinks else ())
 
         def noted() -> None:
             self._closed(parts)
-            self._note(range(len(self.known)), [KnownMessage(key, tuple(ids))])
+            self._note(range(len(self.known)), [KnownMessage(message.key, tuple(ids))], thoughts)
 
         self._retried(noted)
 
@@ -245,8 +248,7 @@ class ClientTranscript(TranscriptView):
 
     def _take(self, places: Sequence[int | None], messages: Sequence[ClientMessage]) -> None:
         kept = set(places)
-        gone = [id for place, each in enumerate(self.known) if place not in kept for id in each.ids if id > 0]
-        if gone:
+        if gone := self.gone(kept):
             self._leave(gone)
         first = places.index(None) if None in kept else len(places)
         new = messages[first:]
@@ -257,7 +259,8 @@ class ClientTranscript(TranscriptView):
             else self.known[place]
             for at, (message, place) in enumerate(zip(new, places[first:], strict=True))
         ]
-        self._note([place for place in places[:first] if place is not None], added)
+        thoughts = thoughts_data(self.dialect, ((each.key, each.blocks) for each in new if each.thinks))
+        self._note([place for place in places[:first] if place is not None], added, thoughts)
 
     def _leave(self, gone: list[int]) -> None:
         """Remove exactly these events from the context: whole exchanges could include messages still being sent."""
@@ -310,9 +313,10 @@ class ClientTranscript(TranscriptView):
         joined = self.dialect.continued(passed.messages[-1], answer) if passed.messages else None
         ids = self._append_parts(answer.parts, (0,) if passed.said else ())
         if joined is None:
-            kept, added = self.known, KnownMessage(answer.key, ids)
+            kept, added, blocks = self.known, KnownMessage(answer.key, ids), answer.blocks
         else:
             kept, added = self.known[:-1], KnownMessage(joined, (*self.known[-1].ids, *ids))
+            blocks = (*passed.messages[-1].blocks, *answer.blocks)
         if answer.usage is not None:
             ledger, shares = self._answered(passed, answer.model, answer.usage)
             about = sizes(self.dialect, self._measured, [*kept, added], passed, answer)
@@ -320,7 +324,9 @@ class ClientTranscript(TranscriptView):
             agent.record("usage", data={**data, **about})
         if not any(isinstance(part, CallMessage) for part in answer.parts):
             agent.end_turn()
-        more: dict[str, Any] = {} if passed.prefix is None else {"bound": {answer.key: passed.prefix}}
+        more: dict[str, Any] = thoughts_data(self.dialect, [(added.key, blocks)])
+        if passed.prefix is not None:
+            more["bound"] = {answer.key: passed.prefix}
         if self._replied:
             more["answered"] = True  # the replies to commands have been shown with it
         if shares is not self.edit_shares:
@@ -334,7 +340,7 @@ class ClientTranscript(TranscriptView):
         more: Mapping[str, Any] | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        about = {"kept": _ranges(places), "added": [[each.key, *each.ids] for each in added]}
+        about = {"kept": ranges(places), "added": [[each.key, *each.ids] for each in added]}
         self._record({**about, **(more or {})}, ledger)
 
     def _record(self, about: dict[str, Any], ledger: Ledger | None = None) -> None:
@@ -369,6 +375,8 @@ class ClientTranscript(TranscriptView):
         self._replied = ("executed" in about or "said" in about or self._replied) and "answered" not in about
         if "added" not in about:
             return
+        if "thoughts" in about:
+            self.thoughts = {**self.thoughts, **thoughts_in(about)}
         before = self.known
         known = [before[place] for first, last in about["kept"] for place in range(first, last + 1)]
         known += [KnownMessage(key, tuple(ids)) for key, *ids in about["added"]]
@@ -385,13 +393,3 @@ def sub_agent(root: ClientTranscript, named: str) -> ClientTranscript:
     """Return the transcript of a sub-agent of the client. A new one is created in the log once it is recorded."""
     agent = root.agent.log.agent(root.children[named]) if named in root.children else None
     return ClientTranscript(agent, root.session, root.dialect, partial(root.child, named), named)
-
-
-def _ranges(places: Sequence[int]) -> list[list[int]]:
-    found: list[list[int]] = []
-    for place in places:
-        if found and found[-1][1] == place - 1:
-            found[-1][1] = place
-        else:
-            found.append([place, place])
-    return found

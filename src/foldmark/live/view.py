@@ -5,7 +5,7 @@ yet is known from memory. While the database is away, the last known state of th
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from foldmark.live.asking import AskedFor, asked_line
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
 from foldmark.live.leaving_out import KnownMessage, aligned, asked_in, shared
 from foldmark.live.prompts import command_in, is_not_done
+from foldmark.live.recognizing import Thoughts, recognized
 from foldmark.live.sizes import PassedOn
 from foldmark.log import Agent
 from foldmark.request.client_sizes import LOCAL
@@ -42,7 +43,7 @@ class Seen(NamedTuple):
 class TranscriptView:
     """The messages of one agent of a client. `known` are those that it sends, as far as they are recorded, and `left`
     the events of those that it no longer sends. `bound` maps an answer's key to the prefix that its thinking is bound
-    to, where that differs from what the client sent.
+    to, where that differs from what the client sent, and `thoughts` to its thinking.
 
     `executed` are the replies to the commands that the newest request asks, by their keys, and `said` the texts in
     which they were put before an answer, until one has come. `woven` are all such texts.
@@ -61,6 +62,7 @@ class TranscriptView:
         self.known: list[KnownMessage] = []
         self.left: dict[int, None] = {}
         self.bound: dict[str, str] = {}
+        self.thoughts: dict[str, Thoughts] = {}
         self.asked: list[str] = []
         self.local: dict[str, tuple[int, ...]] = {}
         self.executed: dict[str, str] = {}
@@ -141,13 +143,35 @@ class TranscriptView:
         known = self.known
         places = self.places(messages, asks=True, known=known)
         if None not in places:
-            return [known[place] for place in places if place is not None]
+            return [self.sent(known[at], each) for each, at in zip(messages, places, strict=True) if at is not None]
         first = places.index(None)
         certain = self.commands(messages[first:], sign)
         return [
-            self._unrecorded(message, certain.get(at, ())) if place is None else known[place]
+            self._unrecorded(message, certain.get(at, ())) if place is None else self.sent(known[place], message)
             for at, (message, place) in enumerate(zip(messages, places, strict=True), -first)
         ]
+
+    def sent(self, known: KnownMessage, message: ClientMessage) -> KnownMessage:
+        """Return a known message with an event for each block that the client sends of it."""
+        thoughts = self.thoughts.get(known.key)
+        return known if thoughts is None else thoughts.with_blocks(known, len(message.blocks))
+
+    def as_sent(self, messages: Sequence[ClientMessage], places: Sequence[int | None]) -> list[KnownMessage]:
+        """Return the known messages as `sent` does; `places` are those of the messages that the client sends."""
+        sent = {
+            at: self.sent(self.known[at], each)
+            for each, at in zip(messages, places, strict=True)
+            if at is not None and self.known[at].key in self.thoughts
+        }
+        return [sent.get(at, each) for at, each in enumerate(self.known)] if sent else self.known
+
+    def gone(self, kept: Container[int | None]) -> list[int]:
+        """Return the events of the known messages but for those at the places `kept`; none if only thinking is gone."""
+        found = [(each, self.thoughts.get(each.key)) for at, each in enumerate(self.known) if at not in kept]
+        if all(thoughts is not None and thoughts.alone for _, thoughts in found):
+            return []
+        whole = [known.ids if thoughts is None else thoughts.ids for known, thoughts in found]
+        return [id for ids in whole for id in ids if id > 0]
 
     def _unrecorded(self, message: ClientMessage, commands: Sequence[int]) -> KnownMessage:
         ids = self.local.get(message.key, ())
@@ -177,6 +201,12 @@ class TranscriptView:
             return (self.agent.notice_of(call_id, results[-1].text) if results else None) or ""
         except StoreError:
             return ""
+
+    def recognized(self, request: ClientRequest) -> ClientRequest:
+        """Return a request with its messages as they are known, though the client sends them in another form."""
+        keys = [each.key for each in self.known]
+        keys = self.asked if shared(keys, self.asked) == len(keys) else keys  # these are not recorded yet
+        return recognized(request, keys, self.thoughts)
 
     def divided(self, request: ClientRequest, sign: str, *, asks: bool) -> ClientRequest:
         """Return a request in which commands and replies are blocks of their own where the client joins texts: those

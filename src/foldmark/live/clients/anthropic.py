@@ -211,6 +211,9 @@ class AnthropicClient(RoleClient):
         model, blocks = str(message.get("model", "")), tuple(map(msgspec.json.encode, content))
         return ClientAnswer(_answer_key(content), parts, model, found.usage, found.stopped, blocks)
 
+    def answer_key(self, blocks: Iterable[bytes]) -> str:
+        return _answer_key(list(map(decoded, blocks)))
+
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         id = "msg_foldmark_" + key_of("answer", [text.encode("utf-8", "replace")])[:12]
         return answers.written_message(text, id, request.head.model, stream=request.head.stream)

@@ -41,12 +41,9 @@ class ClientBody(Struct):
 
 
 class RequestHead(Struct, frozen=True):
-    """The fields of a request other than its messages.
-
-    `session` and `agent` are the client's ids of its session and of a sub-agent in it, empty if it names none. `tools`
-    is True if the model may call tools. `aside` is True if the client says that the request is not part of the
-    conversation. `system` is the system prompt as received.
-    """
+    """The fields of a request other than its messages. `session` and `agent` are the client's ids of its session and of
+    a sub-agent in it, empty if it names none. `tools` is True if the model may call tools. `aside` is True if the
+    client says that the request is not part of the conversation. `system` is the system prompt as received."""
 
     model: str
     stream: bool
@@ -68,11 +65,8 @@ class TypedPrompt(NamedTuple):
 
 
 class ClientMessage(Struct, frozen=True, gc=False):
-    """A message without its cache marks: its role, its blocks as JSON, and its key.
-
-    `calls` and `results` are the ids of the tool calls that it makes and answers. `thinks` is True if it contains
-    thinking.
-    """
+    """A message without its cache marks: its role, its blocks as JSON, and its key. `calls` and `results` are the ids
+    of the tool calls that it makes and answers. `thinks` is True if it contains thinking."""
 
     role: str
     blocks: tuple[bytes, ...]
@@ -83,7 +77,8 @@ class ClientMessage(Struct, frozen=True, gc=False):
 
 
 class SentMessage(NamedTuple):
-    """A message with its bytes in the body, cache marks included. `alone` is True if the message before it has left."""
+    """A message with its bytes in the body, cache marks included. `alone` is True if the message before it has left, or
+    if the client sends both as one."""
 
     raw: bytes
     message: ClientMessage
@@ -325,6 +320,10 @@ class ClientDialect(ABC):
         """Return the key of the message in which the client will repeat an answer joined to the message before it, for
         example after an answer broke off and was requested again; None if the answer will be a separate message."""
         return None
+
+    def answer_key(self, blocks: Iterable[bytes]) -> str:
+        """Return the key of an answer with these blocks; empty if thinking is no part of keys on this wire."""
+        return ""
 
     @abstractmethod
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:

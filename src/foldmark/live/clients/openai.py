@@ -221,7 +221,10 @@ class ResponsesClient(ClientDialect):
     def continued(self, before: ClientMessage, answer: ClientAnswer) -> str | None:
         if before.role != "assistant":
             return None
-        return openai_items.key("assistant", map(decoded, (*before.blocks, *answer.blocks)))
+        return self.answer_key((*before.blocks, *answer.blocks))
+
+    def answer_key(self, blocks: Iterable[bytes]) -> str:
+        return openai_items.key("assistant", map(decoded, blocks))
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         return answers.written_response(text, self._id(text, request), request.head.model, stream=request.head.stream)

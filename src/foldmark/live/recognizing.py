@@ -1,0 +1,108 @@
+"""Recognize messages that a client sends in another form than before [SPEC 5.7]. Pure.
+
+- If a request got no answer, some clients send the next prompt in one message with the one before it.
+- When the model changes, clients leave out the thinking of earlier answers, which another model could not read.
+
+Both are the same messages as before. So a request is divided as its messages are known, and an answer without its
+thinking has the key that it had with it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, SentMessage, decoded
+from foldmark.live.leaving_out import KnownMessage, shared
+
+
+class Thoughts(NamedTuple):
+    """The thinking in an answer: the answer's key without it, the places of its blocks, and the events of all blocks
+    of the answer."""
+
+    without: str
+    places: tuple[int, ...]
+    ids: tuple[int, ...]
+
+    @property
+    def alone(self) -> bool:
+        """True if there is nothing else in the answer."""
+        return len(self.places) == len(self.ids)
+
+    def with_blocks(self, known: KnownMessage, blocks: int) -> KnownMessage:
+        """Return the answer, as it is known, with an event for each of the `blocks` that the client sends of it, with
+        its thinking or without; the same object if it has."""
+        if len(known.ids) == blocks:
+            return known
+        ids = self.ids if blocks == len(self.ids) else [id for at, id in enumerate(self.ids) if at not in self.places]
+        return KnownMessage(known.key, tuple(ids)) if len(ids) == blocks else known
+
+
+def thoughts_data(dialect: ClientDialect, answers: Iterable[tuple[str, Sequence[bytes]]]) -> dict[str, Any]:
+    """Return the thinking in answers, each with its key and its blocks, as data of a gateway's record."""
+    found: dict[str, list[Any]] = {}
+    for key, blocks in answers:
+        places = [at for at, block in enumerate(blocks) if dialect.is_thinking(decoded(block))]
+        rest = (block for at, block in enumerate(blocks) if at not in places)
+        if places and (without := dialect.answer_key(rest)):
+            found[key] = [without, *places]
+    return {"thoughts": found} if found else {}
+
+
+def thoughts_in(about: Mapping[str, Any]) -> dict[str, Thoughts]:
+    """Return the thinking in the answers that a gateway's record adds, by their keys."""
+    ids = {key: tuple(ids) for key, *ids in about["added"]}
+    return {key: Thoughts(without, tuple(at), ids[key]) for key, (without, *at) in about["thoughts"].items()}
+
+
+def recognized(request: ClientRequest, keys: Sequence[str], thoughts: Mapping[str, Thoughts]) -> ClientRequest:
+    """Return a request with its messages as they are known: by `keys`, in order, and by the `thoughts` of answers, by
+    their keys."""
+    same = shared(keys, [each.message.key for each in request.sent])
+    if same == len(keys) or same == len(request.sent):
+        return request
+    finder = _Finder(request.dialect, keys, same, thoughts)
+    found = [part for each in request.sent[same:] for part in finder.found(each)]
+    return replace(request, sent=(*request.sent[:same], *found))
+
+
+class _Finder:
+    """Finds messages among `keys` in order, from the place `at` on."""
+
+    def __init__(self, dialect: ClientDialect, keys: Sequence[str], at: int, thoughts: Mapping[str, Thoughts]) -> None:
+        self._dialect, self._keys, self._at = dialect, keys, at
+        self._spoken = [thoughts[key].without if key in thoughts else key for key in keys]
+        self._last = {key: place for place, key in enumerate(keys)}
+        self._last_spoken = {key: place for place, key in enumerate(self._spoken)}
+
+    def found(self, one: SentMessage) -> Iterator[SentMessage]:
+        """Yield a message in its known form: the messages of which it consists, or itself."""
+        message = one.message
+        if message.role == "assistant" and not message.thinks:
+            if self._last_spoken.get(message.key, -1) >= self._at:
+                self._at = self._spoken.index(message.key, self._at) + 1
+                one = one._replace(message=replace(message, key=self._keys[self._at - 1]))
+            yield one
+        elif self._passes(message.key) or message.role != "user":
+            yield one
+        else:
+            yield from self._divided(one)
+
+    def _divided(self, one: SentMessage) -> Iterator[SentMessage]:
+        dialect, blocks = self._dialect, self._dialect.blocks(one.raw)
+        for size in range(1, len(blocks) if self._at < len(self._keys) else 0):
+            raw = dialect.rewritten(one.raw, blocks[:size])
+            first = dialect.read(raw)
+            if self._passes(first.key):
+                yield one._replace(raw=raw, message=first)
+                rest = dialect.rewritten(one.raw, blocks[size:])
+                yield from self.found(SentMessage(rest, dialect.read(rest), True))
+                return
+        yield one
+
+    def _passes(self, key: str) -> bool:
+        """Go behind the next message with a key. Return False if there is none."""
+        if self._last.get(key, -1) < self._at:
+            return False
+        self._at = self._keys.index(key, self._at) + 1
+        return True
