@@ -152,7 +152,7 @@ def test_an_interrupted_answer_keeps_its_whole_text(agent: Agent) -> None:
         "Mended.",
         "### STATE\nall fine",
         "### STATE\nGoal:\nContext:",
-        f"```\n### STATE\n{TWO}\n```",
+        f"```py\n### STATE\n{TWO}\n```",
         f"### STATE\n{TWO}\n# Next",
     ],
 )
@@ -417,7 +417,7 @@ def test_the_model_writes_a_fresh_state_block(log: Log, agent: Agent) -> None:
     log.complete = lambda _: f"Here it is:\n\n### STATE\n{TWO}"
     assert agent.do("/context rebuild").data["state"] == TWO
     assert agent.context().state == TWO
-    for answer in ("### STATE\nI do not know.", f"```\n### STATE\n{ONE}\n```", ONE):
+    for answer in ("### STATE\nI do not know.", f"```py\n### STATE\n{ONE}\n```", ONE):
         log.complete = lambda _, said=answer: said  # type: ignore[misc]
         with pytest.raises(FoldmarkError, match="no `### STATE` block; the last one is kept"):
             agent.do("/context rebuild")

@@ -60,7 +60,7 @@ def test_a_block_is_accepted_and_missing_headings_are_reported(
 
 def test_a_look_alike_is_shown_and_changes_nothing(log: foldmark.Log, capsys: pytest.CaptureFixture[str]) -> None:
     agent = log.agent("default")
-    text = f"Such a block:\n```\n### STATE\n{WHOLE}\n```"
+    text = f"Such a block:\n```py\n### STATE\n{WHOLE}\n```"
     model = Says(f"Done.\n### STATE\n{WHOLE}", text)
     chat(agent, lambda name: model, ["hello", "how does it look?"])
     assert text in capsys.readouterr().out

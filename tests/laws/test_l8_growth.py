@@ -152,6 +152,7 @@ def test_a_new_state_precedes_the_next_question_and_the_old_one_stays(log: foldm
     assert texts == ["Be brief.", "### STATE\nGoal: one", "First?", "Yes.", "### STATE\nGoal: two", "Second?"]
     assert sent(second)[: len(sent(first))] == sent(first)
     agent.do("/mark here")
+    agent.append("assistant", "Well.")
     agent.do("/clear here")  # an operation is a boundary: the old state leaves
     assert "Goal: one" not in agent.request("openai", "gpt-5").bytes.decode()
 
@@ -170,6 +171,30 @@ def test_a_fork_makes_no_boundary_in_its_parent(log: foldmark.Log) -> None:
     agent.append("assistant", "A child looks further.")
     agent.end_turn()
     agent.append("user", "And?")
+    assert sent(agent.request("openai", "gpt-5"))[: len(sent(before))] == sent(before)
+
+
+@pytest.mark.parametrize("command", ["/rewind here", "/clear here"])
+def test_an_operation_that_changes_nothing_is_no_boundary(log: foldmark.Log, command: str) -> None:
+    """Neither does taking it back change a byte, and a preview and the receipt say the same as the next request."""
+    agent = prepared(log)
+    agent.append("user", "Look.")
+    for number in range(4):
+        agent.append_tool_call("read_file", {"path": str(number)}, call_id=f"c{number}", dialect="openai")
+        agent.append_tool_result(f"c{number}", "x" * 2000, dialect="openai")
+    agent.append("assistant", "I have looked.")
+    agent.end_turn()
+    agent.do("/mark here")
+    before = agent.request("openai", "gpt-5")
+    record_sent(agent, before)
+    preview = agent.do(f"{command} --preview").data
+    assert (preview["changes"], preview["next"]["more"]) == ("nothing", 0)
+    done = agent.do(command)
+    assert done.data["changes"] == "nothing"
+    assert agent.request("openai", "gpt-5").bytes == before.bytes
+    assert agent.do(f"/restore {done.event_id}").data["changes"] == "nothing"
+    assert agent.request("openai", "gpt-5").bytes == before.bytes
+    agent.append("user", "Go on.")
     assert sent(agent.request("openai", "gpt-5"))[: len(sent(before))] == sent(before)
 
 

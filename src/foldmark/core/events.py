@@ -276,6 +276,18 @@ BESIDE_KINDS = tuple(each.__struct_config__.tag for each in _ASKED_FOR if each.c
 CONTEXT_KINDS = tuple(each.__struct_config__.tag for each in _ASKED_FOR if each.changes == "context")
 """Operations that change which messages are visible, or the content of visible ones."""
 
+IDLE = {"changes": "nothing"}
+"""In the receipt of an operation that could have changed the context, and did not."""
+
+
+def shapes(event: Event) -> bool:
+    """Return True if this operation changed what the agent's own model gets [SPEC 5.7]. The end of a planning
+    conversation counts as one."""
+    receipt = (event.data or {}).get("receipt")
+    idle = isinstance(receipt, dict) and IDLE.items() <= receipt.items()
+    return event.kind not in (*BESIDE_KINDS, *RECORD_KINDS) and not idle
+
+
 KINDS = frozenset((*MESSAGE_KINDS, *OPERATION_KINDS, *RECORD_KINDS, "turn_ended"))
 
 

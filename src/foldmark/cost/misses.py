@@ -14,7 +14,7 @@ from msgspec import Struct
 from foldmark.core.assembly.caching import LIFETIMES, Rules
 from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.codec import stored_time
-from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS
+from foldmark.core.events import ANSWER_KINDS, shapes
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
 from foldmark.core.request import Usage
@@ -306,5 +306,5 @@ def _begins(agent: Agent, before: SentRequest, now: SentRequest) -> bool | None:
 def _operations(moment: Snapshot, agent_id: str, after: int, until: int) -> list[tuple[int, str]]:
     """Return the agent's operations between two events that change what is sent."""
     done = moment.operations(agent_id, after=after, until=until)
-    shaping = recorded(event for event in done if event.kind not in BESIDE_KINDS)
+    shaping = recorded(event for event in done if shapes(event))
     return [(event, words(operation)) for event, operation in shaping]

@@ -125,8 +125,8 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
 
 
 def _standing_after(at: Standing, outcome: Outcome) -> Standing:
-    """Return the standing of the agent after the operation."""
-    return replace(at, fold=outcome.fold, size=outcome.context)
+    """Return the standing of the agent after the operation; the same one if that changes nothing."""
+    return at if outcome.idle else replace(at, fold=outcome.fold, size=outcome.context)
 
 
 def priced(without: Request, request: Request, known: Model) -> Next:

@@ -10,7 +10,17 @@ from msgspec.structs import replace
 from foldmark.core import codec
 from foldmark.core.agents import AgentRecord, Size, check_limit
 from foldmark.core.errors import CommandError, ConflictError
-from foldmark.core.events import BESIDE_KINDS, Event, Fork, Operation, PlanningEnded, Redact, Restore, Summary
+from foldmark.core.events import (
+    BESIDE_KINDS,
+    CONTEXT_KINDS,
+    Event,
+    Fork,
+    Operation,
+    PlanningEnded,
+    Redact,
+    Restore,
+    Summary,
+)
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.replay import Fold, advance, birth, recorded, replay
 from foldmark.core.request import Request, ToolSpec
@@ -24,6 +34,7 @@ from foldmark.operations.receipts import (
     ThinkingChange,
     cached_prefix,
     changed_results,
+    changes_nothing,
     context_change,
     in_requests_of,
     thinking_change,
@@ -275,12 +286,13 @@ class Operable(Timeline):
         changed = context_change(at.visible, visible, at.size, moment.size)
         out, back = changed_results(moment, at, fold, visible)
         evicted, whole = (Size(len(each), sum(event.tokens for event in each)) for each in (out, back))
-        outcome = Outcome(operation, fold, changed.after, changed, None, evicted, whole)
+        idle = codec.operation_kind(operation) in CONTEXT_KINDS and changes_nothing(moment, at, fold, visible, changed)
+        outcome = Outcome(operation, fold, changed.after, changed, None, evicted, whole, idle=idle)
         if at.config.caches_prompts and (client := NextRequest.of(moment, at)) is not None:
             return in_requests_of(client.compared(at.fold, fold), outcome)
-        prefix = cached_prefix(moment, at, visible, [*out, *back])
+        prefix = cached_prefix(moment, at, at.visible if idle else visible, [*out, *back])
         thoughts = ThinkingChange()
-        if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
+        if at.config.provider != "offline" and not idle and codec.operation_kind(operation) not in BESIDE_KINDS:
             left = replace(fold, segments=subtract(fold.segments, erasing))
             after = replace(at, fold=left, size=changed.after)
             thoughts = thinking_change(moment, lambda place: self.request(at=place), at, after, operation)

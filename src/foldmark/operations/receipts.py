@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from foldmark.core.agents import Size
 from foldmark.core.codec import count_tokens, operation_kind
-from foldmark.core.events import Event, Operation, Summary
+from foldmark.core.events import IDLE, Event, Operation, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
@@ -93,10 +93,12 @@ class Outcome(Struct, frozen=True):
     whole_again: Size = Size(0, 0)
     thoughts: ThinkingChange = ThinkingChange()
     compared: Compared | None = None
+    idle: bool = False
+    """True if the operation could have changed the context, and does not: it changes no byte of the next request."""
 
     def data(self) -> dict[str, Any]:
         """Return the change as JSON."""
-        data: dict[str, Any] = {**self.change.data(), **self.thoughts.data()}
+        data: dict[str, Any] = {**self.change.data(), **self.thoughts.data(), **(IDLE if self.idle else {})}
         both = (("evicted", self.evicted), ("whole_again", self.whole_again))
         data |= {name: {"results": size.messages, "tokens": size.tokens} for name, size in both if size.messages}
         return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
@@ -156,6 +158,15 @@ def in_requests_of(compared: Compared, outcome: Outcome) -> Outcome:
         thoughts=ThinkingChange(compared.lost, compared.regained),
         compared=compared,
     )
+
+
+def changes_nothing(moment: Snapshot, at: Standing, fold: Fold, visible: Segments, change: ContextChange) -> bool:
+    """Return True if a request of `at` is the same with another `fold`, of which these segments are `visible`: the
+    same messages, state, pins and placeholders, and the next message is as visible as before."""
+    same = (fold.pins, fold.evicted.keys(), fold.grows) == (at.fold.pins, at.fold.evicted.keys(), at.fold.grows)
+    if not same or change.left.messages or change.returned.messages:
+        return False
+    return visible == at.visible or state_in(moment, at, visible) == state_of(moment, at)
 
 
 def changed_results(moment: Snapshot, at: Standing, fold: Fold, visible: Segments) -> tuple[list[Event], list[Event]]:

@@ -22,7 +22,7 @@ from foldmark.core.assembly.view import active_from, view
 from foldmark.core.assembly.window import Units
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
-from foldmark.core.events import BESIDE_KINDS, RECORD_KINDS, Event, Pin, Summary
+from foldmark.core.events import Event, Pin, Summary, shapes
 from foldmark.core.ports import Since, Snapshot
 from foldmark.core.request import Edge, Family, Part
 from foldmark.core.segments import END, Segment, Segments, contains
@@ -42,12 +42,12 @@ SHAPING = ("config", "summary", "system")
 
 def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
     """Return the newest boundary in the log: the event after which `since` begins, or an operation, a setting or a
-    `system` message in it. Marks and forks are not boundaries, because they change nothing that is sent. A hypothetical
-    operation counts as the newest."""
+    `system` message in it. Operations that change nothing that is sent are not boundaries, such as marks. A
+    hypothetical operation counts as the newest."""
     if at.fold.at > at.newest:
         return at.newest
     events = [event for event in since.events if event.id <= at.newest]
-    shaping = [event.id for event in events if event.kind not in (*BESIDE_KINDS, *RECORD_KINDS)]
+    shaping = [event.id for event in events if shapes(event)]
     changed = (
         event.id
         for event in reversed(events)
