@@ -9,6 +9,7 @@ from claude_client import ClaudeRunning
 from plan import Fail, Reply, Say
 
 from foldmark.core.request import Usage
+from foldmark.live import claude_settings
 from foldmark.live.agent_programs import ClaudeCode
 
 NOTICE = "of this session were answered without Foldmark"
@@ -153,5 +154,38 @@ def test_no_warning_where_the_client_does_not_compact(
 
 def test_the_least_tokens_of_an_idle_compaction(tmp_path: Path) -> None:
     named = {"HOME": str(tmp_path), "CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS": "5"}
-    assert ClaudeCode().idle_tokens({"HOME": str(tmp_path)}) == 200_000
-    assert ClaudeCode().idle_tokens(named) == 100_000
+    assert claude_settings.idle_tokens({"HOME": str(tmp_path)}) == 200_000
+    assert claude_settings.idle_tokens(named) == 100_000
+
+
+@pytest.mark.parametrize("form", ["one text", "two words", "file", "managed", "managed part"])
+def test_settings_beside_those_of_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    text = '{"idleCompaction": false, "env": {"TEAM": "a"}, "model": "opus"}'
+    monkeypatch.setattr(claude_settings, "MANAGED", tmp_path)
+    environment = {"HOME": str(tmp_path)}
+    if form.startswith("managed"):
+        path = tmp_path / ("managed-settings.json" if form == "managed" else "managed-settings.d/10-office.json")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        words = ["-p", "hello"]
+    else:
+        path = tmp_path / "own.json"
+        path.write_text(text)
+        words = ["--settings=" + text] if form == "one text" else ["--settings", str(path) if form == "file" else text]
+        words = [*words, "-p", "hello", "--", "--settings", "{}"]
+    environment |= ClaudeCode().told(words)
+    assert claude_settings.idle_tokens(environment) is None
+    assert ClaudeCode().environment(environment)["TEAM"] == "a"
+    made = ClaudeCode().command("http://here", words, environment)
+    own = made[: made.index("--")] if "--" in made else made
+    assert own.count("--settings") == 1
+    given = json.loads(own[own.index("--settings") + 1])
+    assert given["env"]["ANTHROPIC_BASE_URL"] == "http://here"
+    assert given.get("model") == (None if form.startswith("managed") else "opus")
+    assert own[-2:] == ["-p", "hello"]
+
+
+def test_settings_that_cannot_be_read_are_left_to_the_client(tmp_path: Path) -> None:
+    words = ["--settings", str(tmp_path / "missing.json"), "-p", "hello"]
+    assert ClaudeCode().told(words) == {}
+    assert ClaudeCode().command("http://here", words, {"HOME": str(tmp_path)})[-4:] == words

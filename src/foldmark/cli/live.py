@@ -76,6 +76,7 @@ def live(
     named = AGENTS.get(agent or DEFAULT) or AnyProgram(agent or DEFAULT)
     if not serve:
         named.check_runs()
+    os.environ.update(named.told(arguments))
     base = named.given(given) if given else named.upstreams(os.environ)
     os.environ.update(outward(named.environment(os.environ)))  # the gateway asks in the agent's place
     check_proxies()

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from foldmark.core.errors import CommandError
+from foldmark.live import claude_settings
 from foldmark.live.upstreams import ANTHROPIC, OPENAI, is_same_server, without_proxy
 
 CHATGPT = "https://chatgpt.com/backend-api/codex"
@@ -81,6 +82,10 @@ class AgentProgram:
         """Return the environment as the agent uses it, with the variables that its settings set."""
         return environment
 
+    def told(self, arguments: Sequence[str]) -> dict[str, str]:
+        """Return variables that tell Foldmark what the agent's own arguments set."""
+        return {}
+
     def check_runs(self) -> None:
         """Raise CommandError if the agent cannot be told to use a gateway."""
 
@@ -111,21 +116,6 @@ class AgentProgram:
         return []
 
 
-_NO_COMPACTION = ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT")
-"""Variables that keep Claude Code from compacting by itself."""
-
-_IDLE, LEAST_IDLE = 200_000, 100_000
-"""Tokens from which Claude Code 2.1.332 compacts an idle session, and the least that a variable can set."""
-
-
-class _ClaudeSettings(msgspec.Struct):
-    """The members of a settings file of Claude Code that are read. Those that are not set are None."""
-
-    env: dict[str, str | int | float | bool] = {}
-    idle_compaction: bool | None = msgspec.field(name="idleCompaction", default=None)
-    auto_compact: bool | None = msgspec.field(name="autoCompactEnabled", default=None)
-
-
 class ClaudeCode(AgentProgram):
     """Claude Code."""
 
@@ -139,42 +129,27 @@ class ClaudeCode(AgentProgram):
         # tokens and a system prompt that is cached for everybody, since another provider might lack them.
         return {**super().variables(url), **({"_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL": "1"} if own else {})}
 
+    def told(self, arguments: Sequence[str]) -> dict[str, str]:
+        found, _ = claude_settings.given(arguments)
+        return {} if found is None else {claude_settings.GIVEN: msgspec.json.encode(found).decode()}
+
+    def command(
+        self, url: str, arguments: Sequence[str], environment: Mapping[str, str], *, own: bool = False
+    ) -> list[str]:
+        _, rest = claude_settings.given(arguments)  # it uses one option with settings
+        return super().command(url, rest, {**environment, **self.told(arguments)}, own=own)
+
     def options(self, url: str, environment: Mapping[str, str], *, own: bool = False) -> list[str]:
+        given = msgspec.json.decode(environment.get(claude_settings.GIVEN, "{}"), type=dict[str, Any])
         # Its settings may set variables, which override those of the shell.
         variables = {**without_proxy(self.environment(environment)), **self.variables(url, own=own)}
+        env = given["env"] if isinstance(given.get("env"), dict) else {}
         # With its completion of emoji, 2.1.332 makes 👃 of `:no`, and Enter does not send it.
-        settings = {"env": variables, "emojiCompletionEnabled": False}
+        settings = {**given, "env": {**env, **variables}, "emojiCompletionEnabled": False}
         return ["--settings", msgspec.json.encode(settings).decode()]
 
     def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
-        found = dict(environment)
-        for settings in self._settings(environment):
-            found |= {name: str(value) for name, value in settings.env.items()}
-        return found
-
-    def idle_tokens(self, environment: Mapping[str, str]) -> int | None:
-        """Return the tokens from which a session is compacted while it is idle (since 2.1.198 at the earliest); None if
-        the settings turn that off."""
-        variables = self.environment(environment)
-        idle = auto = True
-        for settings in self._settings(environment):
-            idle = idle if settings.idle_compaction is None else settings.idle_compaction
-            auto = auto if settings.auto_compact is None else settings.auto_compact
-        off = any(variables.get(name, "") not in ("", "0", "false") for name in _NO_COMPACTION)
-        if off or not idle or not auto:
-            return None
-        named = variables.get("CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS", "")
-        return max(LEAST_IDLE, int(named)) if named.isdecimal() else _IDLE
-
-    @staticmethod
-    def _settings(environment: Mapping[str, str]) -> Iterator[_ClaudeSettings]:
-        """Yield the settings of Claude Code that can be read, the strongest last."""
-        home = Path(environment.get("CLAUDE_CONFIG_DIR") or Path(environment.get("HOME") or Path.home(), ".claude"))
-        for folder, name in ((home, "settings"), (Path(".claude"), "settings"), (Path(".claude"), "settings.local")):
-            try:
-                yield msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=_ClaudeSettings)
-            except (OSError, msgspec.MsgspecError):
-                continue
+        return claude_settings.with_variables(environment)
 
 
 class Codex(AgentProgram):

@@ -7,7 +7,7 @@ agent ends, the line at the end has it. Each is given once.
 import logging
 from collections.abc import Mapping, Sequence
 
-from foldmark.live.agent_programs import AGENTS, LEAST_IDLE, ClaudeCode
+from foldmark.live.claude_settings import LEAST_IDLE, idle_tokens
 from foldmark.live.clients.dialect import ClientMessage, ClientRequest
 from foldmark.live.prompts import is_not_done
 from foldmark.live.transcript import ClientTranscript
@@ -37,9 +37,7 @@ def note(
         if prompts and transcript.is_edited(transcript.standing()):
             found.append(_resumed(prompts))
     if not transcript.named and transcript.filled >= _NEAR * LEAST_IDLE and dialect.compacts_idle(headers, request):
-        claude = AGENTS["claude"]
-        assert isinstance(claude, ClaudeCode)
-        limit = transcript.idle_limit = claude.idle_tokens(environment)
+        limit = transcript.idle_limit = idle_tokens(environment)
         if limit is not None and transcript.filled >= _NEAR * limit and IDLE not in transcript.noted:
             transcript.noted |= {IDLE}
             once.append(IDLE)
