@@ -5,7 +5,8 @@ from two_trees import NOW, fork
 
 from foldmark import Agent, Log
 from foldmark.core.events import Drop, Mark
-from foldmark.editing.offers import Offer, preview
+from foldmark.editing.offer import Offer
+from foldmark.editing.offers import preview
 from foldmark.operations.effects import AskModel, EditText, Effect, LeaveChat, StartPlanning, SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import DeliveredMail, Receipt
 

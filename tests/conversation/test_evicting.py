@@ -373,24 +373,30 @@ def test_the_policy_evicts_nothing_for_a_failed_call_or_a_short_result(stale: Ag
 
 def test_a_suggestion_and_the_answers_to_it(agent: Agent) -> None:
     one, two, three = turn(agent, "a.py", "b.py", "a.py")
-    again = used(agent, "b.py")
+    newer = used(agent, "b.py")
     agent.end_turn()
     offered = agent.do("/suggest")
     assert [each["result"] for each in offered.data["suggested"]] == [one, two]
     assert [each["why"] for each in offered.data["suggested"]] == ["stale", "stale"]
     before = agent.standing().newest
-    for text in ("perhaps", "yes, but why?"):
-        assert answered(agent, text) is None
+    assert answered(agent, "Look at c.py") is None
+    again = answered(agent, "yes, but why?")
+    assert again is not None
+    assert again.text.startswith("Not needed any more: 2 results")
     with pytest.raises(CommandError, match="there is no range 3"):
         answered(agent, "yes 3")
     assert agent.standing().newest == before
+    in_doubt = answered(agent, "perhaps")
+    assert in_doubt is not None
+    assert "yes or no?" in in_doubt.text
+    assert answered(agent, "perhaps") is None  # it asks once
     done = answered(agent, "ok, 2")
     assert done is not None
     assert done.data["results"] == [two]
     assert answered(agent, "yes") is None  # the offer is over
     assert agent.do("/suggest --yes").data["results"] == [one]
     assert {id for id, (how, _) in sent(agent).items() if how == "evicted"} == {one, two}
-    assert {three, again} <= sent(agent).keys()
+    assert {three, newer} <= sent(agent).keys()
     assert agent.do("/suggest").data == {"offer": None, "suggested": []}
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.text.consent import is_no, is_yes
+from foldmark.text.choosing import Choice
+from foldmark.text.consent import ANSWERS, Answer, Doubt, Look, No, Refinement, Yes, is_no, is_yes, read
 
 YES = [
     "Yes, proceed",
@@ -160,3 +161,78 @@ def test_a_plain_no_is_recognized(text: str, no: bool) -> None:
 @given(st.text(max_size=120))
 def test_no_text_is_both_yes_and_no(text: str) -> None:
     assert not (is_yes(text) and is_no(text))
+
+
+EXAMPLES = [(text, row.read) for row in ANSWERS for text in row.examples]
+
+
+@pytest.mark.parametrize(("text", "kind"), EXAMPLES)
+def test_every_example_of_the_grammar_is_read_as_it_says(text: str, kind: type[Answer] | None) -> None:
+    for each in (text, f"  {text.upper()}  "):
+        answer = read(each)
+        assert (None if answer is None else type(answer)) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Yes, forget these 6 messages", Yes),
+        ("yes, all of these, thanks", Yes),
+        ("works for me", Yes),
+        ("Let's do it!", Yes),
+        ("perfect", Yes),
+        ("No thanks, keep them", No),
+        ("I changed my mind.", No),
+        ("sure, show me first", Look),
+        ("can I see them once more?", Look),
+        ("OK?", Look),
+        ("why message 12?", Look),
+        ("except the naming debate", Refinement),
+        ("Yes, except the naming debate", Refinement),
+        ("only the ones about billing", Refinement),
+        ("Yes, and then fix the parser", Doubt),
+        ("Yes, and then fix the parser" + " that fails" * 20, Doubt),
+        ("all of them are about billing, why?", Doubt),
+        ("1 and 3 are about billing", Doubt),
+        ("the first one is about billing", Doubt),
+        ("great, now fix the parser", Doubt),
+        ("okay, what about the tags", Doubt),
+        ("ok forget it", Doubt),
+        ("forget them", Doubt),
+        ("drop 1 and 2", Doubt),
+        ("right", Doubt),
+        ("I guess so", Doubt),
+        ("2 tests fail", None),
+        ("The first thing to do is a list", None),
+        ("Good morning!", None),
+        ("Go files need gofmt", None),
+        ("right click does not work", None),
+        ("leave that", None),
+        ("nobody knows", None),
+        ("", None),
+    ],
+)
+def test_how_a_text_is_read(text: str, kind: type[Answer] | None) -> None:
+    answer = read(text)
+    assert (None if answer is None else type(answer)) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("keep 2", Choice),
+        ("yes, keep these 4 messages", Yes),
+        ("Yes, forget these 4 messages", Doubt),
+        ("keep them", Doubt),
+        ("everything", Doubt),
+        ("keep everything", Doubt),
+        ("fine, but keep the first one", Doubt),
+    ],
+)
+def test_an_offer_to_remember_is_answered_the_other_way_round(text: str, kind: type[Answer]) -> None:
+    assert type(read(text, "remember")) is kind
+
+
+@given(st.text(max_size=150), st.sampled_from(["forget", "remember"]))
+def test_any_text_is_read(text: str, mode: str) -> None:
+    assert read(text, mode) == read(text, mode)

@@ -31,15 +31,21 @@ def said(*texts: str, turn: int | None = 0, kind: str = "user") -> list[Event]:
 # Ranges for display
 
 
-def test_ranges_join_matches_at_most_one_turn_apart() -> None:
+def test_ranges_join_adjacent_matches_only() -> None:
     messages = said("one", "two", "three", "four", "five", "six")
-    found = ranges_of(messages, [1, 3, 6])
+    found = ranges_of(messages, [1, 2, 4, 6])
     assert [(each.first, each.last, each.count, each.tokens, each.title) for each in found] == [
-        (1, 3, 2, 3, "one"),
+        (1, 2, 2, 2, "one"),
+        (4, 4, 1, 1, "four"),
         (6, 6, 1, 1, "six"),
     ]
     assert ranges_of(messages, []) == ()
     assert ranges_of([], [1]) == ()
+
+
+def test_a_range_holds_no_other_message_of_its_turn() -> None:
+    messages = said("one", "two", "three", "four", turn=1)
+    assert [(each.first, each.last) for each in ranges_of(messages, [1, 3, 4])] == [(1, 1), (3, 4)]
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,49 @@ def test_a_person_may_keep_less_than_was_offered(cli: Cli, log: foldmark.Log, hi
     assert there(log) == history[3]
 
 
+def test_each_run_of_matches_is_a_line(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
+    """What stands between two matches stays, so it is inside no line."""
+    criteria = f"messages {history[0][0]}-{history[1][0]}, message {history[3][0]}"
+    talk = cli("chat", stdin=f"/forget {criteria}\nno\n/remember {criteria}\nno\n")
+    spans = [f"{history[0][0]}-{history[1][0]}", f"{history[3][0]}"]
+    assert re.findall(r"^  \d\. Message ([0-9-]+):", talk.out, re.MULTILINE) == spans * 2
+
+
+def test_a_message_is_left_out_by_its_id(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
+    talked(cli("chat", stdin=f"/forget database schema\nexcept messages {history[2][0]}-{history[2][1]}\n"))
+    assert there(log) == flat([turn for index, turn in enumerate(history) if index != 1])
+
+
+def test_a_result_that_is_left_out_keeps_its_call(cli: Cli, log: foldmark.Log) -> None:
+    agent = log.agent("default")
+    asked = agent.append("user", "Read the schema.")
+    call = agent.append_tool_call("read", {"path": "schema.sql"}, call_id="c", dialect="openai")
+    result = agent.append_tool_result("c", "CREATE TABLE schema", dialect="openai")
+    answer = agent.append("assistant", "The schema has one table.")
+    agent.end_turn()
+    cli("chat", stdin=f"/forget messages {asked}-{answer}\nall but message {result}\n")
+    assert there(log) == [call, result]
+
+
+def test_a_doubtful_answer_asks_once_and_is_said_by_foldmark(
+    cli: Cli, log: foldmark.Log, history: list[list[int]]
+) -> None:
+    lines = "/forget database schema\nfine, but keep the first one\nYes, forget these 4 messages\n"
+    talk = cli("chat", stdin=lines)
+    assert "that is neither a plain yes nor a plain no" in talk.out
+    assert "about “database schema”, as it was shown: yes or no?" in talk.out
+    assert there(log) == flat([turn for index, turn in enumerate(history) if index not in SCHEMA])
+
+
+def test_without_tools_words_decide_in_the_chat(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
+    log.agent("default").configure("tools", "none")
+    shown = talked(cli("chat", stdin="/forget database schema\nwhich ones?\nsure, go\n"))
+    assert shown.count("(matched by words: the model has no tools)") == 1
+    assert any("or /forget with other words. Any other answer changes nothing." in line for line in shown)
+    assert not any(line.startswith("[filter_context") for line in shown)
+    assert there(log) == flat([turn for index, turn in enumerate(history) if index not in SCHEMA])
+
+
 @pytest.mark.parametrize("no", ["no", "No, stop"])
 def test_a_no_changes_nothing(cli: Cli, log: foldmark.Log, history: list[list[int]], no: str) -> None:
     shown = talked(cli("chat", stdin=f"/forget database schema\n{no}\n"))

@@ -48,7 +48,7 @@ def test_a_suggestion_is_accepted_as_an_offer_is(running: ClaudeRunning) -> None
     assert re.search(r"repeated: the same as the result of call \d+\n", shown)
     assert "a request" in shown
     assert "/agree" not in shown
-    assert "nothing has changed; answer :yes" in client.say(":yes maybe")
+    assert "yes or no?\nAnswer :yes, :no, :all but 2, :only 1." in client.say(":yes maybe")
     assert "there is no range 7" in client.say(":yes 7")
     done = client.say(f":yes {numbers[ids[0]]},{numbers[ids[4]]}")
     assert f"Results {ids[0]}, {ids[4]} evicted" in done

@@ -12,12 +12,12 @@ import foldmark
 from foldmark import Agent, CommandError, ConflictError, Log
 from foldmark.core import request as requests
 from foldmark.core.config import Config
-from foldmark.core.errors import DamagedError, FoldmarkError, StoreError
+from foldmark.core.errors import ContextFullError, DamagedError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log import Result
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
-from foldmark.runtime.loop import ATTEMPTS, Shown, turn
+from foldmark.runtime.loop import ATTEMPTS, NO_TOOLS, ONLY_WORDS, PREVIEW_FIRST, Shown, turn
 from patience import LIMIT
 from planning_talk import Talk
 from scripted import ScriptedProvider
@@ -587,12 +587,124 @@ def test_an_interrupted_answer_ends_planning_as_well(planned: Talk, told: Told) 
     assert told.lines[-1] == "Planning has ended; nothing was forgotten."
 
 
-def test_done_from_a_model_that_called_nothing_is_contradicted(planned: Talk, told: Told) -> None:
+def test_a_model_that_answers_in_words_is_asked_once_more(planned: Talk, told: Told) -> None:
     ids = planned.ids
     planned.agent.do("/forget tables")
-    play(planned.agent, None, ["Done. I have forgotten everything about tables."], shown=told.show)
-    assert told.lines == ["Nothing was forgotten: the model has previewed nothing. Say what to look for, or go on."]
+    provider = play(planned.agent, None, ["Which tables do you mean?"], [FOUND], ["These."], shown=told.show)
+    assert len(provider.requests) == 3
+    assert provider.requests[1].body["messages"][-1]["content"] == PREVIEW_FIRST
+    (offer,) = told.results
+    assert "matched by words" not in offer.text
+    play(planned.agent, "yes", shown=told.show)
+    assert planned.ids == ids[2:]
+
+
+@pytest.mark.parametrize(("mode", "left"), [("forget", slice(2, 4)), ("remember", slice(0, 2))])
+def test_words_again_are_followed_by_a_local_preview(planned: Talk, told: Told, mode: str, left: slice) -> None:
+    ids = planned.ids
+    planned.agent.do(f"/{mode} tables")
+    words: list[Piece] = ["Done. I have forgotten everything about tables."]
+    assert len(play(planned.agent, None, words, words, shown=told.show).requests) == 2
+    (offer,) = told.results
+    assert offer.data["ids"] == ids[:2]
+    assert offer.data["matched_locally"] is True
+    assert f"(matched by words: {ONLY_WORDS})" in offer.text
     assert planned.ids[: len(ids)] == ids
+    assert play(planned.agent, "yes", shown=told.show).requests == []
+    assert planned.ids == ids[left]
+    assert planned.agent.open_turn is None
+
+
+@pytest.mark.parametrize(("mode", "left"), [("forget", slice(2, 4)), ("remember", slice(0, 2))])
+def test_without_tools_no_model_is_asked(planned: Talk, told: Told, mode: str, left: slice) -> None:
+    ids = planned.ids
+    planned.agent.do("/config set tools=none")
+    planned.agent.do(f"/{mode} tables")
+    assert play(planned.agent, None, shown=told.show).requests == []
+    (offer,) = told.results
+    assert offer.data["ids"] == ids[:2]
+    assert f"(matched by words: {NO_TOOLS})" in offer.text
+    for text in ("show me first", "also the weather", "yes, go"):
+        assert play(planned.agent, text, shown=told.show).requests == []
+    assert told.lines[1] == told.lines[0]
+    assert "yes or no?" in told.results[2].text
+    assert planned.ids == ids[left]
+
+
+def test_without_tools_and_matches_nothing_stays_open(planned: Talk, told: Told) -> None:
+    ids = planned.ids
+    planned.agent.do("/config set tools=none")
+    planned.agent.do("/forget zebras")
+    play(planned.agent, None, shown=told.show)
+    assert told.lines == ["Nothing matches “zebras”, and nothing has changed. Try other words."]
+    assert planned.planning is None
+    assert planned.ids == ids
+
+
+def test_a_model_that_cannot_be_asked_is_no_obstacle(planned: Talk, told: Told) -> None:
+    ids = planned.ids
+    planned.agent.do("/forget tables")
+    play(planned.agent, None, [ProviderError("request", "this model has no tools")], shown=told.show)
+    (offer,) = told.results
+    assert offer.data["ids"] == ids[:2]
+    assert "(matched by words: this model has no tools)" in offer.text
+    play(planned.agent, "yes", shown=told.show)
+    assert planned.ids == ids[2:]
+
+
+def test_a_question_about_the_offer_keeps_it_open(planned: Talk, told: Told) -> None:
+    """The model answers it; if it does not preview again, Foldmark shows the offer again."""
+    ids = asked(planned, told)
+    provider = play(planned.agent, "show me what you will forget first", ["Two messages."], shown=told.show)
+    assert len(provider.requests) == 1
+    assert "".join(told.texts).endswith("Two messages.")
+    assert told.results[1].text == told.results[0].text
+    with pytest.raises(FoldmarkError, match="connection lost"):
+        play(planned.agent, "which ones?", [FoldmarkError("connection lost")], shown=told.show)
+    assert play(planned.agent, "Yes, forget these 2 messages", shown=told.show).requests == []
+    assert planned.ids == ids[2:]
+
+
+DOUBTFUL = ("Yes, and then fix the parser", "fine, but keep the first one", "Yes, forget these 5 messages", "forget it")
+
+
+@pytest.mark.parametrize("text", DOUBTFUL)
+def test_a_doubtful_answer_asks_once(planned: Talk, told: Told, text: str) -> None:
+    ids = asked(planned, told)
+    assert play(planned.agent, text, shown=told.show).requests == []
+    assert "yes or no?" in told.results[-1].text
+    assert planned.ids[: len(ids)] == ids
+    provider = play(planned.agent, text, ["I fix it."], shown=told.show)
+    assert len(provider.requests) == 1
+    assert told.lines[-1] == "Planning has ended; nothing was forgotten."
+    assert planned.ids[: len(ids)] == ids
+    assert planned.texts[len(ids) :] == [text, "I fix it."]
+
+
+def test_a_yes_after_a_doubtful_answer_carries_the_offer_out(planned: Talk, told: Told) -> None:
+    ids = asked(planned, told)
+    play(planned.agent, DOUBTFUL[0], shown=told.show)
+    assert play(planned.agent, "yes", shown=told.show).requests == []
+    assert planned.ids == ids[2:]
+
+
+def test_no_request_above_the_window_is_sent_while_planning_is_open(planned: Talk, told: Told) -> None:
+    """The request about the offer alone is small; once that has ended, the whole context is too long."""
+    full(planned)
+    planned.exchange("z" * 400_000, "z")
+    ids = asked(planned, told)
+    provider = Scripted(["Which parser?"], ["never"])
+    with pytest.raises(ContextFullError):
+        asyncio.run(turn(planned.agent, provider, "Leave that, fix the parser", told.show))
+    (alone,) = provider.requests
+    assert alone.tokens < planned.agent.window
+    assert told.lines[-1] == "Planning has ended; nothing was forgotten."
+    assert planned.ids[: len(ids)] == ids
+    assert planned.agent.open_turn is None
+    before = planned.agent.standing().newest
+    with pytest.raises(ContextFullError):
+        play(planned.agent, "And now?")
+    assert planned.agent.standing().newest == before
 
 
 def test_a_preview_without_matches_makes_no_offer(planned: Talk, told: Told) -> None:
@@ -687,7 +799,8 @@ def test_a_model_that_matches_nonsense_is_an_error_result(tmp_path: Path) -> Non
         talk.agent.do("/model openai/gpt-5")
         talk.agent.do("/forget tables")
         talk.log.complete = lambda request: "Hard to say, 3 of them."
-        play(talk.agent, None, [ToolCall("p", "filter_context", {"action": "preview"})], ["It did not work."])
-        result, last = list(talk.agent.context().messages)[-2:]
+        play(talk.agent, None, [FOUND], ["It did not work."], ["Nor now."])
+        result, last, *_, offered = list(talk.agent.context().messages)[-5:]
         assert result.content.startswith("Error: the model was asked for a list of message ids")
         assert last.content == "It did not work."
+        assert offered.content.startswith("[Foldmark: this is what was offered.]\nForget 2 messages")

@@ -195,13 +195,14 @@ def test_enter_opens_the_whole_range(agent: Agent) -> None:
     """The range includes the messages that go along. Text from the log controls neither the terminal nor the markup."""
 
     async def talk(chat: Driven) -> None:
-        await reviewed(chat, "/forget messages 3, 6")
+        await reviewed(chat, "/forget messages 3-6")
         await chat.press("enter")
         await chat.until(lambda: isinstance(chat.app.screen, TextScreen) and chat.app.screen.query_one(TextArea).text)
         text = chat.app.screen.query_one(TextArea).text.splitlines()
         assert text == [
             '       2 tool_call (goes along): grep({"pattern":"index"})',
             "       3 tool_result: no match in 3 files",
+            "       4 assistant: About “Which tables [bold]do[/] we need? 漢字”.",
             "       6 user: Where \\x1b[31mshall we eat?",
         ]
         await chat.press("escape")

@@ -21,7 +21,7 @@ from foldmark.chat.imported import ImportNotes
 from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
 from foldmark.core.agents import Change
-from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
+from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, is_full, listing
 from foldmark.cost.misses import newest_turn
@@ -214,8 +214,8 @@ class ChatController:
         with self.agent.reading() as (moment, at):
             if text is not None and at.record.open_turn is None and text == unanswered_text(moment, at):
                 text = None
-        # A planning conversation may continue in a full context: it frees space and is sent alone.
-        if not self._is_planning() and self._is_full():
+        # An answer to an offer may free space, and needs no request.
+        if not self._offered() and self._is_full():
             self.view.show(FULL)
         else:
             self._answer(text)
@@ -255,6 +255,8 @@ class ChatController:
         except ContextChangedError as error:
             view.show(f"({error})")
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
+        except ContextFullError:
+            view.show(FULL)
             turn.interrupted(kept=text is None or self._has_text(before))
             if self._dropped:
                 view.show(f"({count(self._dropped, 'waiting line')} dropped)")

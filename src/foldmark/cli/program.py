@@ -265,6 +265,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     from foldmark.chat.live import session_model
     from foldmark.commands import REGISTRY
     from foldmark.editing import answering, offers
+    from foldmark.editing.offer import Offer
     from foldmark.editing.suggesting import Suggestion
     from foldmark.operations.effects import AskModel, EditText, StartPlanning, WaitForAgents
     from foldmark.runtime.lease import interrupt, settled
@@ -283,7 +284,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
                 result = agent.do(line, asking=asking)
             if isinstance(result.effect, StartPlanning):
                 result = offers.preview(agent, asking)
-            if agreed and isinstance(result.effect, offers.Offer | Suggestion):
+            if agreed and isinstance(result.effect, Offer | Suggestion):
                 result = answering.agree(agent, result.effect.id)
         if model is not None and model.remark:
             result = replace(result, text=f"{result.text}\n{model.remark}")

@@ -64,6 +64,15 @@ class ProviderError(FoldmarkError):
         return self.kind in ("rate", "busy", "network")
 
 
+class ContextFullError(FoldmarkError):
+    """The next request would be longer than the model's window [SPEC 5.5]. It was not sent."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "context full: the next request would be longer than the model's window; /clear, or /forget WHAT"
+        )
+
+
 class ContextOverflowError(ProviderError):
     """The request is longer than the model accepts: it has `tokens` of at most `limit`, each None if the provider did
     not report it."""

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING
 
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Snapshot
-from foldmark.core.wording import count, one_line
+from foldmark.core.wording import count
 from foldmark.editing import offers, suggesting
 from foldmark.operations.effects import Result
 from foldmark.request.planning import offer
 from foldmark.request.standing import Standing
-from foldmark.text.consent import chosen, is_yes
 
 if TYPE_CHECKING:
     from foldmark.log.log import Agent
@@ -30,12 +29,13 @@ def open_id(moment: Snapshot, at: Standing) -> int | None:
     return None if preview is None else preview.event_id
 
 
-def answered(agent: "Agent", text: str) -> Result | None:
-    """Carry out a person's answer to the open offer: a yes, a no, or a choice of numbers. For any other text, or
-    without an open offer, record nothing and return None. Raises CommandError for numbers that were not offered."""
+def answered(agent: "Agent", text: str, *, model: bool = False) -> Result | None:
+    """Carry out a person's answer to the open offer (`foldmark.text.consent.ANSWERS`); `model` as for
+    `offers.answered`. For an ordinary message, or without an open offer, record nothing and return None. Raises
+    CommandError for lines or messages that were not offered."""
     with agent.reading() as (moment, at):
         found = suggesting.open_suggestion(moment, at)
-    return offers.answered(agent, text) if found is None else suggesting.answered(agent, found, text)
+    return offers.answered(agent, text, model=model) if found is None else suggesting.answered(agent, found, text)
 
 
 def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
@@ -50,7 +50,4 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
                 "`/suggest` makes a new one"
             )
         return offers.agree(agent, offer_id, choice)
-    numbers = chosen(choice, len(found.results), len(choice)) if choice is not None else None
-    if choice is not None and numbers is None and not is_yes(choice):
-        raise CommandError(f"'{one_line(choice[:40])}' names no numbers; write them as in: all but 2, or: only 1 3")
-    return suggesting.carried_out(agent, found, numbers)
+    return suggesting.agree(agent, found, choice)

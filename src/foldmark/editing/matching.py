@@ -2,6 +2,7 @@
 model [SPEC 4.2]."""
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,16 @@ from foldmark.core.ports import Progress, Snapshot, Store
 from foldmark.core.segments import Segments, since, until
 from foldmark.log.outlines import similarities
 from foldmark.sending.questions import ask
-from foldmark.text.selection import Candidate, candidate, chunk_count, chunks, parse_ids, request_text
+from foldmark.text.selection import (
+    Candidate,
+    MatchRange,
+    candidate,
+    chunk_count,
+    chunks,
+    parse_ids,
+    ranges,
+    request_text,
+)
 
 if TYPE_CHECKING:
     from foldmark.log.log import Agent
@@ -25,7 +35,20 @@ class Candidates:
 
     def __init__(self, moment: Snapshot, segments: Segments) -> None:
         self._segments = segments
-        self.rows = [candidate(message) for message in moment.messages(segments) if message.kind != "system"]
+        self.rows: list[Candidate] = []
+        self._behind_system: set[int] = set()
+        is_behind = False
+        for message in moment.messages(segments):
+            if message.kind != "system":
+                self.rows.append(candidate(message))
+                if is_behind:
+                    self._behind_system.add(message.id)
+            is_behind = message.kind == "system"
+
+    def ranges(self, moment: Snapshot, ids: Collection[int]) -> tuple[MatchRange, ...]:
+        """Return these ids as ranges for display; a `system` message stands outside of them."""
+        spaced = (row for each in self.rows for row in ((None, each) if each.id in self._behind_system else (each,)))
+        return ranges(spaced, ids, partial(self.read, moment))
 
     def among(self, ids: Collection[int]) -> list[Candidate]:
         """Return the candidates with these ids, in the order of the log."""

@@ -1,14 +1,13 @@
 """Offers to forget or to keep messages, and the answers to them [SPEC 4.2].
 
 All agreement to filters is handled here, for the chat, `foldmark do`, the runtime and the MCP server. A person's `yes`,
-`no`, `all but 2` and `only 1 3` are parsed and carried out without a model.
+`no`, `all but 2` and `only 1 3` are carried out without a model; `foldmark.text.consent` has the grammar.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.agents import Size
@@ -16,99 +15,38 @@ from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.events import Filter
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains, intersect, since, subtract, until
-from foldmark.core.wording import count, listing, one_line
+from foldmark.core.wording import count, one_line
 from foldmark.editing.matching import Candidates, matched
+from foldmark.editing.offer import Offer, short
 from foldmark.operations import decide
-from foldmark.operations.effects import NOBODY, Asking, Effect, Result
-from foldmark.operations.history import sized
+from foldmark.operations.effects import NOBODY, Asking, Result
 from foldmark.operations.receipts import Receipt
 from foldmark.request.exchanges import closure
-from foldmark.request.planning import Planning, RecordedPreview, offer, offered, passed, planning, previewed, talk
+from foldmark.request.planning import (
+    Planning,
+    RecordedPreview,
+    offer,
+    offered,
+    passed,
+    planning,
+    previewed,
+    replies,
+    talk,
+)
 from foldmark.request.standing import Standing
-from foldmark.text.consent import chosen, is_no, is_yes
-from foldmark.text.selection import Candidate, MatchRange, ranges
+from foldmark.text.choosing import Choice, chosen
+from foldmark.text.consent import Doubt, Look, No, Refinement, Yes, is_look, read
+from foldmark.text.selection import Candidate, MatchRange
 
 if TYPE_CHECKING:
     from foldmark.cost.requests import Preview
     from foldmark.log.log import Agent
 
-RANGES = 100
-"""Maximum number of ranges that the text of an offer lists."""
-
-CRITERIA = 200
-"""Maximum number of characters of the criteria that an offer shows."""
-
+FILTER = "filter_context"
+"""The model's tool for previews."""
 
 ENDED = "Planning has ended; nothing was forgotten."
 """The reply to a message that ended a planning conversation."""
-
-
-class Offer(Effect, frozen=True):
-    """The effect of a yes. `id` is the event of the preview. `along` are the messages that leave or stay with the
-    matches, so that no call is separated from its result. `before` and `after` are the sizes of the context without the
-    planning conversation."""
-
-    id: int
-    mode: str
-    criteria: str
-    ids: tuple[int, ...]
-    ranges: tuple[MatchRange, ...]
-    matched: Size
-    along: tuple[int, ...]
-    along_tokens: int
-    before: Size
-    after: Size
-
-    @property
-    def forgets(self) -> bool:
-        """True if the matches leave; False if all other messages do."""
-        return self.mode == "forget"
-
-    def data(self) -> dict[str, Any]:
-        """Return the offer as JSON; ranges are numbered from 1."""
-        shown = [{"number": number, **to_builtins(each)} for number, each in enumerate(self.ranges, 1)]
-        return {
-            "offer": self.id,
-            "mode": self.mode,
-            "criteria": self.criteria,
-            "ids": list(self.ids),
-            "ranges": shown,
-            **self.matched._asdict(),
-            "along": {"ids": list(self.along), "tokens": self.along_tokens},
-            "before": self.before._asdict(),
-            "after": self.after._asdict(),
-        }
-
-    def lines(self, most: int = RANGES) -> list[str]:
-        """Return lines with the numbered ranges, the closure, and the context before and after."""
-        found = [f"  {number}. {_range(each)}" for number, each in enumerate(self.ranges[:most], 1)]
-        if more := len(self.ranges) - len(found):
-            found.append(f"  … and {count(more, 'more range')}, to message {self.ranges[-1].last}")
-        if self.along:
-            found.append(
-                f"  Also {'forgotten' if self.forgets else 'kept'}, so that no tool call is separated from "
-                f"its result: {listing(self.along)} (~{count(self.along_tokens, 'token')})"
-            )
-        found.append(f"  Context: {sized(self.before)} before, {sized(self.after)} after")
-        return found
-
-    @property
-    def title(self) -> str:
-        """`Forget 4 messages (~62 tokens) about “tables”`."""
-        what = f"{sized(self.matched)} {'about' if self.forgets else 'containing'}"
-        what = f"{what} “{_short(self.criteria)}”"
-        if self.forgets:
-            return f"Forget {what}"
-        gone = count(self.before.messages - self.after.messages, "message")
-        return f"Keep {what}, and forget everything else ({gone})"
-
-    def shown(self, price: Sequence[str]) -> str:
-        """Return the text and the question for a person; `price` holds lines about the cost of the next request."""
-        count_of = len(self.ranges)
-        numbered = "" if count_of < 2 else ", all but 2, only 1" if count_of == 2 else ", all but 2, only 1 3"
-        answers = f"Nothing has changed yet. Answer yes, no{numbered}, or say what else to look for."
-        told = [*self.lines(), *(f"  {line[0].upper()}{line[1:]}" for line in price)]
-        return "\n".join([f"{self.title}?", *told, f"{answers} Any other answer changes nothing."])
 
 
 def question(moment: Snapshot, at: Standing) -> str:
@@ -137,7 +75,8 @@ def standing_offer(agent: "Agent") -> Result:
 def _priced(agent: "Agent", found: Offer) -> Result:
     """Return an offer with the cost of carrying it out."""
     cost = price(agent, found)
-    return Result(found.shown(cost.price()), None, {"next": cost.next.data()}, effect=found)
+    model = any(tool.name == FILTER for tool in agent.tools())
+    return Result(found.shown(cost.price(), model=model), None, {"next": cost.next.data()}, effect=found)
 
 
 def price(agent: "Agent", found: Offer) -> "Preview":
@@ -171,9 +110,7 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
         preview.mode,
         preview.criteria,
         tuple(event.id for event in found),
-        tuple(
-            each for near, rows in parts for each in ranges(rows, [row.id for row in rows], partial(near.read, moment))
-        ),
+        tuple(each for near, rows in parts for each in near.ranges(moment, [row.id for row in rows])),
         Size(len(found), sum(event.tokens for event in found)),
         tuple(along),
         sum(tokens),
@@ -209,7 +146,7 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
     ids = matched(agent, criteria, open_one.mode, candidates, asking.progress, local=local)
     wanted = frozenset(ids)
     with agent.log.store.read() as moment:
-        parts = ranges(candidates.rows, ids, partial(candidates.read, moment))
+        parts = candidates.ranges(moment, ids)
     data = previewed(open_one, criteria, ids, [part.count for part in parts])
     offer_id = agent.record("command", "preview", data=data, actor=actor)
     return FilterMatches(open_one, offer_id, candidates, candidates.among(wanted), parts)
@@ -221,10 +158,18 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
     The agent's model decides which messages match. If it cannot be asked, their words decide, and the result says so.
     If nothing matches or an error is raised, the planning conversation ends.
     """
-    told = ""
+    done = previewed_by(agent, asking)
+    if not isinstance(done.effect, Offer):
+        return done
+    return replace(done, text=f"{done.text}\n`/agree {done.effect.id}` carries it out.")
+
+
+def previewed_by(agent: "Agent", asking: Asking, why_words: str = "") -> Result:
+    """Preview as `preview` does, by the words of the messages alone if there is a reason: `why_words`."""
+    told = f"(matched by words: {why_words})" if why_words else ""
     try:
         try:
-            found = look(agent, None, asking, actor="human")
+            found = look(agent, None, asking, actor="human", local=bool(why_words))
         except ProviderError as error:
             told = f"(matched by words: {one_line(str(error))})"
             found = look(agent, None, asking, actor="human", local=True)
@@ -243,13 +188,13 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
         agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.shown(())}", actor="system")
         agent.end_turn()
     priced = _priced(agent, offered_now)
-    text = [priced.text, *([told] if told else []), f"`/agree {offered_now.id}` carries it out."]
-    return replace(priced, text="\n".join(text), own={**data, **priced.own, "matched_locally": bool(told)})
+    text = "\n".join([priced.text, *([told] if told else [])])
+    return replace(priced, text=text, own={**data, **priced.own, "matched_locally": bool(told)})
 
 
 def nothing(criteria: str) -> str:
     """Return the message that nothing matches."""
-    return f"Nothing matches “{_short(criteria)}”, and nothing has changed. Try other words."
+    return f"Nothing matches “{short(criteria)}”, and nothing has changed. Try other words."
 
 
 def _give_up(agent: "Agent") -> None:
@@ -261,30 +206,65 @@ def _give_up(agent: "Agent") -> None:
 # Answers
 
 
-def answered(agent: "Agent", text: str) -> Result | None:
-    """Record a person's answer to the open offer as a separate turn, and carry it out.
+def answered(agent: "Agent", text: str, *, model: bool = False) -> Result | None:
+    """Record a person's answer to the open offer as a separate turn, and carry it out. `foldmark.text.consent.ANSWERS`
+    is the grammar.
 
-    The answer is a yes, a no, or a choice of ranges. For any other text, or without an open offer, record nothing and
-    return None.
+    A doubtful answer and a question about the offer apply nothing and keep it open: Foldmark asks "yes or no?" once, or
+    shows the offer again. With `model`, a model with the tool for previews reads questions and other criteria. For any
+    other text, or without an open offer, record nothing and return None.
 
-    Raises CommandError for ranges that were not offered.
+    Raises CommandError for lines or messages that were not offered.
     """
     with agent.reading() as (moment, at):
         preview = offer(moment, at)
-    if preview is None:
-        return None
-    numbers = chosen(text, len(preview.parts))
-    if numbers is None and not is_yes(text) and not is_no(text):
+        if preview is None:
+            return None
+        answer = read(text, preview.mode)
+        if isinstance(answer, Yes) and not {*answer.counts} <= {len(preview.ids), len(preview.parts)}:
+            answer = Doubt()
+        ids = _chosen(moment, at, preview, answer) if isinstance(answer, Choice) else preview.ids
+    in_doubt = isinstance(answer, Doubt | Refinement)
+    if answer is None or (model and isinstance(answer, Look | Refinement)) or (in_doubt and preview.asked):
         return None
     with agent.batch():
         agent.end_turn(interrupted=True)
         agent.append("user", text)
-        if numbers is None and is_no(text):
+        if isinstance(answer, No):
             done = _cancelled(agent, _filter, "human")
+        elif isinstance(answer, Yes | Choice):
+            done = _applied(agent, preview, ids, "human")
         else:
-            done = _applied(agent, preview, _ids(preview, numbers), "human")
+            done = _offered_again(agent, preview, in_doubt=in_doubt)
         agent.end_turn()
-    return done
+    return _priced(agent, done.effect) if isinstance(answer, Look) and isinstance(done.effect, Offer) else done
+
+
+def reopen(agent: "Agent") -> None:
+    """Record the offer again if a question about it was its only reply: it stays open."""
+    with agent.batch() as moment:
+        at = agent.standing_in(moment)
+        open_one, preview = planning(moment, at), offered(moment, at)
+        said = replies(moment, at, open_one) if open_one is not None else []
+        if preview is not None and len(said) == 1 and is_look(said[0].content):
+            _record_again(agent, moment, at, preview, asked=preview.asked)
+
+
+def _record_again(agent: "Agent", moment: Snapshot, at: Standing, preview: RecordedPreview, *, asked: bool) -> None:
+    runs = [len(part) for part in preview.parts]
+    data = previewed(_open(moment, at), preview.criteria, preview.ids, runs, asked=asked)
+    agent.record("command", "preview", data=data, actor="system")
+
+
+def _offered_again(agent: "Agent", preview: RecordedPreview, *, in_doubt: bool) -> Result:
+    """Record the offer again behind the person's message. Return it, or the question after an answer in doubt."""
+    with agent.batch() as moment:
+        _record_again(agent, moment, agent.standing_in(moment), preview, asked=preview.asked or in_doubt)
+        found = open_offer(moment, agent.standing_in(moment))
+        assert found is not None
+        text = found.asked() if in_doubt else found.shown(())
+        agent.append("user", f"[Foldmark: this is the answer to the person.]\n{text}", actor="system")
+    return Result(text, effect=found)
 
 
 def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
@@ -293,12 +273,14 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
     Raises CommandError if the offer is not open or the choice is invalid.
     """
     with agent.batch() as moment:
-        preview = _offered(moment, agent.standing_in(moment), offer_id)
-        agent.end_turn(interrupted=True)
-        numbers = chosen(choice, len(preview.parts), len(choice)) if choice is not None else None
-        if choice is not None and numbers is None and not is_yes(choice):
+        at = agent.standing_in(moment)
+        preview = _offered(moment, at, offer_id)
+        answer = Yes() if choice is None else read(choice, preview.mode, len(choice))
+        if choice is not None and not isinstance(answer, Choice) and answer != Yes():
             raise CommandError(f"'{one_line(choice[:40])}' names no ranges; write them as in: all but 2, or: only 1 3")
-        return _applied(agent, preview, _ids(preview, numbers), "human")
+        ids = _chosen(moment, at, preview, answer) if isinstance(answer, Choice) else preview.ids
+        agent.end_turn(interrupted=True)
+        return _applied(agent, preview, ids, "human")
 
 
 def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -> Result:
@@ -334,7 +316,7 @@ def _applied(agent: "Agent", preview: RecordedPreview, ids: Sequence[int], actor
     receipt = applied(agent, ids, actor=actor)
     assert isinstance(receipt.operation, Filter)
     before, after = receipt.operation.before, receipt.operation.after
-    about = f"“{_short(preview.criteria)}”"
+    about = f"“{short(preview.criteria)}”"
     if preview.mode == "forget":
         text = f"Done. {count(before - after, 'message')} about {about} left the context."
     else:
@@ -347,10 +329,16 @@ def _result(receipt: Receipt, text: str) -> Result:
     return Result(text, receipt.event_id, extra, effect=receipt)
 
 
-def _ids(preview: RecordedPreview, numbers: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the ids in these ranges, by default in all."""
-    parts = preview.parts
-    return preview.ids if numbers is None else tuple(id for number in numbers for id in parts[number - 1])
+def _chosen(moment: Snapshot, at: Standing, preview: RecordedPreview, choice: Choice) -> tuple[int, ...]:
+    """Return the ids that a choice takes of an offer. A message that it leaves out stays out, and with it the others of
+    its exchange."""
+    named = chosen(choice, preview.parts)
+    if not choice.kept and any(each.unit != "line" for each in choice.named):
+        named |= {message.id for message in closure(moment, at, list(moment.lookup(named)))}
+    found = tuple(id for id in preview.ids if (id in named) is choice.kept)
+    if not found:
+        raise CommandError("that leaves no range; answer no to change nothing. The offer is still open")
+    return found
 
 
 def _offered(moment: Snapshot, at: Standing, offer_id: int) -> RecordedPreview:
@@ -389,12 +377,3 @@ def _filter(
 def _near(moment: Snapshot, at: Standing, part: Sequence[int]) -> Candidates:
     """Return the messages between the first and the last of a range that are still in the context."""
     return Candidates(moment, until(since(at.visible, min(part)), max(part)))
-
-
-def _range(each: MatchRange) -> str:
-    ids = f"{each.first}" if each.first == each.last else f"{each.first}-{each.last}"
-    return f"Message {ids}: {each.title} ({count(each.count, 'message')}, ~{count(each.tokens, 'token')})"
-
-
-def _short(criteria: str) -> str:
-    return one_line(" ".join(criteria.split()))[:CRITERIA]

@@ -14,14 +14,15 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import CONTEXT_KINDS, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment
-from foldmark.core.wording import count
+from foldmark.core.wording import count, one_line
 from foldmark.editing.evicting import SentResult, evict, eviction, sent_exchanges
 from foldmark.operations import decide
 from foldmark.operations.effects import Effect, Result
 from foldmark.operations.history import ids_named
 from foldmark.request.planning import planning
 from foldmark.request.standing import Standing
-from foldmark.text.consent import chosen, is_no, is_yes
+from foldmark.text.choosing import Choice, chosen
+from foldmark.text.consent import Doubt, Look, No, Refinement, Yes, read
 
 if TYPE_CHECKING:
     from foldmark.log.log import Agent
@@ -55,26 +56,41 @@ class Suggested(Struct, frozen=True):
 
 
 class Suggestion(Effect, frozen=True):
-    """A suggestion: the event that recorded it, and the results in the order of their numbers."""
+    """A suggestion: the event that recorded it, and the results in the order of their numbers. `asked` is True if
+    Foldmark has asked "yes or no?" after an answer in doubt."""
 
     id: int
     results: tuple[Suggested, ...]
+    asked: bool = False
 
     def data(self) -> dict[str, Any]:
         """Return the suggestion as JSON; results are numbered from 1."""
         rows = [{"number": number, **to_builtins(each)} for number, each in enumerate(self.results, 1)]
         return {"offer": self.id, "suggested": rows, "tokens": sum(each.tokens for each in self.results)}
 
-    def shown(self, price: Sequence[str] = ()) -> str:
-        """Return the text and the question for a person; `price` holds lines about the cost of the next request."""
+    @property
+    def _what(self) -> str:
         dollars = [each.dollars for each in self.results]
         total = None if None in dollars else sum(each for each in dollars if each is not None)
-        what = f"{count(len(self.results), 'result')}, {_size(sum(each.tokens for each in self.results), total)}"
+        return f"{count(len(self.results), 'result')}, {_size(sum(each.tokens for each in self.results), total)}"
+
+    @property
+    def _choices(self) -> str:
+        return ", all but 2, only 1" if len(self.results) > 1 else ""
+
+    def asked_again(self) -> str:
+        """Return the question after an answer in doubt."""
+        return (
+            "Nothing has changed: that is neither a plain yes nor a plain no.\n"
+            f"Take out all of it, {self._what}: yes or no?\nAnswer yes, no{self._choices}."
+        )
+
+    def shown(self, price: Sequence[str] = ()) -> str:
+        """Return the text and the question for a person; `price` holds lines about the cost of the next request."""
         lines = [f"  {number}. {each.line}" for number, each in enumerate(self.results, 1)]
         lines += [f"  {line[0].upper()}{line[1:]}" for line in price]
-        numbered = ", all but 2, only 1" if len(self.results) > 1 else ""
-        end = f"Nothing has changed yet. Answer yes, no{numbered}. Any other answer changes nothing."
-        return "\n".join([f"Not needed any more: {what}. Take them out?", *lines, end])
+        end = f"Nothing has changed yet. Answer yes, no{self._choices}. Any other answer changes nothing."
+        return "\n".join([f"Not needed any more: {self._what}. Take them out?", *lines, end])
 
 
 class Superfluous(NamedTuple):
@@ -158,7 +174,7 @@ def open_suggestion(moment: Snapshot, at: Standing) -> Suggestion | None:
     since = moment.messages((Segment(at.record.id, event.id + 1, at.newest),))
     if any(message.kind == "user" and message.actor == "human" for message in since):
         return None
-    return Suggestion(event.id, convert(rows, tuple[Suggested, ...]))
+    return Suggestion(event.id, convert(rows, tuple[Suggested, ...]), bool((event.data or {}).get("asked")))
 
 
 def was_suggested(event: Event | None, event_id: int) -> bool:
@@ -167,15 +183,44 @@ def was_suggested(event: Event | None, event_id: int) -> bool:
 
 
 def answered(agent: "Agent", suggestion: Suggestion, text: str) -> Result | None:
-    """Carry out a person's answer to the open suggestion; None for any other text. Raises CommandError for numbers that
-    were not shown."""
-    numbers = chosen(text, len(suggestion.results))
-    if numbers is None and is_no(text):
-        agent.record("command", "/suggest", data={"name": "suggest", "suggested": []})
-        return Result("Nothing was taken out.")
-    if numbers is None and not is_yes(text):
-        return None
-    return carried_out(agent, suggestion, numbers)
+    """Carry out a person's answer to the open suggestion; None for an ordinary message. Raises CommandError for numbers
+    that were not shown."""
+    match read(text):
+        case Yes(counts) if {*counts} <= {len(suggestion.results)}:
+            return carried_out(agent, suggestion, None)
+        case Choice() as choice:
+            return carried_out(agent, suggestion, _numbers(suggestion, choice))
+        case No():
+            agent.record("command", "/suggest", data={"name": "suggest", "suggested": []})
+            return Result("Nothing was taken out.")
+        case Look():
+            return Result(suggestion.shown(), effect=suggestion)
+        case Yes() | Doubt() | Refinement() if not suggestion.asked:
+            data = {"name": "suggest", "suggested": to_builtins(suggestion.results), "asked": True}
+            asked = Suggestion(agent.record("command", "/suggest", data=data), suggestion.results, asked=True)
+            return Result(asked.asked_again(), effect=asked)
+        case _:
+            return None
+
+
+def agree(agent: "Agent", suggestion: Suggestion, choice: str | None) -> Result:
+    """Take out the results that `choice` names ("all but 2"), all by default. Raises CommandError if it names none."""
+    answer = Yes() if choice is None else read(choice, longest=len(choice))
+    if isinstance(answer, Choice):
+        return carried_out(agent, suggestion, _numbers(suggestion, answer))
+    if answer != Yes():
+        named = one_line((choice or "")[:40])
+        raise CommandError(f"'{named}' names no numbers; write them as in: all but 2, or: only 1 3")
+    return carried_out(agent, suggestion, None)
+
+
+def _numbers(suggestion: Suggestion, choice: Choice) -> list[int]:
+    """Return the numbers of the results that a choice takes out."""
+    named = chosen(choice, [(each.result,) for each in suggestion.results])
+    found = [number for number, each in enumerate(suggestion.results, 1) if (each.result in named) is choice.kept]
+    if not found:
+        raise CommandError("that leaves no result; answer no to change nothing. The offer is still open")
+    return found
 
 
 def carried_out(agent: "Agent", suggestion: Suggestion, numbers: Sequence[int] | None) -> Result:

@@ -26,6 +26,8 @@ from foldmark.live.clients.dialect import (
 from foldmark.log import Agent
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
+from foldmark.text.choosing import Choice
+from foldmark.text.consent import Answer, Look, No, Yes, read
 
 FM_SIGN = ":"
 """The sign before a command in the text of Claude Code's command /fm, regardless of the setting `live_sign`."""
@@ -87,7 +89,10 @@ _REFUSAL = re.compile(rb'"text"\s*:\s*"' + _NOT_DONE.encode())
 
 _AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
 
-_ANSWER = re.compile(r"Answer (yes, no[^.]*?)(, or say what else to look for)?\. Any other answer changes nothing\.")
+_ANSWER = re.compile(
+    r"Answer (yes, no[^.]*?)(, or (?:say what else to look for|/\w+ with other words))?\."
+    r"(?: Any other answer changes nothing\.)?"
+)
 """The end of a preview, as it is answered in the chat."""
 
 T = TypeVar("T")
@@ -115,14 +120,21 @@ def command_in(prompt: str, sign: str) -> str | None:
     own = _EXPANDED.sub("", prompt)
     expanded = own != prompt
     wanted = FM_SIGN if expanded else sign
-    if own.startswith(wanted) and _FORM.fullmatch(own, len(wanted)):
-        return own.removeprefix(wanted)
+    if own.startswith(wanted):
+        line = own.removeprefix(wanted)
+        if _FORM.fullmatch(line) or is_answer(line):
+            return line
     return "help" if expanded else None
 
 
 def is_command(line: str, sign: str) -> bool:
     """Return True for a line that is a command without doubt, even among other lines."""
-    return line.startswith(sign) and re.match(rf"(?:{_WORDS})(?=\s|$)", line.removeprefix(sign)) is not None
+    command = line.removeprefix(sign)
+    if not line.startswith(sign):
+        return False
+    return re.match(rf"(?:{_WORDS})(?=\s|$)", command) is not None or isinstance(
+        _read(command), Yes | No | Choice | Look
+    )
 
 
 def without_commands(text: str, sign: str) -> str:
@@ -135,8 +147,10 @@ def without_commands(text: str, sign: str) -> str:
     if command_in(last.strip(), sign) is not None:
         text = f"{before}\n{_LEFT_OUT}" if before else _LEFT_OUT
     text = _BETWEEN.sub(lambda line: line[0] if command_in(line[0].strip(), sign) is None else _LEFT_OUT, text)
-    signs = "|".join(map(re.escape, {sign, FM_SIGN}))
-    return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", _LEFT_OUT, text, flags=re.MULTILINE)
+    signs = (sign, FM_SIGN)
+    return "\n".join(
+        _LEFT_OUT if any(is_command(line.lstrip(" \t"), each) for each in signs) else line for line in text.split("\n")
+    )
 
 
 def _quoted_without(text: str, sign: str) -> str:
@@ -163,7 +177,7 @@ def unescaped(raw: bytes, prompt: TypedPrompt, sign: str) -> bytes:
         return raw
     once = sign.encode()
     begins = rb'("\s*:\s*"|\\n)' if prompt.queued else rb'("\s*:\s*")'
-    twice = begins + re.escape(once * 2) + rb"(?=[ \t]?[A-Za-z])"
+    twice = begins + re.escape(once * 2) + rb"(?=[ \t]?[A-Za-z0-9#])"
     return re.sub(twice, lambda found: found[1] + once, raw, count=1)
 
 
@@ -224,8 +238,18 @@ def without_repeated(dialect: ClientDialect, raw: bytes, sign: str) -> bytes:
 
 
 def is_answer(line: str) -> bool:
-    """Return True for an answer to a preview, such as `yes` or `all but 2`."""
-    return re.match(rf"(?:{'|'.join(ANSWERS)})(?=\s|$)", line) is not None
+    """Return True for an answer to a preview (`foldmark.text.consent.ANSWERS`) that is no command."""
+    return re.match(rf"(?:{'|'.join(ANSWERS)})(?=\s|$)", line) is not None or _read(line) is not None
+
+
+def _read(line: str) -> Answer | None:
+    """Return how a line answers a preview; None for a command, and for a number alone, which is a prompt."""
+    words = line.split()
+    if "\n" in line or not re.match(r"[^\W_]|#", line) or (len(words) == 1 and words[0].isdecimal()):
+        return None
+    named = {name.split()[0] for name in (*COMMANDS, *COMMANDS.values(), *OWN)}
+    shows = words[0] == "show" and len(words) > 1 and not words[1].isdecimal()
+    return None if words[0] in named and not shows else read(line)
 
 
 def open_preview(agent: Agent) -> int | None:
@@ -275,11 +299,12 @@ def _carried_out(agent: Agent, line: str) -> str:
     sign = agent.log.given.live_sign
     if is_answer(line):
         done = _repeated(agent, lambda: answering.answered(agent, line))
-        if done is None and open_preview(agent) is not None:
+        if done is not None:
+            return _ANSWER.sub(lambda found: _answer(found, sign), _AGREE.sub("", result_text(done)))
+        if open_preview(agent) is not None:
             raise CommandError(f"nothing has changed; answer {sign}yes, {sign}no, {sign}all but 2 or {sign}only 1 3")
-        if done is None:
+        if is_command(f"{sign}{line}", sign) and not isinstance(_read(line), Look):
             raise CommandError(f"there is no open preview; {sign}forget WHAT or {sign}suggest makes one")
-        return result_text(done)
     name, rest = _named(line, sign)
     if name in _SHOWS:
         return _SHOWS[name](agent, rest)

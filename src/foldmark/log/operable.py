@@ -103,8 +103,8 @@ class Operable(Timeline):
 
     def tools(self) -> list[ToolSpec]:
         """Return the tools offered to this agent's model: those in its setting `tools`, those that an open planning
-        conversation needs, and `slash` with the commands in `model_commands`; `slash` and `evict` only if that setting
-        allows any command."""
+        conversation needs if that is not `none`, and `slash` with the commands in `model_commands`; `slash` and `evict`
+        only if that setting allows any command."""
         with self.reading() as (moment, at):
             return self.tools_in(moment, at)
 
@@ -112,7 +112,8 @@ class Operable(Timeline):
         """Return the tools offered to the agent's model in a moment."""
         config, tools = at.config, self.log.tools()
         if (wanted := config.tools) != "all":
-            names = {*wanted.split(", "), *(["filter_context"] if talk(moment, at) else [])}
+            planned = wanted != "none" and talk(moment, at)
+            names = {*wanted.split(", "), *(["filter_context"] if planned else [])}
             tools = [spec for spec in tools if spec.name in names]
         commands = config.model_commands
         if commands == "none":

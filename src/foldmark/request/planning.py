@@ -29,7 +29,8 @@ from foldmark.request.standing import Standing, latest
 class RecordedPreview(Struct, frozen=True):
     """The last preview: the ids that match, and the event that recorded them.
 
-    `runs` is the number of ids, in order, in each range on display.
+    `runs` is the number of ids, in order, in each range on display. `asked` is True if Foldmark has asked "yes or no?"
+    after an answer in doubt.
     """
 
     mode: str
@@ -37,6 +38,7 @@ class RecordedPreview(Struct, frozen=True):
     ids: tuple[int, ...]
     runs: tuple[int, ...] = ()
     event_id: int = 0
+    asked: bool = False
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
@@ -114,17 +116,24 @@ def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
     """Return the first message of the planning conversation and the message that ends it, unless the model previews
     again in that turn; None if no message ends it.
 
-    A plain yes to an offer does not end it: the model may still apply the offer.
+    A plain yes to an offer does not end it: the model may still apply the offer. Neither does a question about the
+    offer.
     """
     open_one = planning(moment, at)
     if open_one is None:
         return None
-    from foldmark.text.consent import is_yes  # takes 3 ms, and planning is rare
+    from foldmark.text.consent import is_look, is_yes  # takes 3 ms, and planning is rare
 
     later = replies(moment, at, open_one)
-    if later and is_yes(later[0].content) and offered(moment, at) is not None:
+    if later and (is_yes(later[0].content) or is_look(later[0].content)) and offered(moment, at) is not None:
         later = later[1:]
     return (open_one.first, later[0].id) if later else None
+
+
+def unpreviewed(moment: Snapshot, at: Standing) -> bool:
+    """Return True if a planning conversation has just begun: without a preview, and without a reply by a person."""
+    open_one = planning(moment, at)
+    return open_one is not None and open_one.preview is None and not replies(moment, at, open_one)
 
 
 def result_of(moment: Snapshot, at: Standing, preview: RecordedPreview) -> int | None:
@@ -162,9 +171,12 @@ def opening(first: int, mode: str, criteria: str) -> dict[str, Any]:
     return {"name": mode, "planning": {"first": first, "mode": mode, "criteria": criteria}}
 
 
-def previewed(talk: Planning, criteria: str, ids: Sequence[int], runs: Sequence[int]) -> dict[str, Any]:
+def previewed(
+    talk: Planning, criteria: str, ids: Sequence[int], runs: Sequence[int], *, asked: bool = False
+) -> dict[str, Any]:
     """Return the data of the `command` event that records a preview."""
-    preview = {"mode": talk.mode, "criteria": criteria, "ids": list(ids), "runs": list(runs)}
+    more = {"asked": True} if asked else {}
+    preview = {"mode": talk.mode, "criteria": criteria, "ids": list(ids), "runs": list(runs), **more}
     return {**opening(talk.first, talk.mode, talk.criteria), "name": "preview", "preview": preview}
 
 

@@ -8,30 +8,37 @@ others one after another, `slash` calls last; results are recorded in the order 
 from asyncio import CancelledError, Future, get_running_loop, wait
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple, Protocol, TypeVar
 
 from foldmark.core.agents import MODEL, TOOLS
-from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import ERROR, Piece, Request, ToolCall, distinct
-from foldmark.core.wording import one_line
+from foldmark.core.wording import is_full, one_line
 from foldmark.editing.answering import answered
-from foldmark.editing.offers import ENDED, standing_offer
+from foldmark.editing.offers import ENDED, FILTER, previewed_by, reopen, standing_offer
 from foldmark.log import Agent, Result
 from foldmark.log.recording import append_answer
 from foldmark.operations.effects import NOBODY, Asking
-from foldmark.request.planning import passed, planning
+from foldmark.request.planning import passed, planning, unpreviewed
 from foldmark.runtime.streaming import HeldBackText, StreamedAnswer, stream
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.sending.status import calibrate, record_usage, reminder
 
 _T = TypeVar("_T")
 
-FILTER = "filter_context"
-"""A call of this tool shows that the person's message belongs to the planning conversation."""
+PREVIEW_FIRST = (
+    f"[Foldmark: nothing was previewed. The person waits for a preview: call {FILTER} with the action preview now. "
+    "Without it Foldmark matches the words of the messages.]"
+)
+"""Told to a model that answered a `/forget` or `/remember` in words."""
+
+NO_TOOLS, ONLY_WORDS = "the model has no tools", "the model did not preview"
+"""Why a preview is made without the model."""
 
 ATTEMPTS = 5
 """Maximum number of attempts to record an answer while others write to the same agent."""
@@ -91,12 +98,14 @@ async def turn(
     """Record `text` and answer it, step by step, until the model is done. Without a text, continue the open turn, or
     let the answer open one.
 
-    If the text answers an open offer, that answer is carried out here, and no model is asked [SPEC 4.2].
+    If the text answers an open offer, that answer is carried out here, and no model is asked [SPEC 4.2]. A planning
+    conversation that begins without a preview by the model gets one by the words of the messages.
 
     The user's text is recorded before the model is asked. If the turn is cancelled or the model fails, the answer so
     far is kept, marked as interrupted, and the turn is closed; the exception propagates. A turn left open by a crash is
-    closed first. `writing` is checked before anything is recorded: once another runtime has taken over the agent,
-    nothing more is recorded. Tools run in `threads`, by default those of the event loop.
+    closed first. A request that is longer than the model's window is not sent: ContextFullError is raised, and a text
+    that would make it so is not recorded. `writing` is checked before anything is recorded: once another runtime has
+    taken over the agent, nothing more is recorded. Tools run in `threads`, by default those of the event loop.
     """
     await _RunningTurn(agent, provider, show, asking, writing, threads).run(text)
 
@@ -111,11 +120,16 @@ class _RunningTurn:
         self._writing, self._threads = writing, threads
         self._opened: int | None = None
         self._limit: int | None = None
+        self._first: Request | None = None
 
     async def run(self, text: str | None) -> None:
         if text is not None and (done := self._recorded(partial(self._open, text))) is not None:
             self._show.result(done)
             return
+        if self._unpreviewed() and not self._has_filter():
+            await self._preview(NO_TOOLS)
+            return
+        told = False
         self._opened = self._agent.open_turn
         answer = measured = StreamedAnswer()
         most = self._agent.standing().config.turn_steps
@@ -144,7 +158,12 @@ class _RunningTurn:
                         continue
                     held_back.release()
                 if not answer.calls and not answer.goes_on:
-                    break
+                    if told or not self._unpreviewed():
+                        break
+                    told, self._opened = True, self._record(answer, interrupted=False, end=False)
+                    self._recorded(partial(self._agent.append, "user", PREVIEW_FIRST, actor="system"))
+                    answer = StreamedAnswer()
+                    continue
                 if not any(call.name == FILTER or self._together(call) for call in answer.calls):
                     self._end_planning()
                 answer.calls = distinct(answer.calls)
@@ -159,23 +178,52 @@ class _RunningTurn:
                     '"go on" continues it.]'
                 )
                 self._show.text(answer.text)
-        except (CancelledError, Exception):
+        except (CancelledError, Exception) as error:
             answer.calls, answer.kept, answer.compacted = [], [], []
             self._end_planning()
+            self._recorded(partial(reopen, self._agent))
             self._record(answer, interrupted=True, end=True, measured=measured)
-            raise
+            if not isinstance(error, ProviderError) or not self._unpreviewed():
+                raise
+            await self._preview(str(error))
+            return
         self._end_planning()
-        planned = self._planning_open()
+        self._recorded(partial(reopen, self._agent))
+        planned, only_words = self._planning_open(), self._unpreviewed()
         self._record(answer, interrupted=False, end=True, measured=measured)
-        if planned:
+        if only_words:
+            await self._preview(ONLY_WORDS)
+        elif planned:
             self._show.result(standing_offer(self._agent))
 
     def _open(self, text: str) -> Result | None:
-        done = answered(self._agent, text)
+        done = answered(self._agent, text, model=self._has_filter())
         if done is None:
             self._agent.end_turn(interrupted=True)
             self._agent.append("user", text)
+            with suppress(CommandError):  # the turn reports it
+                self._first = self._request()
         return done
+
+    def _has_filter(self) -> bool:
+        return any(tool.name == FILTER for tool in self._agent.tools())
+
+    async def _preview(self, why: str) -> None:
+        """Make and show the preview of the open planning conversation by the words of the messages."""
+
+        def once() -> Result:
+            self._writing.check()
+            return previewed_by(self._agent, self._asking, why)
+
+        work = in_thread(self._threads, partial(_retried, self._agent, once))
+        cancelled = await _wait_for(work, Interruption())
+        self._show.result(work.result())
+        if cancelled:
+            raise CancelledError
+
+    def _unpreviewed(self) -> bool:
+        with self._agent.reading() as (moment, at):
+            return unpreviewed(moment, at)
 
     def _planning_open(self) -> bool:
         with self._agent.reading() as (moment, at):
@@ -199,14 +247,19 @@ class _RunningTurn:
 
     def _request(self) -> Request:
         """Return the next request, within the limit that the provider reported, with a reminder if the context is
-        filling up."""
-        agent = self._agent
+        filling up. Every request of a turn passes this check: raises ContextFullError."""
+        agent, first = self._agent, self._first
+        if first is not None:
+            self._first = None
+            return first
         request = agent.request(limit=self._limit)
         text = None if self._planning_open() else reminder(agent, request.tokens, agent.window)
-        if text is None:
-            return request
-        self._recorded(partial(agent.append, "user", text, actor="system", data={"reminder": True}))
-        return agent.request(limit=self._limit)
+        if text is not None:
+            self._recorded(partial(agent.append, "user", text, actor="system", data={"reminder": True}))
+            request = agent.request(limit=self._limit)
+        if is_full(request.tokens, agent.window):
+            raise ContextFullError
+        return request
 
     async def _run_tools(self, answer: StreamedAnswer) -> None:
         """Run the calls of one answer and record their results [SPEC 3].
@@ -320,8 +373,8 @@ def in_thread(threads: Executor | None, work: Callable[[], _T]) -> "Future[_T]":
     return get_running_loop().run_in_executor(threads, partial(copy_context().run, work))
 
 
-async def _wait_for(work: "Future[tuple[str, bool]]", interruption: Interruption) -> bool:
-    """Wait for a tool to end; return True if the turn was cancelled in the meantime, which interrupts the tool."""
+async def _wait_for(work: "Future[_T]", interruption: Interruption) -> bool:
+    """Wait for work to end; return True if the turn was cancelled in the meantime, which interrupts it."""
     cancelled = False
     while not work.done():
         try:

@@ -15,7 +15,7 @@ from foldmark.chat.history import input_history
 from foldmark.chat.lines.person import edited
 from foldmark.core.errors import FoldmarkError
 from foldmark.cost.filling import OTHER
-from foldmark.editing.offers import Offer
+from foldmark.editing.offer import Offer
 from foldmark.log import Agent, Result
 from foldmark.terminal.dialogs import ApprovalBar
 from foldmark.terminal.meter import Bar, Meter

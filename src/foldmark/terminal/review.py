@@ -17,7 +17,6 @@ from textual.widgets.option_list import Option
 
 from foldmark.chat.display.review import Review, range_messages, review
 from foldmark.commands.show import message_line
-from foldmark.core.errors import CommandError
 from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
@@ -25,9 +24,12 @@ from foldmark.terminal.dialogs import Question
 from foldmark.terminal.panels import fill
 from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import Submit, TextScreen, read_in_thread
-from foldmark.text.consent import chosen, is_no, is_yes
+from foldmark.text.consent import No, Refinement, Yes, read
 
-REST = "Enter shows a range whole. Anything else you type at the prompt is an ordinary message and ends this review."
+REST = (
+    "Enter shows a range whole. The prompt takes answers, too. Anything else you type there is an ordinary message and "
+    "ends this review."
+)
 BEGUN = "Your message waits at the prompt; to send it ends this review. Shift+Tab goes to the ranges."
 
 
@@ -165,17 +167,16 @@ class ReviewPanel(Vertical):
         found = self._found
         if found is None or line.lstrip().startswith("/"):
             return False
-        if is_yes(line):
+        answer = read(line, found.offer.mode)
+        if answer == Yes():
             self.action_agree()
             return True
-        if is_no(line):
+        if isinstance(answer, No):
             self.action_keep()
             return True
-        try:
-            named = chosen(line, len(found.offer.ranges))
-        except CommandError:
-            return False  # the offer stays open
-        if named is None and self._begun:
+        if answer is not None and not isinstance(answer, Refinement):
+            return False  # the chat carries it out, or keeps the offer open
+        if self._begun:
             self._begun = False
             question = "This message ends the review, and nothing is forgotten. Send it?"
             self.app.push_screen(Question(question), lambda sent: self._decided(line, sent=bool(sent)))

@@ -7,7 +7,7 @@ Otherwise `foldmark.recall.matcher` decides locally.
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import TypeVar
 
 from msgspec import Struct
@@ -49,8 +49,8 @@ _Row = TypeVar("_Row", Event, Candidate)
 
 
 class MatchRange(Struct, frozen=True):
-    """A run of neighbouring turns with matches, for display: `first` and `last` are ids of matched messages, `count`
-    and `tokens` cover the matched messages only."""
+    """A run of neighbouring messages that all match, for display: `first` and `last` are their ids, `count` and
+    `tokens` their number and size."""
 
     first: int
     last: int
@@ -60,35 +60,28 @@ class MatchRange(Struct, frozen=True):
 
 
 def ranges(
-    messages: Iterable[Candidate], matched_ids: Collection[int], read: Callable[[Sequence[int]], Iterable[Event]]
+    messages: Iterable[Candidate | None],
+    matched_ids: Collection[int],
+    read: Callable[[Sequence[int]], Iterable[Event]],
 ) -> tuple[MatchRange, ...]:
-    """Return matched ids grouped for display: turns with matches that are adjacent, or one other turn apart.
+    """Return matched ids grouped for display: runs of messages without any other message, or None, between them, so
+    that everything inside a range is affected.
 
-    A title is the beginning of the run's first matched user message, else of its first matched message; `read` reads
-    the messages with these ids, in order, as they are consumed.
+    A title is the beginning of the run's first user message, else of its first message; `read` reads the messages with
+    these ids, in order, as they are consumed.
     """
     chosen = frozenset(matched_ids)
-    turns = [[row for row in turn if row.id in chosen] for turn in by_turn(messages)]
-    runs: list[list[Candidate]] = []
-    since = 2
-    for turn in turns:
-        if not turn:
-            since += 1
-        elif since > 1:
-            runs.append(turn)
-            since = 0
-        else:
-            runs[-1].extend(turn)
-            since = 0
+    runs = groupby(messages, lambda row: row is not None and row.id in chosen)
+    found = [[row for row in run if row is not None] for matches, run in runs if matches]
     return tuple(
         MatchRange(
-            min(row.id for row in run),
-            max(row.id for row in run),
+            run[0].id,
+            run[-1].id,
             _title(read([row.id for row in run]), run[0].kind),
             len(run),
             sum(row.tokens for row in run),
         )
-        for run in runs
+        for run in found
     )
 
 

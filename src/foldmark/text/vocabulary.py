@@ -129,7 +129,7 @@ TALK_ELSEWHERE = frozenset(
 
 YES = frozenset(
     """
-    y yes yep yeah yup aye ok okay okey k kk sure certainly absolutely definitely agreed confirm confirmed proceed
+    y yes yep yeah yup aye ok okay okey k kk sure certainly absolutely definitely agreed confirm confirmed proceed go
     affirmative lgtm ja jawohl jo jep gerne klar einverstanden oui ouais sí sì si claro vale sim da да ага давай ano áno
     igen evet joo kyllä jah ναι כן نعم हाँ हां はい ええ お願いします 是 是的 好 好的 对 對 可以 行 네 예 👍 ✅
     """.split()
@@ -148,12 +148,35 @@ YES_PHRASES = (
     "make it so",
     "of course",
     "by all means",
+    "sounds good to me",
+    "looks good to me",
     "sounds good",
     "sounds great",
     "looks good",
     "looks right",
+    "looks fine",
+    "sounds fine",
     "that's right",
     "that's fine",
+    "that works",
+    "works for me",
+    "fine by me",
+    "fine with me",
+    "good by me",
+    "good with me",
+    "ok by me",
+    "okay by me",
+    "i agree",
+    "i'm fine with that",
+    "i'm fine with it",
+    "i'm ok with that",
+    "let's do it",
+    "let's do that",
+    "let's go",
+    "go on",
+    "ship it",
+    "you may",
+    "you can",
     "all right",
     "alright",
     "mach das",
@@ -164,8 +187,31 @@ YES_PHRASES = (
     "de acuerdo",
     "hazlo",
     "va bene",
+    "passt",
+    "in ordnung",
+    "von mir aus",
 )
 """A plain yes in several words."""
+
+ALL_PHRASES = (
+    "all of them",
+    "all of these",
+    "all of those",
+    "all",
+    "everything",
+    "both of them",
+    "both",
+    "alles",
+    "alle",
+)
+"""A plain yes to everything that is offered."""
+
+WEAK = frozenset(
+    """
+    fine good great perfect right correct exactly excellent cool nice super
+    """.split()
+)
+"""Words that agree if nothing else follows."""
 
 COURTESY = frozenset(
     """
@@ -194,6 +240,86 @@ NO = frozenset(
     """.split()
 )
 """A plain no."""
+
+NO_PHRASES = (
+    "none of them",
+    "none of these",
+    "none of those",
+    "none",
+    "nothing",
+    "keep them",
+    "keep these",
+    "keep those",
+    "keep it",
+    "keep all",
+    "keep everything",
+    "leave them",
+    "leave it",
+    "leave everything",
+    "not now",
+    "not yet",
+    "not today",
+    "better not",
+    "rather not",
+    "i'd rather not",
+    "i would rather not",
+    "i changed my mind",
+    "changed my mind",
+    "i've changed my mind",
+    "let it be",
+    "let them be",
+    "lieber nicht",
+    "besser nicht",
+)
+"""A plain no in several words. "Keep" and "leave" decline only what would be forgotten."""
+
+HESITATION = (
+    "maybe",
+    "perhaps",
+    "probably",
+    "possibly",
+    "hmm",
+    "hm",
+    "uh",
+    "um",
+    "i guess",
+    "i think",
+    "i suppose",
+    "i believe",
+    "not sure",
+    "i'm not sure",
+    "unsure",
+    "i don't know",
+    "don't know",
+    "dunno",
+    "no idea",
+    "hold on",
+    "no problem",
+    "no objection",
+    "no objections",
+    "no worries",
+    "why not",
+    "it depends",
+    "depends",
+    "vielleicht",
+)
+"""Words that are neither a yes nor a no."""
+
+LOOKING = frozenset("? show list display see preview repeat what which how why again".split())
+"""Words of which a question about an offer has one."""
+
+LOOK = LOOKING | frozenset(
+    """
+    a about affect affected affects all am and anything are be been before but by can cost could d did do does done drop
+    dropped else exactly everything find first for forget forgets forgetting forgotten found from get give gives go goes
+    gone happen happens have i in is it just keep keeping keeps kept know leave leaves leaving left let like line lines
+    ll look m match matched matches me message messages more much many my need not now of offer ok on once one ones or
+    other others out please preview previewed question range ranges re really remain remains remember remembered remove
+    removed removes rest s save saves say stay staying stays sure take taken takes tell that the their them then there
+    these they this those time to token tokens undo us ve want was we were where who will would you your
+    """.split()
+)
+"""Words of which a question about an offer consists."""
 
 DECLINED = frozenset(
     """

@@ -13,7 +13,8 @@ from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.wording import count, one_line
-from foldmark.editing.offers import CRITERIA, Offer, described, price
+from foldmark.editing.offer import CRITERIA, Offer
+from foldmark.editing.offers import described, price
 from foldmark.log import Agent
 from foldmark.operations.history import sized
 from foldmark.request.planning import offer
