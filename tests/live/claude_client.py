@@ -5,6 +5,7 @@ Real agents: test_clients.py.
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,27 @@ class Client:
             self.messages.append({"role": "system", "content": [{"type": "text", "text": text}]})
 
     def ask(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Send messages with a cache mark on the newest one, unless it is plain text, and return the blocks of the
-        answer."""
+        """Send messages, and return the blocks of the answer."""
+        content, headers = self.request(messages)
+        came = httpx.post(f"{self.url}/v1/messages", headers=headers, content=content, timeout=LIMIT)
+        assert came.status_code == 200, came.text
+        return list(message_in(came.content)["content"])
+
+    @contextmanager
+    def answering(self, messages: list[dict[str, Any]], seen: str) -> Iterator[None]:
+        """Send messages, leave once the block has ended, and begin that when `seen` has come of the answer."""
+        content, headers = self.request(messages)
+        text = ""
+        with httpx.stream("POST", f"{self.url}/v1/messages", headers=headers, content=content) as came:
+            for piece in came.iter_text():
+                text += piece
+                if seen in text:
+                    break
+            yield
+
+    def request(self, messages: list[dict[str, Any]]) -> tuple[bytes, dict[str, str]]:
+        """Return the body and the headers of a request, with a cache mark on the newest message unless it is plain
+        text."""
         *before, marked = messages
         if isinstance(marked["content"], list) and marked["content"]:
             *blocks, newest = marked["content"]
@@ -77,9 +97,7 @@ class Client:
             {**body, "messages": [*before, marked], "tools": self.tools}, separators=(",", ":")
         ).encode()
         headers["x-claude-code-session-id"] = self.session
-        came = httpx.post(f"{self.url}/v1/messages", headers=headers, content=content, timeout=LIMIT)
-        assert came.status_code == 200, came.text
-        return list(message_in(came.content)["content"])
+        return content, headers
 
 
 class Model:

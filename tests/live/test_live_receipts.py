@@ -1,21 +1,28 @@
 """Receipts and previews of a live session, against what the provider then measures (SPEC 5.7)."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import codex_client
 import pytest
 from claude_client import BOUND, FREE, REMINDER, ClaudeRunning, Model
-from plan import Answer, Fail, Reply, Say
+from codex_client import CodexRunning, spoken
+from plan import Answer, Fail, Reply, Say, Stalled
 from running import entered
+from test_queued_prompts import asks, steered
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
 from foldmark.core.assembly.caching import common_length
+from foldmark.core.codec import stored_time
 from foldmark.core.errors import CommandError
 from foldmark.core.request import Usage
 from foldmark.live.status import statuses
+from foldmark.log import Agent
 from foldmark.request.usage import usage_data
 
 
@@ -27,34 +34,45 @@ class Measured(NamedTuple):
     thinking: int
 
 
-class Measuring(Model):
-    """A model whose provider keeps the beginning of every request, byte by byte, and counts `per_token` bytes as a
-    token. Answers and calls differ in length."""
+class Kept:
+    """What a provider keeps: the beginning of every request, byte by byte. It counts `per_token` bytes as a token."""
 
     per_token = 3.1
 
-    def __init__(self, wire: AnthropicWire) -> None:
-        super().__init__(wire)
+    def __init__(self) -> None:
         self.kept: list[bytes] = []
         self.measured: list[Measured] = []
+
+    def measure(self, text: bytes, thinking: int = 0) -> Usage:
+        read = max((common_length(text, each) for each in self.kept), default=0)
+        tokens, read = round(len(text) / self.per_token), round(read / self.per_token)
+        self.kept.append(text)
+        self.measured.append(Measured(tokens, read, thinking))
+        return Usage(fresh=0, cache_read=read, cache_write=tokens - read, output=20)
+
+
+class Measuring(Model, Kept):
+    """A model whose provider measures. Answers and calls differ in length."""
+
+    def __init__(self, wire: AnthropicWire) -> None:
+        Model.__init__(self, wire)
+        Kept.__init__(self)
 
     def text(self, body: Any) -> bytes:
         """Return the bytes that count."""
         text = json.dumps([body["tools"], *body["messages"]], ensure_ascii=False).encode()
-        return text.replace(b', "cache_control": {"type": "ephemeral"}', b"")
+        return re.sub(rb', "cache_control": \{[^{}]*\}', b"", text)
 
     def __call__(self, body: Any) -> Answer:
-        if self.fails:
-            return self.fails.pop()
-        text = self.text(body)
-        read = max((common_length(text, each) for each in self.kept), default=0)
-        tokens, read = round(len(text) / self.per_token), round(read / self.per_token)
+        fails = self.fails.pop() if self.fails else None
+        if isinstance(fails, Fail):
+            return fails
         thinking = sum(block["type"] == "thinking" for each in body["messages"] for block in each["content"])
-        self.kept.append(text)
-        self.measured.append(Measured(tokens, read, thinking))
+        usage = self.measure(self.text(body), thinking)
+        if fails is not None:
+            return fails
         made = super().__call__(body)
         assert isinstance(made, Reply)
-        usage = Usage(fresh=0, cache_read=read, cache_write=tokens - read, output=20)
         said = [
             Say(("I see it, " * (self.asked % 5 * 20) + "so I answer.",)) if isinstance(each, Say) else each
             for each in made.parts
@@ -74,24 +92,31 @@ class MeasuredRunning(ClaudeRunning):
 
     def compare(self, command: str) -> None:
         """Carry out a command, and compare its preview and its receipt with the next request."""
-        agent = self.agent
+        agent, before = self.agent, self.model.measured[-1]
+        of = self.compare_of(agent, command, lambda: self.client.say("Go on."), before.thinking + 1)
+        assert of == before.tokens
+
+    def compare_of(self, agent: Agent, command: str, go_on: Callable[[], object], thinking: int) -> int:
+        """Do the same for a next request that `go_on` makes, and that would hold so many blocks of thinking without the
+        command. Return the tokens of the cached prompt in the receipt."""
         agent.context()
         preview = agent.do(f"{command} --preview").data if not command.startswith("/restore") else {}
         before = self.model.measured[-1]
         agent.context()
         receipt = agent.do(command).data
-        self.client.say("Go on.")
+        go_on()
         after = self.model.measured[-1]
         shares = (100 * receipt["cached_prefix"]["kept"] / before.tokens, 100 * after.read / before.tokens)
         assert abs(shares[0] - min(100, shares[1])) < 3, command
-        assert receipt["cached_prefix"]["of"] == before.tokens
+        assert receipt["cached_prefix"]["of"] == pytest.approx(before.tokens, rel=0.005), command
         assert abs(receipt["after"]["tokens"] / after.tokens - 1) < 0.05, command
-        if self.client.model == BOUND:  # the newest answer has thought, too
+        if self.client.model == BOUND:
             change = receipt.get("thinking", {"lost": 0, "returned": 0})
-            assert before.thinking + 1 - change["lost"] + change["returned"] == after.thinking, command
+            assert thinking - change["lost"] + change["returned"] == after.thinking, command
         if preview:
             assert preview["next"]["tokens"] == receipt["after"]["tokens"]
             assert preview["cached_prefix"] == receipt["cached_prefix"]
+        return int(receipt["cached_prefix"]["of"])
 
     def results(self) -> list[int]:
         return [event.id for event in self.agent.context().messages if event.kind == "tool_result"]
@@ -132,6 +157,73 @@ def test_a_receipt_is_what_the_provider_measures(measured: MeasuredRunning) -> N
     measured.compare("/rewind HALF")
     measured.compare(f"/restore {measured.last()}")
     measured.compare("/clear")
+
+
+@pytest.mark.parametrize("when", ["in the answer", "after it was aborted", "after it failed"])
+def test_a_request_without_an_answer(measured: MeasuredRunning, when: str) -> None:
+    """The provider keeps it unless it has refused it."""
+    client, model = measured.client, measured.model
+    for number in range(8):
+        client.say(f"READ part {number}: " + "some words of a prompt " * (number * 7 % 20))
+    turns, agent = measured.turns(), measured.agent
+    agent.context()
+    dropped = agent.do(f"/context drop {turns[2]}").data
+    thinking = model.measured[-1].thinking + 1 - dropped.get("thinking", {"lost": 0})["lost"]
+    asked = [{"type": "text", "text": "Hold on. " + "It is a long prompt. " * 200}]
+    client.messages.append({"role": "user", "content": asked})
+
+    def compare() -> None:
+        measured.sessions.settle()
+        agent.context()
+        measured.compare_of(agent, f"/context drop {turns[6]}", go_on, thinking)
+
+    def go_on() -> None:
+        asked.append({"type": "text", "text": "Go on."})
+        client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+
+    if when == "after it failed":
+        model.fails.append(Fail("busy"))
+        with pytest.raises(AssertionError):
+            client.ask(client.messages)
+        measured.settle()
+        compare()
+    else:
+        model.fails.append(Stalled((Say(("HELD",)),)))
+        with client.answering(client.messages, "HELD"):
+            if when == "in the answer":
+                compare()
+        measured.settle()
+        if when == "after it was aborted":
+            compare()
+    measured.compare(f"/restore {measured.last()}")
+
+
+@pytest.mark.parametrize("measured", [False], indirect=True)
+@pytest.mark.parametrize(("ttl", "minutes"), [("1h", 50), ("", 4)])
+def test_a_request_is_cached_as_long_as_it_asks_for(measured: MeasuredRunning, ttl: str, minutes: int) -> None:
+    client, clock, late = measured.client, measured.log.clock, timedelta()
+    client.ttl = ttl
+    measured.log.clock = lambda: (stored_time(clock()) + late).isoformat()
+    for number in range(8):
+        client.say(f"READ part {number}: " + "some words of a prompt " * (number * 7 % 20))
+    turns = measured.turns()
+    measured.compare(f"/context drop {turns[1]}")
+    late += timedelta(minutes=minutes)
+    client.say("On.")
+    measured.compare(f"/restore {measured.last()}")
+    late += timedelta(minutes=minutes)
+    measured.compare(f"/context drop {turns[0]}")
+    measured.settle()
+    (status,) = statuses(measured.log)
+    assert status.edits[-1].share.again > 1000
+    late += timedelta(minutes=2 * minutes)
+    measured.model.kept.clear()
+    measured.agent.context()
+    measured.agent.do(f"/context drop {turns[2]}")
+    client.say("On.")
+    measured.settle()
+    (status,) = statuses(measured.log)
+    assert status.edits[-1].share.again == 0
 
 
 def test_a_system_message_behind_a_command(measured: MeasuredRunning) -> None:
@@ -278,3 +370,39 @@ def test_what_is_shown_is_what_the_agent_sends(measured: MeasuredRunning) -> Non
     with pytest.raises(CommandError, match="not the bytes of its requests"):
         agent.do("/context sent 3")
     assert agent.do("/context count").data["estimate"] > measured.model.measured[-1].tokens
+
+
+class MeasuringCodex(codex_client.Model, Kept):
+    """A model of OpenAI whose provider measures what it reads of the items."""
+
+    def __init__(self) -> None:
+        codex_client.Model.__init__(self)
+        Kept.__init__(self)
+
+    def __call__(self, body: Any) -> Answer:
+        passing = ("id", "status", codex_client.ADDED)
+        items = [{name: value for name, value in item.items() if name not in passing} for item in body["input"]]
+        usage = self.measure(json.dumps([body["tools"], *items]).encode())
+        made = super().__call__(body)
+        return made._replace(usage=usage) if isinstance(made, Reply) else made
+
+
+def test_a_receipt_of_codex_that_was_steered(codex: CodexRunning) -> None:
+    """Codex aborts an answer when a command is typed. What it adds before the first prompt keeps its place."""
+    model = MeasuringCodex()
+    codex.model = codex.upstream._answering = model
+    client = codex.client
+    client.items[0]["content"][0]["text"] = "You are in a folder. " * 300
+    for number in range(6):
+        client.say(f"READ part {number}: " + "some words of a prompt " * (number * 7 % 20))
+    turns = [turn.id for turn in codex.agent.context().turns(100)]
+    for turn in (turns[1], turns[4], turns[0]):
+        client.items.append(spoken("user", "please HOLD " + "for a long time " * 50))
+        client.items += steered(codex, Stalled((Say(("HELD",)),)), "HELD")
+        before = model.measured[-1]
+        reply, _ = asks(codex, f":drop {turn}")
+        after = model.measured[-1]
+        found = re.search(r"(\d+)% of the cached prompt holds · context [^(\n]*\(~([\d,]+) tokens\)", reply)
+        assert found is not None, reply
+        assert abs(int(found[1]) - 100 * after.read / before.tokens) < 3, (reply, before, after)
+        assert int(found[2].replace(",", "")) == pytest.approx(after.tokens, rel=0.05)

@@ -27,7 +27,6 @@ class Codex(RandomClient):
     """Codex, which aborts an answer when a command is typed."""
 
     program, resumes = "codex", ("resume", "--last")
-    compares = False
     moments = ("idle", "idle", "two in a row", "preview", "request", "stream", "stream", "tool", "tool", "tool")
 
     def wire(self, held: Callable[[Iterator[bytes]], Iterator[bytes]]) -> Wire:

@@ -11,35 +11,36 @@ from typing import Any, NamedTuple, Self
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from foldmark.core.assembly.caching import LIFETIMES
+from foldmark.core.codec import stored_time
 from foldmark.core.events import Event
 from foldmark.core.request import Usage
 from foldmark.cost.spending import price, tariff_of
-from foldmark.request.client_requests import NextRequest
+from foldmark.log import Agent
+from foldmark.request.client_requests import LEFT, NextRequest
 from foldmark.request.usage import usage_of
 from foldmark.tokens.models import Model
 
 
 class EditCost(NamedTuple):
-    """What new edits change for the next request, as computed before it: its tokens with and without them, the newest
-    request that the cache holds, and the number of seconds since then. `broken` are the tokens of the cached prompt
+    """What new edits change for the next request, as computed before it: its tokens with and without them, those of the
+    newest answered request, and True if that has `expired` in the cache. `broken` are the tokens of the cached prompt
     that each operation breaks beyond the ones before it."""
 
     before: int
     after: int
     cached: int
-    pause: float
+    expired: bool
     broken: Mapping[int, int] = {}
 
     @classmethod
     def of(cls, request: NextRequest, new: Sequence[Event], now: float) -> Self:
         """Return what the `new` operations change; `now` in seconds."""
-        newest = request.newest
+        newest = request.answered
         folds = [request.fold_at(each.id) for each in new]
-        held = [newest.usage.input, *map(request.held, folds)]
+        held = [newest.counted, *map(request.held, folds)]
         broken = {each.id: max(0, was - now) for each, (was, now) in zip(new, pairwise(held), strict=True)}
         before, after = request.tokens(request.fold_at(newest.known)), request.tokens(folds[-1])
-        return cls(before, after, newest.usage.input, now - newest.time, broken)
+        return cls(before, after, newest.counted, now - newest.time > newest.lives, broken)
 
     def of_each(self, again: int) -> dict[int, int]:
         """Divide tokens that were written again among the operations."""
@@ -54,7 +55,7 @@ class EditCost(NamedTuple):
 
     def again(self, usage: Usage) -> int:
         """Return the tokens that were written again because of the edits; 0 if the cache had expired anyway."""
-        if self.pause > LIFETIMES["5m"] and usage.cache_read < self.cached // 2:
+        if self.expired and usage.cache_read < self.cached // 2:
             return 0
         return max(0, (self.after - usage.cache_read) - (self.before - self.cached))
 
@@ -185,6 +186,27 @@ class EditShares(Struct, frozen=True):
             found[id] = replace(share, again=share.again + tokens, again_dollars=dollars)
         made = {id: replace(share, out=request.tokens_of(share.size)) for id, share in sorted(found.items())}
         return EditShares(ledger.answers, ledger.worth, tuple(made.items()))
+
+
+def answered(
+    agent: Agent, ledger: Ledger, shares: EditShares, usage: Usage, known: Model, after: int, until: int, own: int
+) -> tuple[Ledger, EditShares]:
+    """Return the ledger and the shares of operations after an answer that is about to be recorded, to a request that
+    the event `own` records. Its edit knew the operations up to event `until`, the one before it those up to `after`, so
+    that only newer ones have to be measured; 0 if that is not known."""
+    again = dict[int, int]()
+    with agent.reading() as (moment, at):
+        new = moment.operations(agent.id, after=after)
+        replaced = any(event.reason == LEFT or event.kind == "restore" for event in new)
+        new = [event for event in new if event.actor != "system" and event.id <= until]
+        if (new or replaced) and (request := NextRequest.of(moment, at, own)) is not None:
+            since = request.answered.known
+            if new := [event for event in new if event.id > since]:
+                cost = EditCost.of(request, new, stored_time(agent.log.clock()).timestamp())
+                again = cost.of_each(cost.again(usage))
+            since = 0 if replaced else since  # whatever left by itself is kept out by nothing else
+            shares = shares.changed(ledger, request, until, since, again, known)
+    return ledger.answered(usage, known, shares.out, sum(again.values())), shares
 
 
 def _again_price(known: Model) -> float:

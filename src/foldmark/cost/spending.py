@@ -49,6 +49,13 @@ def rules_of(known: Model) -> Rules | None:
     return stepped(known.cache_least, known.cache_step)
 
 
+def lifetime_of(known: Model, asked: float = 0.0) -> float | None:
+    """Return the seconds for which a provider keeps a request to a model in its cache, if the request asks for `asked`;
+    None if the model's cache is not known."""
+    rules = rules_of(known)
+    return None if rules is None else max(rules.lifetime, asked)
+
+
 class Spending(NamedTuple):
     """The cost of an agent's requests so far: their input tokens, how many of these were `read` from the cache, and the
     cost in `dollars` of the requests whose price is known, None if there are none. `unknown` is the number of the other

@@ -13,9 +13,9 @@ class Answering(NamedTuple):
     """The outcome for a request: the body to pass on, or a `reply` (media type and body) to give without asking a
     provider.
 
-    `taken` is called with an answer; None if it is not needed. `ended` is called after that with the status, 0 if no
-    answer arrived. `weaver` returns what puts a text before the answer, for a stream or not; None if there is no such
-    text.
+    `taken` is called with an answer; None if it is not needed. `ended` is called after that with the status that the
+    client got, 0 if it left before. `weaver` returns what puts a text before the answer, for a stream or not; None if
+    there is no such text.
     """
 
     body: bytes

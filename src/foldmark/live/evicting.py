@@ -15,7 +15,7 @@ from typing import NamedTuple
 from foldmark.core.codec import operation_of, stored_time
 from foldmark.core.events import CONTEXT_KINDS, Evict
 from foldmark.core.replay import Fold, advance
-from foldmark.cost.spending import rules_of
+from foldmark.cost.spending import lifetime_of
 from foldmark.editing.suggesting import Superfluous, superfluous
 from foldmark.live import prompts
 from foldmark.live.clients.dialect import ClientRequest
@@ -92,10 +92,9 @@ class Evictor:
 
     def _lifetime(self, request: ClientRequest) -> float:
         """Return the seconds for which the provider keeps this request in its cache; endless if that is not known."""
-        rules = rules_of(self._log.model_named(f"{request.dialect.provider}/{request.head.model}"))
-        if rules is None:
-            return float("inf")
-        return max(rules.lifetime, request.dialect.cache_asked(request))
+        known = self._log.model_named(f"{request.dialect.provider}/{request.head.model}")
+        lives = lifetime_of(known, request.dialect.cache_asked(request))
+        return float("inf") if lives is None else lives
 
     # In the recorder's thread
 
@@ -109,7 +108,7 @@ class Evictor:
             client, operations = NextRequest.of(moment, at), map(operation_of, moment.operations(agent.id))
             # What a person has restored stays, and so does what no answered request has shown to the model.
             before = {id for each in operations if isinstance(each, Evict) for id in each.results}
-            upto = 0 if client is None else client.newest.event.id
+            upto = 0 if client is None else client.answered.event.id
             wanted = [each for each in wanted if each.sent.result.id < upto and each.sent.result.id not in before]
             wanted.sort(key=lambda each: each.sent.result.id)
             chosen = [] if client is None else costless(client, at.fold, at.newest, wanted, cold=bool(free))

@@ -223,15 +223,17 @@ class Forwarder:
         receive: Receive,
         send: Send,
     ) -> int:
-        """Send a request to the upstream and its answer to the client. Return the answer's status, 0 if none came."""
+        """Send a request to the upstream and its answer to the client. Return the status that the client got, 0 if it
+        has left before."""
         try:
             answer = await self._client.send(sent, stream=True)
         except ClientDisconnect:
             return 0
         except httpx.HTTPError as error:
             LOG.warning("the upstream could not be asked: %s", type(error).__name__)
-            await _unreachable(sent.url.host, error)(scope, receive, send)
-            return 0
+            refused = _unreachable(sent.url.host, error)
+            await refused(scope, receive, send)
+            return refused.status_code
         try:
             headers = forwarded((name.lower(), value) for name, value in answer.headers.raw)
             if made.taken is None or answer.status_code != 200:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from foldmark.core.request import Request
+from foldmark.cost.spending import lifetime_of
 from foldmark.live import notices, prompts
 from foldmark.live.answering import Answering
 from foldmark.live.asking import AskedFor, asked_in_request
@@ -131,7 +132,7 @@ class Sessions:
         request, transcript, asked, made = await self._soon(partial(self._prepared, target, headers, body))
         if transcript is None:
             return Answering(request.with_messages(made.messages) if made.changed else body)
-        messages, said = request.messages, ""
+        said = ""
         if asked.commands:
             said, goes_on = await self._executed(headers, request, transcript, asked)
             if not goes_on:
@@ -140,9 +141,12 @@ class Sessions:
             said = transcript.with_unsaid(said)
             self._sub_agents.begin_answer(transcript, request)
         else:
-            taken = self._later(partial(transcript.take, messages, request.head.model))
-            taken.add_done_callback(partial(self.tally.recorded, transcript, True))
             said = transcript.unsaid if transcript.shows else ""
+        prefix = made.prefix if made.changed or transcript.bound else None
+        passed = PassedOn.of(request, prefix, transcript.seen)._replace(said=said)
+        taken = self._later(partial(self._take, transcript, request, passed, asks=not asked.commands))
+        if not asked.commands:
+            taken.add_done_callback(partial(self.tally.recorded, transcript, True))
         if said:
             transcript.note_said(said)
             self._later(partial(transcript.take_said, said))
@@ -152,18 +156,13 @@ class Sessions:
         if self._sign.encode() * 2 in body:
             raw = prompts.without_escapes(request, raw, self._sign)
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
-        prefix = made.prefix if made.changed or transcript.bound else None
-        passed = PassedOn.of(request, prefix, transcript.seen)._replace(said=said)
-        came, over = partial(self._answer_came, transcript, passed), partial(self._ended, transcript, request, asked)
+        came = partial(self._answer_came, transcript, passed)
+        over = partial(self._ended, transcript, request, passed, asked)
         weaver = (lambda streamed: request.dialect.weaver(said, request, streamed=streamed)) if said else None
         return Answering(sent, None, came, over, weaver)
 
     async def _executed(
-        self,
-        headers: Mapping[str, str],
-        request: ClientRequest,
-        transcript: ClientTranscript,
-        asked: AskedFor,
+        self, headers: Mapping[str, str], request: ClientRequest, transcript: ClientTranscript, asked: AskedFor
     ) -> tuple[str, bool]:
         """Execute the commands in a request. Return the replies, and True if the request asks something else."""
         messages = request.messages
@@ -215,13 +214,21 @@ class Sessions:
 
         self._edits_later(read)
 
-    def _ended(self, transcript: ClientTranscript, request: ClientRequest, asked: AskedFor, status: int) -> None:
+    def _take(self, transcript: ClientTranscript, request: ClientRequest, passed: PassedOn, *, asks: bool) -> None:
+        """Record a request that is passed on."""
+        dialect, model = request.dialect, request.head.model
+        lives = lifetime_of(self._log.model_named(f"{dialect.provider}/{model}"), dialect.cache_asked(request))
+        transcript.take(passed.messages, model, asks=asks, passed=passed._replace(lives=lives))
+
+    def _ended(
+        self, transcript: ClientTranscript, request: ClientRequest, passed: PassedOn, asked: AskedFor, status: int
+    ) -> None:
         transcript.note_idle()
         if status != 200:
             self._edits_later(partial(transcript.note_failed, asked))
         self._edits_later(partial(self._later, partial(self._sub_agents.end_answer, transcript, request)))
-        if 400 <= status < 500:
-            self._later(transcript.note_refused)
+        if status >= 400:
+            self._later(partial(transcript.note_refused, passed, status))
 
     def _soon(self, act: Callable[[], T]) -> Awaitable[T]:
         return asyncio.wait_for(asyncio.wrap_future(self._editor.submit(act)), LONGEST_EDIT)

@@ -13,7 +13,8 @@ from foldmark.core.wording import count
 from foldmark.cost.ledger import EditShare, EditShares, Ledger, counted, ledger_in, shares_in
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session, client_tokens, left_out
-from foldmark.request.client_requests import NextRequest, gateway_record
+from foldmark.request.client_requests import NextRequest
+from foldmark.request.passed_requests import gateway_record
 from foldmark.request.standing import Standing
 
 _EDITS = ("clear", "rewind", "filter", "drop", "undo", "summary", "evict", "restore", "redact")

@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from foldmark.core.codec import stored_time
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.events import Fork
-from foldmark.core.request import Usage
-from foldmark.cost.ledger import EditCost, EditShares, Ledger, counted, ledger_in, shares_in
+from foldmark.core.segments import END
+from foldmark.cost.ledger import EditShares, Ledger, answered, counted, ledger_in, shares_in
 from foldmark.editing.evicting import evict
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import KnownMessage, ranges
@@ -29,8 +28,9 @@ from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
 from foldmark.log import Agent, Result
 from foldmark.operations.decide import exactly
-from foldmark.request.client_requests import LEFT, NextRequest, gateway_record
-from foldmark.request.client_sizes import LOCAL
+from foldmark.request.client_requests import LEFT
+from foldmark.request.client_sizes import LOCAL, REFUSED, SENT
+from foldmark.request.passed_requests import gateway_record
 from foldmark.request.usage import usage_data, usage_of
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
@@ -70,6 +70,7 @@ class ClientTranscript(TranscriptView):
         self._replied = False  # a text of Foldmark's own stands before the next answer
         self._pending: list[tuple[int, dict[str, Any]]] = []
         self._measured: Sequence[KnownMessage] = ()
+        self._passed: dict[int, PassedOn] = {}  # since the newest answer, by their records
         self._out = 0, 0  # the newest operation, and the tokens that operations take out
         self._priced = 0  # the newest event that the edit of the newest answer knew
         if agent is not None:
@@ -97,6 +98,7 @@ class ClientTranscript(TranscriptView):
                     self._follow(event.id, about)
                     self._remember(about)
                 elif event.kind == "usage":  # the ledger of an older version; a newer record has the sums
+                    self._passed = {}
                     self.ledger = counted(self.ledger, event, agent.log.model_named)
                     usage = usage_of(event.data)
                     self.filled = self.filled if usage is None else usage.input + usage.output
@@ -111,9 +113,11 @@ class ClientTranscript(TranscriptView):
         if "answered" in about:
             self.note_answered()
 
-    def take(self, messages: Sequence[ClientMessage], model: str, *, asks: bool = True) -> None:
-        """Record the client's new messages, the messages that it no longer sends, and the model if there is a name.
-        `asks` has the same meaning as in `places`."""
+    def take(
+        self, messages: Sequence[ClientMessage], model: str, *, asks: bool = True, passed: PassedOn | None = None
+    ) -> None:
+        """Record the client's new messages, the messages that it no longer sends, the model if there is a name, and the
+        request if it is `passed` on. `asks` has the same meaning as in `places`."""
         self.begin()
         agent, named = self.agent, f"{self.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
@@ -122,8 +126,10 @@ class ClientTranscript(TranscriptView):
                 agent.configure("model", named, actor="system")
         places = self.places(messages, asks=asks, known=self.known)
         self.known = self.as_sent(messages, places)
-        if places != list(range(len(self.known))):
-            self._retried(partial(self._take, places, messages))
+        if passed is not None or places != list(range(len(self.known))):
+            self._retried(partial(self._take, places, messages, passed))
+        if passed is not None:
+            self._passed[max(self._passed)] = passed
 
     def take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
         """Record the answer to a request, unless the client has sent more since then."""
@@ -131,6 +137,7 @@ class ClientTranscript(TranscriptView):
             self._retried(partial(self._take_answer, passed, answer))
             if answer.usage is not None:
                 self._measured, self.filled = self.known, answer.usage.input + answer.usage.output
+                self._passed = {}
 
     def take_reply(self, reply: str) -> None:
         """Note that Foldmark's own reply, by its key, is the newest message. It is not recorded as one."""
@@ -181,10 +188,11 @@ class ClientTranscript(TranscriptView):
         """Count a request that was passed on unchanged because an edit failed."""
         self._retried(lambda: self._record({}, replace(self.ledger, prevented=self.ledger.prevented + 1)))
 
-    def note_refused(self) -> None:
-        """Count a request that the provider refused."""
+    def note_refused(self, passed: PassedOn, status: int) -> None:
+        """Note that the provider refused a request or never got it. Those that it refused for good are counted."""
         self.begin()
-        self._retried(lambda: self._record({}, replace(self.ledger, refused=self.ledger.refused + 1)))
+        ledger, own = replace(self.ledger, refused=self.ledger.refused + (status < 500)), self._passed_as(passed)
+        self._retried(lambda: self._record({} if own is None else {REFUSED: own}, ledger))
 
     def note_question(self, answer: ClientAnswer) -> None:
         """Count a question of Foldmark's own. The next record has the sum: one now would make the command that asked it
@@ -203,23 +211,9 @@ class ClientTranscript(TranscriptView):
                 self._out = newest, taken_out(moment, at)
         return self._out[1], sum(event.actor != "system" for event in operations)
 
-    def _answered(self, passed: PassedOn, model: str, usage: Usage) -> tuple[Ledger, EditShares]:
-        """Return the ledger and the shares of operations after an answer that is about to be recorded."""
-        agent, again = self.agent, dict[int, int]()
-        known = agent.log.model_named(f"{self.dialect.provider}/{model}")
-        shares, before, self._priced = self.edit_shares, self._priced, passed.known
-        with agent.reading() as (moment, at):
-            new = moment.operations(agent.id, after=before)
-            replaced = any(event.reason == LEFT or event.kind == "restore" for event in new)
-            new = [event for event in new if event.actor != "system" and event.id <= passed.known]
-            if (new or replaced) and (request := NextRequest.of(moment, at)) is not None:
-                since = request.newest.known
-                if new := [event for event in new if event.id > since]:
-                    cost = EditCost.of(request, new, stored_time(agent.log.clock()).timestamp())
-                    again = cost.of_each(cost.again(usage))
-                since = 0 if replaced else since  # whatever left by itself is kept out by nothing else
-                shares = shares.changed(self.ledger, request, passed.known, since, again, known)
-        return self.ledger.answered(usage, known, shares.out, sum(again.values())), shares
+    def _passed_as(self, passed: PassedOn) -> int | None:
+        """Return the record of a request that was passed on."""
+        return next((id for id, each in self._passed.items() if each.messages is passed.messages), None)
 
     def child(self, named: str) -> Agent:
         """Return the agent of a sub-agent of the client, creating it if needed. It inherits no messages."""
@@ -229,11 +223,7 @@ class ClientTranscript(TranscriptView):
             own = log.new_id()
 
             def born() -> None:
-                self.agent.operate(
-                    lambda _, at: Fork(own, (), settings=at.settings),
-                    actor="system",
-                    reason=CHILD,
-                )
+                self.agent.operate(lambda _, at: Fork(own, (), settings=at.settings), actor="system", reason=CHILD)
                 self._record({"child": [named, own]})
 
             self._retried(born)
@@ -246,7 +236,9 @@ class ClientTranscript(TranscriptView):
             # window.
             self.agent.configure("sliding_context_tokens", 0, actor="system")
 
-    def _take(self, places: Sequence[int | None], messages: Sequence[ClientMessage]) -> None:
+    def _take(
+        self, places: Sequence[int | None], messages: Sequence[ClientMessage], passed: PassedOn | None = None
+    ) -> None:
         kept = set(places)
         if gone := self.gone(kept):
             self._leave(gone)
@@ -259,8 +251,11 @@ class ClientTranscript(TranscriptView):
             else self.known[place]
             for at, (message, place) in enumerate(zip(new, places[first:], strict=True))
         ]
-        thoughts = thoughts_data(self.dialect, ((each.key, each.blocks) for each in new if each.thinks))
-        self._note([place for place in places[:first] if place is not None], added, thoughts)
+        more: dict[str, Any] = thoughts_data(self.dialect, ((each.key, each.blocks) for each in new if each.thinks))
+        at = [place for place in places[:first] if place is not None]
+        if passed is not None:
+            more |= sizes(self.dialect, self._measured, [*(self.known[place] for place in at), *added], passed)
+        self._note(at, added, more)
 
     def _leave(self, gone: list[int]) -> None:
         """Remove exactly these events from the context: whole exchanges could include messages still being sent."""
@@ -318,8 +313,12 @@ class ClientTranscript(TranscriptView):
             kept, added = self.known[:-1], KnownMessage(joined, (*self.known[-1].ids, *ids))
             blocks = (*passed.messages[-1].blocks, *answer.blocks)
         if answer.usage is not None:
-            ledger, shares = self._answered(passed, answer.model, answer.usage)
-            about = sizes(self.dialect, self._measured, [*kept, added], passed, answer)
+            known = agent.log.model_named(f"{self.dialect.provider}/{answer.model}")
+            own, before, self._priced = self._passed_as(passed), self._priced, passed.known
+            ledger, shares = answered(agent, ledger, shares, answer.usage, known, before, passed.known, own or END)
+            unanswered = [id for id in self._passed if id != own]
+            passed = passed if own is None else self._passed[own]
+            about = sizes(self.dialect, self._measured, [*kept, added], passed, answer, unanswered)
             data = usage_data(self.dialect.provider, answer.model, answer.usage, answer.stopped)
             agent.record("usage", data={**data, **about})
         if not any(isinstance(part, CallMessage) for part in answer.parts):
@@ -372,6 +371,9 @@ class ClientTranscript(TranscriptView):
         self.ledger = ledger_in(about) or self.ledger
         if (shares := shares_in(about)) is not None:
             self.edit_shares, self.ledger = shares, replace(self.ledger, shares=event_id)
+        if SENT in about:
+            self._passed[event_id] = PassedOn([])
+        self._passed.pop(about.get(REFUSED, 0), None)
         self._replied = ("executed" in about or "said" in about or self._replied) and "answered" not in about
         if "added" not in about:
             return

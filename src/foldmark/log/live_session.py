@@ -8,7 +8,8 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.log.log import Agent
-from foldmark.request.client_requests import LEFT, NextRequest, client_record
+from foldmark.request.client_requests import LEFT, NextRequest
+from foldmark.request.passed_requests import client_record
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
 

@@ -39,7 +39,8 @@ from foldmark.operations.receipts import (
     in_requests_of,
     thinking_change,
 )
-from foldmark.request.client_requests import NextRequest, client_record
+from foldmark.request.client_requests import NextRequest
+from foldmark.request.passed_requests import client_record
 from foldmark.request.planning import passed, talk
 from foldmark.request.standing import AGREED_AT, Standing, as_of, showing
 from foldmark.settings.given import machine

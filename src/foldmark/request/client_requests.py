@@ -1,83 +1,47 @@
 """The requests of a coding agent behind a gateway, by the sizes of their parts [SPEC 5.7].
 
-The gateway records the sizes with each answer, in the data of its usage event. From these, this module computes the
-agent's next request under any fold: its tokens, the part that the provider's cache still holds, and the thinking that
-can be sent. The tokens of a part are its bytes times the tokens per byte that the provider counted in the newest
-request.
+The gateway records the sizes of each request and its answer (`passed_requests.py`). From these, this module computes
+the agent's next request under any fold: its tokens, the part that the provider's cache still holds, and the thinking
+that can be sent. The tokens of a part are its bytes times the tokens per byte that the provider counted in the newest
+answered request.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
 
-from foldmark.core.assembly.caching import LIFETIMES, common_length
 from foldmark.core.assembly.eviction import begins, placeholder_text
-from foldmark.core.codec import stored_time
 from foldmark.core.events import Event, Operation, Restore
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Fold, recorded, replay, taken_back
-from foldmark.core.request import Usage
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal
 from foldmark.request.client_sizes import (
     ENVELOPE,
     EVICTED,
     LOCAL,
+    MOVES,
     RESULT,
-    SENT,
     Laid,
-    SizedMessage,
     View,
     blocks_of,
     lay,
 )
+from foldmark.request.passed_requests import PassedRequests, recorded_requests
 from foldmark.request.standing import Standing
-from foldmark.request.usage import usage_of
 
 LEFT = "the client no longer sends it"
 """The reason recorded when messages leave the context because the client left them out."""
 
-_PAGE = 256
-
 _PROMPT = (0,)
 """The key of the prompt that the next request will ask, before the system messages that wait for it."""
-
-_BEGINNING = 3
-"""Number of first events among which the agent of a live session has the gateway's record."""
-
-
-def gateway_record(event: Event) -> dict[str, Any] | None:
-    """Return the gateway's data about the client's transcript in an event; None for any other event."""
-    about = (event.data or {}).get("live") if event.kind == "record" else None
-    return about if isinstance(about, dict) else None
-
-
-def client_record(moment: Snapshot, agent_id: str) -> dict[str, Any] | None:
-    """Return the gateway's data about the client of an agent; None for an agent without a client."""
-    return next(filter(None, map(gateway_record, moment.events_after(agent_id, 0, _BEGINNING))), None)
-
-
-class PassedRequest(NamedTuple):
-    """A request that was passed on and answered: the newest event that its edit knew, the number of the client's
-    messages in it, its bytes besides the messages, the provider's count, and its usage event."""
-
-    known: int
-    messages: int
-    rest: int
-    usage: Usage
-    event: Event
-
-    @property
-    def time(self) -> float:
-        """The time of the answer, in seconds."""
-        return stored_time(self.event.created_at).timestamp()
 
 
 class Compared(NamedTuple):
     """The agent's next request under two folds, in tokens: `before` and `after` as a whole, the messages that `left`
     and `returned`, and what became of results that were `evicted` or are sent `whole` again.
 
-    `cached` is the agent's newest request; the provider's cache holds `held` of the request `after`. `lost` and
-    `regained` are numbers of thinking blocks.
+    `cached` is the agent's newest request, answered or not; the provider's cache holds `held` of the request `after`.
+    `lost` and `regained` are numbers of thinking blocks.
     """
 
     before: int
@@ -92,44 +56,17 @@ class Compared(NamedTuple):
     regained: int
 
 
-class ClientRequests:
-    """The client's messages, and the requests that were passed on: the newest of each state of the operations, oldest
-    first. `answers` has the state in which each answer was made, by the place of its message."""
-
-    def __init__(self, binds: bool = False) -> None:
-        self.messages: list[SizedMessage] = []
-        self.passed: list[PassedRequest] = []
-        self.answers: dict[int, int] = {}
-        self.binds = binds
-
-    def follow(self, about: Mapping[str, Any], event: Event, usage: Usage, states: Sequence[int]) -> None:
-        """Add the request whose sizes (`about`) and `usage` an event records. `states` are the ids of all operations,
-        in ascending order."""
-        kept = about["kept"]
-        whole = kept[0][1] + 1 if kept and kept[0][0] == 0 else 0
-        new = [self.messages[at] for first, last in kept[whole > 0 :] for at in range(first, last + 1)]
-        new += [SizedMessage(tuple(ids), tuple(sizes), bool(system)) for ids, sizes, *system in about["added"]]
-        # The answer before is measured again.
-        same = whole + common_length([each.ids for each in self.messages[whole:]], [each.ids for each in new])
-        if same < len(self.messages):
-            self.passed = [each._replace(messages=min(each.messages, same)) for each in self.passed]
-            self.answers = {at: state for at, state in self.answers.items() if at < same}
-        self.messages[whole:] = new
-        known, messages = about["known"], len(self.messages) - 1
-        made = PassedRequest(known, messages, about["rest"], usage, event)
-        newest = self.passed[-1] if self.passed else None
-        between = newest is not None and bisect_right(states, newest.known) < bisect_right(states, known)
-        if newest is None or between or newest.messages > messages:
-            self.passed.append(made)
-        else:
-            self.passed[-1] = made
-        self.answers[messages] = len(self.passed) - 1
-
-
 class NextRequest:
     """The next request of a live session's agent in a moment."""
 
-    def __init__(self, moment: Snapshot, at: Standing, requests: ClientRequests, operations: Sequence[Event]) -> None:
+    def __init__(
+        self,
+        moment: Snapshot,
+        at: Standing,
+        requests: PassedRequests,
+        operations: Sequence[Event],
+        ratio: float | None = None,
+    ) -> None:
         self._moment, self._at, self.requests = moment, at, requests
         self._operations = list(zip(operations, recorded(operations), strict=True))
         self._places = sorted((id, at) for at, each in enumerate(requests.messages) for id in each.ids if id > 0)
@@ -139,25 +76,33 @@ class NextRequest:
         self._reach: list[list[int]] = []
         for view in self._views if requests.binds else ():
             self._reach.append(self._reaching(view, len(self._reach)))
-        self.newest = requests.passed[-1]
-        sent = self.newest.rest + sum(self._sent(len(self._views) - 1).sizes)
-        self._ratio = self.newest.usage.input / sent if self.newest.usage.input else 0.25
+        assert requests.newest_answered is not None
+        self.newest, self.answered = requests.passed[-1], requests.newest_answered
+        sent, counted = self.newest.rest + sum(self._sent(len(self._views) - 1).sizes), self.newest.counted
+        self._ratio = (counted / sent if counted else 0.25) if ratio is None else ratio
+        self.cached = self.tokens_of(sent) if self.newest.usage is None else counted
 
     @classmethod
-    def of(cls, moment: Snapshot, at: Standing) -> "NextRequest | None":
-        """Return the next request of a live session's agent; None for any other agent, and before any answer. Cost
-        grows with the messages that the client sends, and with the operations."""
-        found = _recorded(moment, at)
-        if not found:
+    def of(cls, moment: Snapshot, at: Standing, before: int = END) -> "NextRequest | None":
+        """Return the next request of a live session's agent; None for any other agent, and before any answer. Requests
+        without an answer count if they were recorded before the event `before`. Cost grows with the messages that the
+        client sends, and with the operations."""
+        answered, since = recorded_requests(moment, at, before)
+        if not answered:
             return None
         from foldmark.request.prepare import binding  # takes 20 ms
 
         operations = moment.operations(at.record.id)
         ids = [each.id for each in operations]
-        requests = ClientRequests(binding(at))
-        for event, about, usage in found:
-            requests.follow(about, event, usage, ids)
-        return cls(moment, at, requests, operations)
+        requests = PassedRequests(binding(at))
+        for each in answered:
+            requests.follow(each, ids)
+        found = cls(moment, at, requests, operations)
+        if since:
+            for each in since:
+                requests.follow(each, ids)
+            found = cls(moment, at, requests, operations, found._ratio)  # the newest answer has counted the tokens
+        return found
 
     def tokens(self, fold: Fold | None = None) -> int:
         """Return the tokens of the next request, under the current fold by default."""
@@ -237,7 +182,7 @@ class NextRequest:
             returned=self.tokens_of(returned),
             evicted=self.tokens_of(evicted),
             whole=self.tokens_of(whole),
-            cached=self.newest.usage.input,
+            cached=self.cached,
             held=self.tokens_of(self._held(view, now)),
             lost=len(lost) if self.requests.binds else 0,
             regained=len(regained) if self.requests.binds else 0,
@@ -251,12 +196,12 @@ class NextRequest:
 
     def _held(self, view: View, now: Laid) -> int:
         """Return the bytes at the beginning of a request that the provider's cache holds: those of the newest request,
-        or of an earlier one that was passed on within the life of a cache."""
+        or of an earlier one that it still keeps."""
         newest, passed = self.newest, self.requests.passed
         reach = self._reaching(view, len(passed)) if self.requests.binds else []
         found = []
         for state, each in enumerate(passed):
-            if each.rest == newest.rest and newest.time - each.time <= LIFETIMES["5m"]:
+            if each.rest == newest.rest and newest.time - each.time <= each.lives:
                 same = reach[state] if reach else self._first_change(self._views[state], view)
                 found.append((min(same, each.messages), state))
         state = max(found)[1]
@@ -286,7 +231,7 @@ class NextRequest:
         return self._rest(fold) + sum(self._laid(self._view(fold), []).sizes)
 
     def _rest(self, fold: Fold) -> int:
-        """Return the bytes besides the messages, and those of the messages that no answer has followed yet."""
+        """Return the bytes besides the messages, and those of the messages that none has held yet."""
         recent = (Segment(self._at.record.id, self.newest.event.id + 1, END),)
         return self.newest.rest + _estimate(self._moment, intersect(fold.segments, recent))
 
@@ -343,7 +288,7 @@ class NextRequest:
         if reach is None and self.requests.binds:
             reach = self._reaching(view, len(self._views))
         laid, waiting = Laid(), list(view.inserted)
-        lost = False  # the message before a system message has left
+        lost, spoken = False, 0  # the message before a system message has left; messages with events until there
         asks, systems = False, list[int]()  # system messages wait for the end of a user's, whose is the newest message
 
         def add(at: int) -> bool:
@@ -361,13 +306,14 @@ class NextRequest:
             while answers and asks and systems:
                 add(systems.pop(0))
             laid.starts.append(len(laid.keys))
-            if message.system and not seen:
+            if message.system and not seen and (lost or message.system == MOVES):
                 systems += [] if lost else [at]
                 continue
             shown = add(at)
             asks = not answers if shown else asks
             if not message.system:
-                lost = not shown and at > 1 and LOCAL not in message.ids
+                lost = not shown and spoken > 1 and LOCAL not in message.ids
+                spoken += any(message.ids)
         if messages is None:
             laid.add(_PROMPT, 0)
         for place in systems:
@@ -381,21 +327,3 @@ class NextRequest:
 def _estimate(moment: Snapshot, segments: Segments) -> int:
     size = moment.size(segments)
     return 4 * size.tokens + (ENVELOPE + RESULT) * size.messages
-
-
-def _recorded(moment: Snapshot, at: Standing) -> list[tuple[Event, Mapping[str, Any], Usage]]:
-    """Return the usage events with sizes that the client's current messages need, oldest first."""
-    found: list[tuple[Event, Mapping[str, Any], Usage]] = []
-    page, until = 1, at.newest
-    while True:
-        events = moment.recent("usage", at.record.id, until, page)
-        for event in events:
-            about, usage = (event.data or {}).get(SENT), usage_of(event.data)
-            if not isinstance(about, dict) or usage is None:
-                return found[::-1] if found and not found[-1][1]["kept"] else []
-            found.append((event, about, usage))
-            if not about["kept"]:
-                return found[::-1]
-        if len(events) < page:
-            return []
-        page, until = max(_PAGE, page * 4), events[-1].id - 1

@@ -11,11 +11,21 @@ from foldmark.core.assembly.caching import common_length
 from foldmark.core.assembly.eviction import placeholder_text
 from foldmark.core.segments import END, Segments, subtract
 
+MOVES, STAYS = 1, 2
+"""System messages that stand only behind a user's messages on their wire, and those that stand anywhere."""
+
 LOCAL = -1
 """In place of an event id: a block of a command to Foldmark or of its reply. It is never sent to a provider."""
 
 SENT = "sent"
-"""The name of the sizes in the data of a usage event."""
+"""The name of the sizes in the data of a usage event, and of a record of the gateway."""
+
+LIVES, UNANSWERED = "lives", "unanswered"
+"""Names in these sizes: the seconds for which the provider keeps the request in its cache, and the records of requests
+that were passed on before this one and not answered."""
+
+REFUSED = "refused"
+"""The name, in a gateway's record, of the record of a request that the provider refused or never got."""
 
 ENVELOPE, RESULT = 30, 80
 """Bytes of a message besides its blocks, and of a result besides its text: about what every wire needs."""
@@ -29,23 +39,31 @@ EVICTED = 3
 
 class SizedMessage(NamedTuple):
     """A message of the client: the event of each block, 0 for a block without one, and the bytes of each block,
-    negative for thinking. `system` is True for a system message between the others."""
+    negative for thinking. `system` is MOVES or STAYS for a system message between the others, 0 for any other."""
 
     ids: tuple[int, ...]
     sizes: tuple[int, ...]
-    system: bool = False
+    system: int = 0
 
 
 def sizes_data(
-    known: int, rest: int, kept: Sequence[Sequence[int]], added: Iterable[SizedMessage]
+    known: int,
+    rest: int,
+    kept: Sequence[Sequence[int]],
+    added: Iterable[SizedMessage],
+    lives: float | None = None,
+    unanswered: Sequence[int] = (),
 ) -> dict[str, dict[str, Any]]:
-    """Return the sizes of a request and its answer as data of the usage event. `kept` are the ranges of the messages of
-    the usage event before that are still sent, `added` those that follow, the answer last."""
-    return {SENT: {"known": known, "rest": rest, "kept": kept, "added": [_stored(each) for each in added]}}
+    """Return the sizes of a request, and of its answer if there is one, as data of an event. `kept` are the ranges of
+    the messages of the usage event before that are still sent, `added` those that follow, the answer last. `lives` are
+    the seconds for which the request is kept in the provider's cache, None if unknown; `unanswered` as `UNANSWERED`."""
+    more: dict[str, Any] = {} if lives is None else {LIVES: lives}
+    more |= {UNANSWERED: unanswered} if unanswered else {}
+    return {SENT: {"known": known, "rest": rest, "kept": kept, "added": [_stored(each) for each in added], **more}}
 
 
 def _stored(message: SizedMessage) -> list[Any]:
-    return [message.ids, message.sizes, *([1] if message.system else ())]
+    return [message.ids, message.sizes, *([message.system] if message.system else ())]
 
 
 class Shown:

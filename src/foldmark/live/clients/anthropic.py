@@ -65,7 +65,7 @@ class AnthropicClient(RoleClient):
 
     name = "anthropic"
     body, message, weaves = _Body, _Message, True
-    long_caches = ((re.compile(rb'"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
+    long_caches = ((b'"1h"', re.compile(rb'"cache_control"\s*:\s*\{[^{}]*"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
     member, model, injected = b"content", "assistant", _INJECTED
     opening = b'{"role":"user","content":[{"type":"text","text":"[Earlier messages were left out.]"}]}'
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")

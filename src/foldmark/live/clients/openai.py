@@ -79,6 +79,7 @@ class ResponsesClient(ClientDialect):
     )
     groups = steers = weaves = True
     long_caches = LONG_CACHES
+    passing = openai_items.PASSING
 
     def reads(self, path: str) -> bool:
         return _PATH.fullmatch(path) is not None

@@ -26,11 +26,11 @@ INTERRUPTED = "<turn_aborted>"
 KEPT = "item"
 """The member of a recorded call or result that holds the other members of its item."""
 
-LONG_CACHES = ((re.compile(rb'"prompt_cache_retention"\s*:\s*"24h"'), 86400.0),)
+LONG_CACHES = ((b'"24h"', re.compile(rb'"prompt_cache_retention"\s*:\s*"24h"'), 86400.0),)
 """As `ClientDialect.long_caches`."""
 
-_PASSING = ("id", "status", "internal_chat_message_metadata_passthrough")
-"""Members that differ between an answer and its echo, or between requests."""
+PASSING = ("id", "status", "internal_chat_message_metadata_passthrough")
+"""Members that no model reads. They differ between an answer and its echo, or between requests."""
 
 _MADE = ("reasoning", "compaction", "context_compaction")
 _WRITTEN_BY_CODEX = re.compile(r"\s*<[a-z_]+>")
@@ -80,7 +80,7 @@ def with_contents(item: bytes, parts: Sequence[bytes]) -> bytes:
     """Return a message from a user with these parts instead of its own."""
     members = msgspec.json.decode(item, type=dict[str, Raw])
     if len(parts) != len(contents_of(item)):
-        members.pop(_PASSING[-1], None)  # it has an entry for each part
+        members.pop(PASSING[-1], None)  # it has an entry for each part
     members["content"] = Raw(b"[" + b",".join(parts) + b"]")
     return msgspec.json.encode(members)
 
@@ -107,7 +107,7 @@ def _meaning(item: Item) -> list[Any]:
         return [kind, item.get("role"), said] if said else []
     if kind in _MADE and as_text(item.get("encrypted_content")):
         return [kind, item.get("encrypted_content")]
-    return [kind, plain({name: value for name, value in item.items() if name not in _PASSING and value is not None})]
+    return [kind, plain({name: value for name, value in item.items() if name not in PASSING and value is not None})]
 
 
 def _said(item: Item) -> str:
@@ -169,7 +169,7 @@ def _record(payload: Item) -> dict[str, Any]:
 
 
 def _rest(item: Item, besides: str) -> dict[str, Any]:
-    return {name: value for name, value in item.items() if name not in (*_PASSING, besides, "call_id")}
+    return {name: value for name, value in item.items() if name not in (*PASSING, besides, "call_id")}
 
 
 # Items for messages that the client no longer sends

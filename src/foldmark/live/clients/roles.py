@@ -27,6 +27,7 @@ class RoleClient(ClientDialect):
     """
 
     message: ClassVar[type["RoleMessage"]]
+    moves_systems = True
     member: ClassVar[bytes]
     model: ClassVar[str]
     injected: ClassVar[re.Pattern[str]]
