@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.assertion import rewrite
@@ -65,6 +65,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Let each worker rewrite the assertions of its share of the tests in a first run, and reuse those of the others.
     Otherwise each would rewrite all, which takes longer than importing and collecting them."""
     worker = getattr(session.config, "workerinput", None)
+    for plugin in session.config.pluginmanager.get_plugins():
+        if worker and hasattr(plugin, "sendevent"):
+            _send_what_is_shown(plugin)
     if worker and not sys.dont_write_bytecode:
         number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
         for file in sorted(Path(__file__).parent.rglob("test_*.py"))[number::count]:
@@ -72,6 +75,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             if not cached.exists() and rewrite.try_makedirs(cached.parent):
                 digest, code = rewrite._rewrite_test(file, session.config)
                 rewrite._write_pyc(session.config.stash[rewrite.assertstate_key], code, digest, cached)
+
+
+def _send_what_is_shown(worker: Any) -> None:
+    """Let a worker send one message about a test that passes, instead of five, which take longer than most tests."""
+    send = worker.sendevent
+
+    def send_if_shown(name: str, **given: Any) -> None:
+        report = given.get("data", {})
+        is_plain = report.get("outcome") == "passed" and report.get("when") != "call" and report["duration"] < 0.1
+        if name not in ("logstart", "logfinish") and not (name == "testreport" and is_plain):
+            send(name, **given)
+
+    worker.sendevent = send_if_shown
 
 
 # The tests and their imports stay until the end. Searching them for garbage again and again takes a sixth of the time
