@@ -2,13 +2,13 @@
 `/operations`, `/marks`, `/context explain | at | diff` [SPEC 4].
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from foldmark.commands.live_request import explained, is_live
 from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
-from foldmark.core.agents import minute
+from foldmark.core.agents import Size, minute
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Manifest
@@ -16,6 +16,7 @@ from foldmark.core.segments import Segment
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
+from foldmark.log.live_session import sizes
 from foldmark.operations.differences import MOST_TURNS, Difference, difference
 from foldmark.operations.history import Explanation, MarkEntry, OperationEntry, explain, marks, operations, sized
 from foldmark.request.standing import Standing
@@ -157,7 +158,9 @@ def _at(call: CommandCall) -> Result:
     turns = newest_turns(reversed(context.messages), NEWEST_TURNS)
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
     data = {**context_json(call.agent.id, context, turns), "older_messages": older}
-    return Result(context_text(name, context, turns, older), None, data)
+    with call.agent.reading() as (moment, at):
+        shown = sizes(moment, at)
+    return Result(context_text(name, context, turns, older, shown.tokens), None, data)
 
 
 @command("context diff ID [ID2]", at_once=True)
@@ -168,7 +171,8 @@ def _diff(call: CommandCall) -> Result:
     with agent.log.store.read() as moment:
         then = agent.stood(moment, first)
         now = agent.standing_in(moment) if second is None else agent.stood(moment, call.number("ID2"))
-        found = difference(moment, then, now)
+        found, shown = difference(moment, then, now), sizes(moment, agent.standing_in(moment))
+        before, after = shown.of(then), shown.of(now)
         ids = {
             name: [each.id for each in moment.messages(ranges)]
             for name, ranges in (("left", found.left), ("came", found.came))
@@ -176,8 +180,8 @@ def _diff(call: CommandCall) -> Result:
     data = {
         "from": then.newest,
         "to": now.newest,
-        "before": then.size._asdict(),
-        "after": now.size._asdict(),
+        "before": before._asdict(),
+        "after": after._asdict(),
         **ids,
         "operations": list(map(_operation, found.operations)),
         "marks": {"before": then.fold.marks, "after": now.fold.marks},
@@ -186,18 +190,18 @@ def _diff(call: CommandCall) -> Result:
         "state": dict(zip(("before", "after"), found.states, strict=True)),
         "scratchpad": dict(zip(("before", "after"), found.scratchpads, strict=True)),
     }
-    return Result("\n".join(difference_lines(found)), None, data)
+    return Result("\n".join(difference_lines(found, before, after, shown.tokens)), None, data)
 
 
-def difference_lines(found: Difference) -> list[str]:
-    """Return a difference as lines for a person."""
-    before, after = found.before, found.after
-    lines = [f"From event {before.newest} to {after.newest}: {sized(before.size)} → {sized(after.size)}"]
+def difference_lines(found: Difference, before: Size, after: Size, tokens_of: Callable[[Event], int]) -> list[str]:
+    """Return a difference as lines for a person, with the sizes of its contexts `before` and `after` and the tokens of
+    its messages."""
+    lines = [f"From event {found.before.newest} to {found.after.newest}: {sized(before)} → {sized(after)}"]
     lines += [
         f"  {each.id:>6} {each.kind} (by a {each.actor})" + (f": {one_line(each.reason)}" if each.reason else "")
         for each in found.operations
     ]
-    lines += [*_turns("−", found.turns_left), *_turns("+", found.turns_came)]
+    lines += [*_turns("−", found.turns_left, tokens_of), *_turns("+", found.turns_came, tokens_of)]
     lines += [f"mark {mark.name}: {_place(mark.before)} → {_place(mark.after)}" for mark in found.marks]
     pins = {**dict.fromkeys(found.pinned, "pinned"), **dict.fromkeys(found.unpinned, "unpinned")}
     lines += [f"turn {turn}: {what}" for turn, what in sorted(pins.items())]
@@ -207,10 +211,10 @@ def difference_lines(found: Difference) -> list[str]:
     return lines + [f"the {what} changed" for what, (was, now) in both if was != now]
 
 
-def _turns(sign: str, turns: Sequence[Turn]) -> list[str]:
+def _turns(sign: str, turns: Sequence[Turn], tokens_of: Callable[[Event], int]) -> list[str]:
     lines = [
         f"{sign} turn {turn.id or '-'}: {count(len(turn.messages), 'message')}, "
-        f"~{sum(each.tokens for each in turn.messages):,} tokens · {turn_title(turn.messages)}"
+        f"~{sum(map(tokens_of, turn.messages)):,} tokens · {turn_title(turn.messages)}"
         for turn in turns[-MOST_TURNS:]
     ]
     return [f"{sign} … and older turns", *lines] if len(turns) > MOST_TURNS else lines

@@ -6,7 +6,7 @@ from typing import Any
 
 from foldmark.commands.registry import CommandCall
 from foldmark.core.agents import minute
-from foldmark.core.assembly.eviction import all_as_sent, in_place
+from foldmark.core.assembly.eviction import client_placeholder, in_place, without_content
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.wording import count
@@ -37,7 +37,10 @@ class ClientContext:
             request = NextRequest.of(moment, at)
             self.beside = None if request is None else request.beside()
             found = in_place(moment.messages(at.visible))
-            self.messages: Sequence[Event] = list(all_as_sent(found, at.fold.evicted))
+            self.messages: Sequence[Event] = [
+                without_content(each, client_placeholder(len(each.content))) if each.id in at.fold.evicted else each
+                for each in found
+            ]
 
     @property
     def opening(self) -> str:

@@ -1,7 +1,8 @@
 """Contexts, requests and messages as text for a person and as JSON: `/context show | count | sent` [SPEC 4, 5.6]."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, groupby, takewhile
+from operator import attrgetter
 from typing import Any
 
 from msgspec import to_builtins
@@ -153,7 +154,13 @@ def _rule(text: str) -> str:
     return f"── {text} ──"
 
 
-def context_text(name: str, context: Context, turns: Sequence[Turn], older: int = 0) -> str:
+def context_text(
+    name: str,
+    context: Context,
+    turns: Sequence[Turn],
+    older: int = 0,
+    tokens_of: Callable[[Event], int] = attrgetter("tokens"),
+) -> str:
     """Return a context as text: the beginning of every message of `turns`, and the marks; `older` is the number of
     messages before them."""
     amount = f"{count(context.size.messages, 'message')} in {count(len(turns), 'turn')}"
@@ -171,7 +178,7 @@ def context_text(name: str, context: Context, turns: Sequence[Turn], older: int 
         first = turn.messages[0].id
         while marks and marks[0][1] < first:
             lines += ["", _rule(f"mark {marks.pop(0)[0]}")]
-        tokens = sum(message.tokens for message in turn.messages)
+        tokens = sum(map(tokens_of, turn.messages))
         lines += [
             "",
             f"Turn {turn.id or '-'} · ~{tokens} tokens · {minute(turn.messages[0].created_at)}",

@@ -12,7 +12,7 @@ from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.live.status import taken_out
 from foldmark.log import Agent
-from foldmark.log.live_session import client_tokens, tokens_by_event
+from foldmark.log.live_session import client_tokens, sizes
 
 _LARGEST, _LISTED, _SHOWN = 3, 10, 200
 """Number of largest turns that `context` names, of those that a list shows by default, and of messages shown."""
@@ -82,7 +82,7 @@ def context(agent: Agent, rest: str = "") -> str:
 
 def _tokens_of(agent: Agent) -> Callable[[Event], int]:
     with agent.reading() as (moment, at):
-        return tokens_by_event(moment, at)
+        return sizes(moment, at).tokens
 
 
 def _tokens_of_turns(agent: Agent) -> Callable[[Turn], int]:

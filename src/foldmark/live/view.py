@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from foldmark.core.assembly.eviction import begins, in_place, placeholder
+from foldmark.core.assembly.eviction import begins, client_placeholder, in_place
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -75,7 +75,7 @@ class TranscriptView:
         self._idle_since = -QUEUED_SECONDS
         self._at: Standing | None = None
         self._seen: Seen | None = None
-        self._placeholders: dict[int, tuple[int, str]] = {}
+        self._placeholders: dict[int, str] = {}
         self._notices: dict[int, str] = {}
 
     @property
@@ -295,15 +295,13 @@ class TranscriptView:
         """Remember the prefix that the thinking of an answer is bound to, until it is recorded."""
         self.bound = {**self.bound, key: prefix}
 
-    def placeholders(self, moment: Snapshot, evicted: Mapping[int, int]) -> dict[int, str]:
-        """Return the placeholder sent for each evicted result; `evicted` is result -> operation, as in a fold."""
-        new = [id for id in evicted if self._placeholders.get(id, (0, ""))[0] != evicted[id]]
+    def placeholders(self, moment: Snapshot, evicted: Iterable[int]) -> dict[int, str]:
+        """Return the placeholder sent for each evicted result."""
+        new = [id for id in evicted if id not in self._placeholders]
         if new:
-            found = {
-                event.id: (evicted[event.id], placeholder(event, evicted[event.id])) for event in moment.events(new)
-            }
+            found = {event.id: client_placeholder(len(event.content)) for event in moment.events(new)}
             self._placeholders.update(found)
-        return {id: self._placeholders[id][1] for id in evicted if id in self._placeholders}
+        return {id: self._placeholders[id] for id in evicted if id in self._placeholders}
 
     def inserted(self, moment: Snapshot, at: Standing, known: Sequence[KnownMessage]) -> Iterator[tuple[int, bytes]]:
         """Yield the messages that the context shows but the client does not send: summaries, and messages that the

@@ -2,7 +2,11 @@
 agent's context is."""
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -67,9 +71,22 @@ def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:
     return max(0, counted + at.size.tokens - then.size.tokens)
 
 
-def tokens_by_event(moment: Snapshot, at: Standing) -> Callable[[Event], int]:
-    """Return a function that returns the tokens of a message in the client's requests: an estimate if its size is not
-    recorded."""
+class Sizes(NamedTuple):
+    """The tokens of a message, and the size of the context at a standing while the moment lasts: in a live session
+    those of its client's requests, as far as their sizes are recorded, otherwise as stored."""
+
+    tokens: Callable[[Event], int]
+    of: Callable[[Standing], Size]
+
+
+def sizes(moment: Snapshot, at: Standing) -> Sizes:
+    """Return the sizes of messages and contexts up to a standing."""
     request = NextRequest.of(moment, at)
-    known = {} if request is None else request.by_event()
-    return lambda event: known.get(event.id, event.tokens)
+    if request is None:
+        return Sizes(lambda event: event.tokens, lambda then: then.size)
+    known, fits = request.by_event(), request.tokens
+
+    def of(then: Standing) -> Size:
+        return then.size._replace(tokens=fits(replace(then.fold, segments=then.visible)))
+
+    return Sizes(lambda event: known.get(event.id, event.tokens), of)

@@ -10,11 +10,22 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
+<<<<<<< Updated upstream
 from foldmark.core.assembly.eviction import begins, placeholder_text
 from foldmark.core.events import Event, Operation, Restore
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Fold, recorded, replay, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal
+=======
+from foldmark.core.assembly.caching import LIFETIMES, common_length
+from foldmark.core.assembly.eviction import begins, client_placeholder
+from foldmark.core.codec import stored_time
+from foldmark.core.events import Event, Operation, Restore
+from foldmark.core.ports import Snapshot
+from foldmark.core.replay import Fold, recorded, replay, taken_back
+from foldmark.core.request import Usage
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
+>>>>>>> Stashed changes
 from foldmark.request.client_sizes import (
     ENVELOPE,
     EVICTED,
@@ -26,7 +37,11 @@ from foldmark.request.client_sizes import (
     blocks_of,
     lay,
 )
+<<<<<<< Updated upstream
 from foldmark.request.passed_requests import PassedRequests, recorded_requests
+=======
+from foldmark.request.planning import talk
+>>>>>>> Stashed changes
 from foldmark.request.standing import Standing
 
 LEFT = "the client no longer sends it"
@@ -157,7 +172,7 @@ class NextRequest:
 
     def placeholder_tokens(self, event: Event) -> int:
         """Return the tokens of a result's placeholder."""
-        return self.tokens_of(len(placeholder_text(len(event.content), event.id, event.id)) + RESULT)
+        return self.tokens_of(len(client_placeholder(len(event.content))) + RESULT)
 
     def compared(self, before: Fold, after: Fold) -> Compared:
         """Compare the next request under two folds."""
@@ -233,7 +248,8 @@ class NextRequest:
     def _rest(self, fold: Fold) -> int:
         """Return the bytes besides the messages, and those of the messages that none has held yet."""
         recent = (Segment(self._at.record.id, self.newest.event.id + 1, END),)
-        return self.newest.rest + _estimate(self._moment, intersect(fold.segments, recent))
+        own = subtract(intersect(fold.segments, recent), talk(self._moment, self._at))  # no client sends it
+        return self.newest.rest + _estimate(self._moment, own)
 
     def _view(self, fold: Fold, upto: int = END) -> View:
         agent, own = self._at.record.id, fold.segments

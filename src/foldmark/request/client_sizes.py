@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from foldmark.core.assembly.caching import common_length
-from foldmark.core.assembly.eviction import placeholder_text
+from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.segments import END, Segments, subtract
 
 MOVES, STAYS = 1, 2
@@ -31,8 +31,8 @@ ENVELOPE, RESULT = 30, 80
 """Bytes of a message besides its blocks, and of a result besides its text: about what every wire needs."""
 
 Key = tuple[int, ...]
-"""The key of a piece: (id,) of a message that is inserted, (message, block), or (message, block, operation) of a result
-that is evicted."""
+"""The key of a piece: (id,) of a message that is inserted, (message, block), or (message, block, EVICTED) of a result that
+is evicted."""
 
 EVICTED = 3
 
@@ -93,7 +93,7 @@ class View(Shown):
         """Yield the ranges of events that two views show differently."""
         yield from ((each.first, each.last) for each in subtract(self.segments, other.segments))
         yield from ((each.first, each.last) for each in subtract(other.segments, self.segments))
-        yield from ((id, id) for id, _ in self.evicted.items() ^ other.evicted.items())
+        yield from ((id, id) for id in self.evicted.keys() ^ other.evicted.keys())
         yield from ((place + 1, END) for place, *_ in set(self.inserted) ^ set(other.inserted))
 
 
@@ -140,8 +140,8 @@ def lay(laid: Laid, at: int, message: SizedMessage, view: View, *, bound: bool) 
         if size < 0:
             laid.thinking.add((at, block))
         if id in view.evicted:
-            text = placeholder_text(abs(size), id, view.evicted[id])
-            laid.add((at, block, view.evicted[id]), len(text) + RESULT + envelope)
+            text = client_placeholder(abs(size))
+            laid.add((at, block, EVICTED), len(text) + RESULT + envelope)
         else:
             laid.add((at, block), abs(size) + envelope)
         envelope = 0

@@ -21,6 +21,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
+from foldmark.log.live_session import sizes
 from foldmark.operations.differences import difference
 from foldmark.operations.history import OperationEntry, operations, sized
 from foldmark.request.standing import showing
@@ -115,10 +116,12 @@ def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, 
         begins = earlier < max(1, line.first)
         then = showing(moment, now, ()) if begins else agent.stood(moment, earlier)
         found = difference(moment, *((then, now) if earlier <= at else (now, then)))
+        measured = sizes(moment, agent.standing_in(moment))
+        before, after = measured.of(found.before), measured.of(found.after)
         event = moment.event(at)
     entry = line.operations.get(at)
-    head = _head(event, entry, *((found.before.size, found.after.size) if second is None else (None, None)))
-    changed = difference_lines(found)
+    head = _head(event, entry, *((before, after) if second is None else (None, None)))
+    changed = difference_lines(found, before, after, measured.tokens)
     if second is None:
         changed[0] = "Changed with this event:" if changed[1:] else "Nothing changed in the context with this event."
     shown = _request(agent, at) if request else _context(agent, at)
@@ -150,7 +153,9 @@ def _context(agent: Agent, at: int) -> str:
     context = agent.at(at)
     turns = context.turns(MOST_TURNS)
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
-    return context_text(agent.name or agent.id, context, turns, older)
+    with agent.reading() as (moment, now):
+        tokens_of = sizes(moment, now).tokens
+    return context_text(agent.name or agent.id, context, turns, older, tokens_of)
 
 
 def _request(agent: Agent, at: int) -> str:

@@ -103,6 +103,11 @@ def placeholder_text(length: int, event_id: int, by: int) -> str:
     return f"{PLACEHOLDER.format(length=length, id=event_id)}{back}.]"
 
 
+def client_placeholder(length: int) -> str:
+    """Return the placeholder of a result of `length` characters for a coding agent, which has no tools of Foldmark."""
+    return f"[Evicted: {length:,} characters. Only the user can bring them back.]"
+
+
 def is_longer(event: Event) -> bool:
     """Return True for a tool result that is longer than its placeholder."""
     if event.kind != "tool_result":
@@ -114,10 +119,11 @@ def as_sent(event: Event, evicted: Mapping[int, int]) -> Event:
     """Return the event as it is sent: an evicted result as its placeholder, without images."""
     if event.kind != "tool_result" or event.id not in evicted:
         return event
-    return _replaced(event, placeholder(event, evicted[event.id]))
+    return without_content(event, placeholder(event, evicted[event.id]))
 
 
-def _replaced(event: Event, text: str) -> Event:
+def without_content(event: Event, text: str) -> Event:
+    """Return a tool result with a text in place of its content."""
     data = {key: value for key, value in (event.data or {}).items() if key in ("call_id", "is_error")}
     return replace(event, content=text, data=data)
 
@@ -148,6 +154,6 @@ def evicted_as_sent(
                 f"{len(event.content):,} characters, since call {newer.by} {deed.format(newer.path)}; "
                 "/config set evict_superseded=off sends it again"
             )
-            event = _replaced(event, f"{mark}; a later call {deed.format('this file')}.]")
+            event = without_content(event, f"{mark}; a later call {deed.format('this file')}.]")
         shown.append(event)
     return shown, notes
