@@ -10,22 +10,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
-<<<<<<< Updated upstream
-from foldmark.core.assembly.eviction import begins, placeholder_text
-from foldmark.core.events import Event, Operation, Restore
-from foldmark.core.ports import Snapshot
-from foldmark.core.replay import Fold, recorded, replay, taken_back
-from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal
-=======
-from foldmark.core.assembly.caching import LIFETIMES, common_length
 from foldmark.core.assembly.eviction import begins, client_placeholder
-from foldmark.core.codec import stored_time
 from foldmark.core.events import Event, Operation, Restore
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Fold, recorded, replay, taken_back
-from foldmark.core.request import Usage
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
->>>>>>> Stashed changes
 from foldmark.request.client_sizes import (
     ENVELOPE,
     EVICTED,
@@ -37,11 +26,8 @@ from foldmark.request.client_sizes import (
     blocks_of,
     lay,
 )
-<<<<<<< Updated upstream
 from foldmark.request.passed_requests import PassedRequests, recorded_requests
-=======
 from foldmark.request.planning import talk
->>>>>>> Stashed changes
 from foldmark.request.standing import Standing
 
 LEFT = "the client no longer sends it"

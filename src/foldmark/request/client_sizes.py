@@ -31,8 +31,8 @@ ENVELOPE, RESULT = 30, 80
 """Bytes of a message besides its blocks, and of a result besides its text: about what every wire needs."""
 
 Key = tuple[int, ...]
-"""The key of a piece: (id,) of a message that is inserted, (message, block), or (message, block, EVICTED) of a result that
-is evicted."""
+"""The key of a piece: (id,) of a message that is inserted, (message, block), or (message, block, EVICTED) of a result
+that is evicted."""
 
 EVICTED = 3
 
