@@ -42,18 +42,18 @@ def test_the_conversation_is_large_enough() -> None:
 @pytest.mark.parametrize(
     ("criteria", "topic", "precision", "recall"),
     [
-        ("database schema discussions", SCHEMA, 1.0, 1.0),
-        ("messages about tables, columns and migrations", SCHEMA, 1.0, 1.0),
-        ("the login bug", LOGIN, 1.0, 1.0),
-        ("login sessions and tokens", LOGIN, 1.0, 1.0),
-        ("deployment", DEPLOY, 1.0, 0.85),
-        ("deploying, the pipeline and docker images", DEPLOY, 1.0, 1.0),
+        ("messages about tables, columns and migrations", SCHEMA, 1.0, 0.83),
+        ("login sessions and tokens", LOGIN, 1.0, 0.75),
+        ("deployment", DEPLOY, 1.0, 0.7),
+        ("deploying, the pipeline and docker images", DEPLOY, 1.0, 0.85),
         ("themes and contrast", COLOURS, 1.0, 0.9),
-        ("only the final API decisions", PAGING, 1.0, 0.8),
-        ("paging, rate limits and API errors", PAGING, 0.75, 1.0),
-        # The messages hardly repeat these words for their topic; a matcher without understanding misses some of them.
-        ("dark mode and colours", COLOURS, 1.0, 0.8),
+        ("paging, rate limits and API errors", PAGING, 0.72, 0.8),
+        ("dark mode and colours", COLOURS, 1.0, 0.6),
+        # The messages hardly repeat these words for their topic; a matcher without understanding misses the others.
+        ("only the final API decisions", PAGING, 1.0, 0.5),
         ("lunch with noodles on Friday", CHAT, 1.0, 0.5),
+        ("database schema discussions", SCHEMA, 1.0, 0.33),
+        ("the login bug", LOGIN, 1.0, 0.33),
     ],
 )
 def test_precision_and_recall(criteria: str, topic: str, precision: float, recall: float) -> None:
@@ -63,30 +63,25 @@ def test_precision_and_recall(criteria: str, topic: str, precision: float, recal
     assert len(found & wanted) >= recall * len(wanted)
 
 
-def test_without_neighbouring_turns_a_subset_is_found() -> None:
-    for criteria in ("database schema", "the login bug", "deployment"):
-        assert set(match(criteria, TALK, keep_going=False)) < set(match(criteria, TALK))
-
-
 # What matches
 
 
 def test_a_matching_user_message_selects_its_whole_turn() -> None:
     turn = [message.id for message in TALK if message.turn_id == 127]
     assert [BY_ID[id].kind for id in turn] == ["user", "tool_call", "tool_result", "assistant"]
-    assert set(turn) <= set(match("staging", TALK, keep_going=False))
+    assert set(turn) <= set(match("staging", TALK))
 
 
 def test_any_other_message_matches_alone() -> None:
-    found = match("SessionStore.refresh", TALK, keep_going=False)
+    found = match("SessionStore.refresh", TALK)
     assert {BY_ID[id].kind for id in found} == {"tool_result", "assistant"}
-    assert match("write_file", TALK, keep_going=False) == tuple(m.id for m in TALK if m.kind == "tool_call")
+    assert match("write_file", TALK) == tuple(m.id for m in TALK if m.kind == "tool_call")
 
 
-def test_a_turn_that_says_nothing_new_continues_the_topic() -> None:
-    messages = said("Where does the schema live?", "ok, and then?", "go on", "What is for lunch?", "go on")
-    assert match("schema", messages) == (1, 2, 3)
-    assert match("schema", messages, keep_going=False) == (1,)
+def test_turns_beside_a_match_do_not_match_for_that() -> None:
+    messages = said("Fix ticket 3 in billing", "Fix ticket 4 in billing", "ok, go on", "Fix ticket 9 in billing")
+    assert match("ticket 3", messages) == (1,)
+    assert match("ticket 9", messages) == (4,)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +147,7 @@ def test_unrelated_words_do_not_match(criteria: str, text: str) -> None:
 
 def test_rarer_words_weigh_more() -> None:
     messages = said(*["the database is fine"] * 9, "the database index is slow", "an index of the book")
-    assert match("database index", messages, keep_going=False) == (10, 11)
+    assert match("database index", messages) == (10, 11)
 
 
 @pytest.mark.parametrize("criteria", ["database schema discussions", "the database schema", "schema of the database"])
@@ -167,31 +162,6 @@ def test_one_significant_word_is_enough(criteria: str) -> None:
         "Please write a poem about the sea.",
     )
     assert match(criteria, messages) == (1, 2, 6)
-
-
-def test_neighbours_need_a_significant_word() -> None:
-    messages = said(
-        "We need a good look at the schema of the notes, please take your time.",
-        "We need a good name for the cat, please take a look when there is time.",
-        "thanks",
-        "Write me a poem, take your time.",
-    )
-    assert match("schema", messages) == (1,)
-
-
-def test_an_answer_to_a_nod_also_needs_a_significant_word() -> None:
-    rows = [
-        ("user", "The schema?"),
-        ("assistant", "Two tables."),
-        ("user", "ok, thanks"),
-        ("assistant", "The sea is blue."),
-    ]
-    messages = [
-        each
-        for number, (kind, text) in enumerate(rows, 1)
-        for each in [Event(number, "a", number - (kind != "user"), kind, text, None, None, "human", 1, "", False)]
-    ]
-    assert match("schema", messages) == (1, 2)
 
 
 def test_meaning_counts_with_vectors() -> None:
@@ -242,10 +212,56 @@ def test_numbers_after_the_word_messages_are_ids() -> None:
     assert match("1, 3–4", messages) == (1, 3, 4)
     assert match("messages 1 and 4", messages) == match("#1, 4", messages) == match("id 1 and id 4", messages) == (1, 4)
     assert match("messages 4 and port 3", messages) == (2, 4)
-    assert match("port 3", messages, keep_going=False) == (2,)
+    assert match("port 3", messages) == (2,)
     assert match("version 4 and 9", messages) == (5,)
     assert match("messages 1-4 except 2-3", messages) == (1, 4)
     assert match("message 99", messages) == ()
+
+
+NUMBERED = said(
+    "Fix ticket 3 in billing",
+    "Fix ticket 4 in billing, it has 3 comments",
+    "I closed 3 tickets of 33",
+    "see ticket #3 again, or ticket no. 3",
+    "tickets 4, 3 and 9 are open",
+    "tickets 1-5 wait",
+    "ticket33 and ticket 33 and ticket. 3 more",
+    "ticket3 is done",
+    "the 2024 budget",
+    "port 8080 is open",
+    "Python 3.11 is out",
+    "question 13. 3 others are hard",
+)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "ids"),
+    [
+        ("ticket 3", (1, 4, 5, 6, 8)),
+        ("the billing ticket 3", (1, 4, 5, 6, 8)),
+        ("ticket #3 please", (1, 4, 5, 6, 8)),
+        ("Ticket no. 3", (1, 4, 5, 6, 8)),
+        ("ticket 03", (1, 4, 5, 6, 8)),
+        ("tickets 4 and 9", (2, 5, 6)),
+        ("tickets 7-9", (5,)),
+        ("ticket 34", ()),
+        ("ticket 3 of sprint 12", ()),
+        ("question 3", ()),
+        ("question 13", (12,)),
+        ("port 8080", (10,)),
+        ("port 808", ()),
+        ("2024 budget", (9,)),
+        ("budget 2024", (9,)),
+        ("Python 3", (11,)),
+        ("all but ticket 3", (2, 3, 7, 9, 10, 11, 12)),
+    ],
+)
+def test_a_number_beside_a_word_is_part_of_the_name(criteria: str, ids: tuple[int, ...]) -> None:
+    assert match(criteria, NUMBERED) == ids
+
+
+def test_a_name_with_a_number_is_found_in_a_long_prompt() -> None:
+    assert match("ticket 3", said("About ticket 3: " + "lorem ipsum dolor amet " * 300, "lunch")) == (1,)
 
 
 def test_a_bare_number_is_a_word() -> None:
@@ -272,7 +288,7 @@ def test_an_identifier_is_matched_whole_among_many_of_its_kind(criteria: str) ->
 
 def test_a_message_without_the_identifier_does_not_match() -> None:
     messages = said("the login of ticket7", "the login of ticket8", "the login", "lunch")
-    assert match("login ticket7", messages, keep_going=False) == (1,)
+    assert match("login ticket7", messages) == (1,)
     assert match("login ticket9", messages) == ()
 
 
@@ -305,15 +321,15 @@ def test_criteria_without_a_subject_are_refused(criteria: str) -> None:
         match(criteria, TALK)
 
 
-@given(criteria=st.text(max_size=40), texts=st.lists(st.text(max_size=40), max_size=6), going=st.booleans())
-def test_any_criteria_can_be_applied_to_any_text(criteria: str, texts: list[str], going: bool) -> None:
+@given(criteria=st.text(max_size=40), texts=st.lists(st.text(max_size=40), max_size=6))
+def test_any_criteria_can_be_applied_to_any_text(criteria: str, texts: list[str]) -> None:
     messages = said(*texts)
     try:
-        found = match(criteria, messages, keep_going=going)
+        found = match(criteria, messages)
     except CommandError:
         return
     assert list(found) == sorted({*found})
-    assert found == match(criteria, messages, keep_going=going)
+    assert found == match(criteria, messages)
     assert {*found} <= {message.id for message in messages}
 
 
@@ -336,7 +352,7 @@ def test_ranges_cover_every_match_once() -> None:
     assert all(any(each.first <= id <= each.last for each in found) for id in ids)
     assert [each.title for each in found][:2] == [
         "Let's start with the database schema",
-        "Back to the tables: I want to rename the column body to…",
+        "Now the login bug: people are thrown out after ten minutes",
     ]
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from foldmark.core.errors import CommandError
 from foldmark.core.search import Term
 from foldmark.core.wording import one_line
+from foldmark.recall.numbered import Name, numbers_in
 from foldmark.recall.query import MOST_TERMS, split_terms
 from foldmark.text.selection import id_spans
 from foldmark.text.tokens import is_unspaced, words
@@ -33,11 +34,13 @@ _EXCEPT = re.compile(
 
 
 class Clause(NamedTuple):
-    """One part of the criteria, with its text: ids of messages, or terms of which a message must contain most."""
+    """One part of the criteria, with its text: ids of messages, or terms of which a message must contain most. `names`
+    has for each number beside a word the names that it may be part of; a message must contain one of them for each."""
 
     text: str
     id_spans: tuple[tuple[int, int], ...]
     terms: tuple[Term, ...]
+    names: tuple[tuple[Name, ...], ...] = ()
 
 
 class Criteria(NamedTuple):
@@ -50,7 +53,7 @@ class Criteria(NamedTuple):
 def parse_criteria(criteria: str) -> Criteria:
     """Parse criteria. Clauses are joined by commas, "and" or "or"; the part after "except" or "but not" is unwanted. A
     number is an id only if it is written as one: "messages 45 and 67", "#12", "12-20"; a word with digits ("ticket7")
-    never is.
+    never is. A number beside a word makes a name with it: "ticket 3", "tickets 3, 4 and 9".
 
     Raises CommandError if they contain no word to search for.
     """
@@ -69,10 +72,19 @@ def _clauses(text: str) -> tuple[Clause, ...]:
     parts = [part for part in _EITHER.split(text) if part.strip()]
     # In a list that names ids ("#12, 14", "45-67 and 70") a bare number is also an id.
     ids = any(_only_numbers(part) and (_MESSAGES.search(part) or _RANGE.search(part)) for part in parts)
-    found = [
-        Clause(part, id_spans(part), ()) if ids and _only_numbers(part) else Clause(part, (), _terms(part))
-        for part in parts
-    ]
+    found: list[Clause] = []
+    for part in parts:
+        if ids and _only_numbers(part):
+            found.append(Clause(part, id_spans(part), ()))
+            continue
+        names = [] if _DATE.search(part) else list(numbers_in(part))
+        before = found[-1].names if found else ()
+        if before and _only_numbers(part) and not any(names):  # "tickets 3 and 4"
+            names = [[name._replace(number=each) for name in before[-1]] for each in words(part)]
+        made = tuple(tuple(each) for each in names if each)
+        # A message with any of "tickets 3-5" is meant, but one about "ticket 3 of sprint 12" names both.
+        is_list = len(made) > 1 and len({tuple(name.stem for name in each) for each in made}) == 1
+        found += [Clause(part, (), _terms(part), each) for each in (((one,) for one in made) if is_list else (made,))]
     return tuple(clause for clause in found if clause.id_spans or clause.terms)
 
 
