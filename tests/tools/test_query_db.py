@@ -558,6 +558,7 @@ class Place:
             transaction.save_memo("a memo", ("tag",), None, "model", self.log.clock())
         self.handed = handed
         self._dumper = None if memory else apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        self.before = self.dump()
 
     def statement(self, sql: str) -> str:
         names = ("other", "older", "newer", "child", "erased")
@@ -601,12 +602,12 @@ def place(request: pytest.FixtureRequest, places: dict[str, Place]) -> Place:
 def attempt(place: Place, sql: str) -> tuple[str, bool]:
     """Run a statement as a model: it shows nothing foreign, changes nothing and ends soon. Return the answer or error,
     and True if it was refused."""
-    before, files, memory = place.dump(), place.files(), apsw.memory_used()
+    files, memory = place.files(), apsw.memory_used()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(query_db, "SECONDS", 0.02)  # ends endless statements soon
         said, was_refused = tried(place.agent, sql, place.statement(sql))
     assert len(said) < query_db.ANSWER + 20_000
-    assert place.dump() == before
+    assert place.dump() == place.before
     assert place.files() == files
     assert apsw.memory_used() < memory + 20 * 2**20
     assert apsw.hard_heap_limit(-1) == 0
