@@ -20,7 +20,7 @@ from foldmark.terminal.panels import PanelScreen
 from foldmark.terminal.screens import KeyLine
 from foldmark.terminal.side_screens.keys import KeysScreen, places
 from foldmark.terminal.theme import DARK, LIGHT, fitting
-from sampled import DEEP
+from sampled import DEEP, sampled
 
 KEYS = {"turns": "f2", "agents": "f3", "state": "f4", "time": "f5", "find": "f6", "keys": "f1"}
 COLOURS = ("dark", "light", "none")
@@ -163,20 +163,20 @@ def looked_at(log: Log, name: str, *keys: str, size: tuple[int, int] = (100, 30)
     asyncio.run(look())
 
 
-@pytest.mark.parametrize(
-    ("name", "keys"),
-    [
-        ("keys", ["f1"]),
-        ("turn", ["f2", "enter"]),
-        ("event", ["f5", "g"]),
-        ("completion", ["/", "c", "o"]),
-        ("history", ["ctrl+r", "f"]),
-    ],
-)
+PICTURES = [
+    ("keys", ["f1"]),
+    ("turn", ["f2", "enter"]),
+    ("event", ["f5", "g"]),
+    ("completion", ["/", "c", "o"]),
+    ("history", ["ctrl+r", "f"]),
+]
+
+
+@pytest.mark.parametrize(("name", "keys"), sampled(PICTURES, 3))
 def test_the_picture_of_a_screen(log: Log, name: str, keys: list[str]) -> None:
     looked_at(log, name, *keys)
 
 
-@pytest.mark.parametrize(("name", "keys"), [("chat-80", []), ("turns-80", ["f2"]), ("time-80", ["f5"])])
+@pytest.mark.parametrize(("name", "keys"), sampled([("chat-80", []), ("turns-80", ["f2"]), ("time-80", ["f5"])], 2))
 def test_the_picture_of_a_screen_of_80_columns(log: Log, name: str, keys: list[str]) -> None:
     looked_at(log, name, *keys, size=(80, 24))
