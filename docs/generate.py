@@ -1,7 +1,7 @@
 """Generates the parts of the documentation that come from the code: `make docs`. A test checks that they are current.
 
 `commands.md`: the table of the registry, and the schema of the `slash` tool. `settings.md`: its table of keys.
-`context.svg`: the picture on the front page, from a run.
+`forgetting.md`: its table of answers. `context.svg`: the picture on the front page, from a run.
 """
 
 import runpy
@@ -14,6 +14,7 @@ from foldmark.commands import REGISTRY
 from foldmark.core.config import KINDS, Config
 from foldmark.settings.given import GLOBAL, GLOBAL_KINDS
 from foldmark.settings.loading import ALL_KEYS
+from foldmark.text.consent import ANSWERS
 from foldmark.tools import TOOLS
 
 HERE = Path(__file__).parent
@@ -136,11 +137,21 @@ def settings() -> str:
     for key in ALL_KEYS:
         default, takes, about = row(key)
         rows.append(f"| `{key}` | `{default}` | {takes} | {about.meaning} | {about.source} |")
-    begin, end = "<!-- keys: made from the code by `make docs` -->\n", "<!-- /keys -->"
-    page = (HERE / "settings.md").read_text(encoding="utf-8")
+    head = ["| key | default | takes | meaning | source |", "| --- | --- | --- | --- | --- |"]
+    return _with_table("settings.md", "keys", [*head, *rows])
+
+
+def forgetting() -> str:
+    """The page about forgetting as it is, with its table of answers made anew."""
+    rows = [f"| {', '.join(f'`{text}`' for text in row.examples)} | {row.effect} |" for row in ANSWERS]
+    return _with_table("forgetting.md", "answers", ["| you say | what happens |", "| --- | --- |", *rows])
+
+
+def _with_table(name: str, what: str, table: list[str]) -> str:
+    begin, end = f"<!-- {what}: made from the code by `make docs` -->\n", f"<!-- /{what} -->"
+    page = (HERE / name).read_text(encoding="utf-8")
     before, after = page.split(begin)[0], page.split(end)[1]
-    head = ["", "| key | default | takes | meaning | source |", "| --- | --- | --- | --- | --- |"]
-    return "\n".join([before + begin.rstrip(), *head, *rows, "", end + after])
+    return "\n".join([before + begin.rstrip(), "", *table, "", end + after])
 
 
 def picture() -> str:
@@ -149,7 +160,7 @@ def picture() -> str:
     return text
 
 
-PAGES = {"commands.md": commands, "settings.md": settings, "context.svg": picture}
+PAGES = {"commands.md": commands, "settings.md": settings, "forgetting.md": forgetting, "context.svg": picture}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

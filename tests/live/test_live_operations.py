@@ -115,7 +115,7 @@ def test_forget_asks_the_sessions_own_model(running: ClaudeRunning) -> None:
     running.log.complete = lambda _: json.dumps([first, last])
     shown = client.say(":forget cache")
     assert "Forget" in shown
-    assert shown.endswith("Answer :yes, :no, or look again with :forget WHAT.")
+    assert shown.endswith("Answer :yes, :no, :all but 2, :only 1, or look again with :forget WHAT.")
     assert "/agree" not in shown
     assert "only the" not in client.say(":no")
     client.say("three")
@@ -130,6 +130,33 @@ def test_forget_asks_the_sessions_own_model(running: ClaudeRunning) -> None:
     (status,) = statuses(running.log)
     assert (status.ledger.questions, status.ledger.question_tokens > 0) == (1, True)
     assert "1 question to its model" in status.line
+
+
+def test_a_preview_is_answered_as_in_the_chat(running: ClaudeRunning) -> None:
+    client = running.client
+    texts = ("the cache experiment", "two", "the cache again", "four", "the cache for the last time")
+    for text in texts:
+        client.say(text)
+    first, second, third = (running.turn(text) for text in texts[::2])
+    running.log.complete = lambda _: json.dumps([first, second, third])
+    asked = len(running.upstream.asked)
+    shown = client.say(":forget cache")
+    assert "Answer :yes, :no, :all but 2, :only 1 3, or look again with :forget WHAT." in shown
+    assert client.say(":show me what you will forget first") == shown
+    assert "yes or no?\nAnswer :yes, :no, :all but 2, :only 1 3. :forget with other words looks again." in client.say(
+        ":fine, but keep the first one"
+    )
+    assert "nothing has changed; answer :yes" in client.say(":Yes, and then fix the parser")
+    assert f"message {first - 1} is not in the offer" in client.say(f":all but message {first - 1}")
+    assert "2 messages about “cache” left the context" in client.say(f":except message {second}")
+    assert len(running.upstream.asked) == asked
+    client.say("on")
+    users = [text for kind, text in running.texts() if kind == "user"]
+    assert users[1:] == ["two", "the cache again", "four", "on"]
+    client.say(":forget cache")
+    assert "1 message about “cache” left the context" in client.say(":Sure, go!")
+    assert "there is no open preview" in client.say(":1 and 3")
+    assert len(running.upstream.asked) == asked + 1
 
 
 @pytest.mark.parametrize("sign", ["%", "!!"])

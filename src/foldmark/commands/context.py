@@ -299,7 +299,7 @@ def _remember(call: CommandCall) -> Result:
 
 @command("agree OFFER [RANGES...]", interrupts=True)
 def _agree(call: CommandCall) -> Result:
-    """Carry out an offer, or the ranges named (all but 2, only 1 3)."""
+    """Carry out an offer, or what is named of it (all but 2, except message 45)."""
     return answering.agree(call.agent, call.number("OFFER"), call.get("RANGES"))
 
 
