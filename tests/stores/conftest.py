@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from foldmark.testing.parts.copying import CopyingTests
 from new_databases import made
 from sampled import sampled
 
@@ -16,20 +17,24 @@ def made_databases() -> Iterator[None]:
         yield
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Repeat less of the contract than SQLite in a file has shown: PostgreSQL plays two cases of each test, and SQLite
-    in memory every other test. A deep run has them all."""
-    cases = defaultdict[str, list[pytest.Item]](list)
+def _repeated(item: pytest.Item) -> tuple[str, int] | None:
+    """Return the group of tests of which a sample repeats on another database what SQLite in a file has shown, and the
+    size of the sample."""
+    name, test = getattr(item.getparent(pytest.Class), "name", ""), item.nodeid.partition("[")[0]
+    if name == "TestSqliteMemory":
+        return name, 50
+    if name != "TestPostgres" or test.endswith("::test_planted_damage_is_found"):
+        return None
+    if test.rpartition("::")[2] in vars(CopyingTests):  # tests/copying copies to and from PostgreSQL
+        return f"{name} copying", 4
+    return test, 2
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what repeats the contract. A deep run has all of it."""
+    groups = defaultdict[tuple[str, int], list[pytest.Item]](list)
     for item in items:
-        name = getattr(item.getparent(pytest.Class), "name", "")
-        if name == "TestPostgres" and getattr(item, "originalname", "") != "test_planted_damage_is_found":
-            cases[item.nodeid.partition("[")[0]].append(item)
-        elif name == "TestSqliteMemory":
-            cases[name].append(item)
-    kept = {
-        item
-        for name, every in cases.items()
-        for item in sampled(every, len(every) // 2 if name == "TestSqliteMemory" else 2)
-    }
-    left_out = {item for every in cases.values() for item in every} - kept
+        if group := _repeated(item):
+            groups[group].append(item)
+    left_out = {each for (_, most), every in groups.items() for each in {*every} - {*sampled(every, most)}}
     items[:] = [item for item in items if item not in left_out]
