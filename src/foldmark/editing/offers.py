@@ -75,7 +75,9 @@ def standing_offer(agent: "Agent") -> Result:
 def _priced(agent: "Agent", found: Offer) -> Result:
     """Return an offer with the cost of carrying it out."""
     cost = price(agent, found)
-    model = any(tool.name == FILTER for tool in agent.tools())
+    with agent.reading() as (moment, at):
+        preview = offered(moment, at)
+    model = preview is not None and not preview.words and any(tool.name == FILTER for tool in agent.tools())
     return Result(found.shown(cost.price(), model=model), None, {"next": cost.next.data()}, effect=found)
 
 
@@ -147,7 +149,7 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
     wanted = frozenset(ids)
     with agent.log.store.read() as moment:
         parts = candidates.ranges(moment, ids)
-    data = previewed(open_one, criteria, ids, [part.count for part in parts])
+    data = previewed(open_one, criteria, ids, [part.count for part in parts], words=local)
     offer_id = agent.record("command", "preview", data=data, actor=actor)
     return FilterMatches(open_one, offer_id, candidates, candidates.among(wanted), parts)
 
@@ -224,7 +226,7 @@ def answered(agent: "Agent", text: str, *, model: bool = False) -> Result | None
         if isinstance(answer, Yes) and not {*answer.counts} <= {len(preview.ids), len(preview.parts)}:
             answer = Doubt()
         ids = _chosen(moment, at, preview, answer) if isinstance(answer, Choice) else preview.ids
-    in_doubt = isinstance(answer, Doubt | Refinement)
+    in_doubt, model = isinstance(answer, Doubt | Refinement), model and not preview.words
     if answer is None or (model and isinstance(answer, Look | Refinement)) or (in_doubt and preview.asked):
         return None
     with agent.batch():
@@ -252,7 +254,7 @@ def reopen(agent: "Agent") -> None:
 
 def _record_again(agent: "Agent", moment: Snapshot, at: Standing, preview: RecordedPreview, *, asked: bool) -> None:
     runs = [len(part) for part in preview.parts]
-    data = previewed(_open(moment, at), preview.criteria, preview.ids, runs, asked=asked)
+    data = previewed(_open(moment, at), preview.criteria, preview.ids, runs, asked=asked, words=preview.words)
     agent.record("command", "preview", data=data, actor="system")
 
 

@@ -30,7 +30,7 @@ class RecordedPreview(Struct, frozen=True):
     """The last preview: the ids that match, and the event that recorded them.
 
     `runs` is the number of ids, in order, in each range on display. `asked` is True if Foldmark has asked "yes or no?"
-    after an answer in doubt.
+    after an answer in doubt; `words` if no model previewed, so that none reads other criteria either.
     """
 
     mode: str
@@ -39,6 +39,7 @@ class RecordedPreview(Struct, frozen=True):
     runs: tuple[int, ...] = ()
     event_id: int = 0
     asked: bool = False
+    words: bool = False
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
@@ -172,11 +173,17 @@ def opening(first: int, mode: str, criteria: str) -> dict[str, Any]:
 
 
 def previewed(
-    talk: Planning, criteria: str, ids: Sequence[int], runs: Sequence[int], *, asked: bool = False
+    talk: Planning,
+    criteria: str,
+    ids: Sequence[int],
+    runs: Sequence[int],
+    *,
+    asked: bool = False,
+    words: bool = False,
 ) -> dict[str, Any]:
     """Return the data of the `command` event that records a preview."""
-    more = {"asked": True} if asked else {}
-    preview = {"mode": talk.mode, "criteria": criteria, "ids": list(ids), "runs": list(runs), **more}
+    flags = {name: True for name, value in (("asked", asked), ("words", words)) if value}
+    preview = {"mode": talk.mode, "criteria": criteria, "ids": list(ids), "runs": list(runs), **flags}
     return {**opening(talk.first, talk.mode, talk.criteria), "name": "preview", "preview": preview}
 
 

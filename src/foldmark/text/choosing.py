@@ -89,22 +89,20 @@ def chosen(choice: Choice, parts: Sequence[Sequence[int]]) -> frozenset[int]:
             found.update(named)
             continue
         if wrong := sorted({number for number in (abs(each.first), abs(each.last)) if not 1 <= number <= of}):
-            raise CommandError(_no_line(wrong, of))
+            raise CommandError(_no_line(wrong, of, ids))
         first, last = (number + of + 1 if number < 0 else number for number in (each.first, each.last))
         found.update(id for part in parts[first - 1 : last] for id in part)
     return frozenset(found)
 
 
-def _no_line(numbers: Sequence[int], of: int) -> str:
+def _no_line(numbers: Sequence[int], of: int, ids: Sequence[int]) -> str:
     available = "there is only range 1" if of == 1 else f"the ranges are 1 to {of}"
-    return (
-        f"there is no range {listing(numbers)}; {available}. The offer is still open; to name "
-        "ids, write: except messages 45-50"
-    )
+    named = f"; to leave out a message by its id, write: except message {ids[-1]}" if len(ids) > 1 else ""
+    return f"there is no range {listing(numbers)}; {available}. The offer is still open{named}"
 
 
 def _not_offered(named: Named, ids: Sequence[int], of: int) -> str:
     if not named.unit and named.last <= 10 * of:
-        return _no_line(sorted({named.first, named.last}), of)
+        return _no_line(sorted({named.first, named.last}), of, ids)
     span = f"{named.first}" if named.first == named.last else f"{named.first}-{named.last}"
     return f"message {span} is not in the offer, which has messages from {ids[0]} to {ids[-1]}. The offer is still open"
