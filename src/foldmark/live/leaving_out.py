@@ -11,11 +11,13 @@ once and for all: they stay, and `ClientDialect.joined` finds their place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from hashlib import blake2b
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from foldmark.core.assembly.caching import common_length
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, MisplacedError, SentMessage, decoded
 from foldmark.request.client_sizes import LOCAL
 
@@ -33,7 +35,7 @@ class ContextView(NamedTuple):
     each evicted result, `inserted` (in order) the messages to put before the first message with a later event. `binds`
     is True if the model binds thinking, `bound` has the prefix that the thinking of an answer is bound to, by the
     answer's key. `notice` returns the text for a result, by the id of its call, which has left, and by its own event or
-    0; the block is replaced by it."""
+    0; the block is replaced by it. Two views whose `key` is equal show the same events; None if that is not known."""
 
     shows: Callable[[int], bool]
     evicted: Mapping[int, str]
@@ -41,6 +43,7 @@ class ContextView(NamedTuple):
     binds: bool = False
     bound: Mapping[str, str] = {}
     notice: Callable[[str, int], str] = lambda call, event_id: ""
+    key: object = None
 
 
 class EditedMessages(NamedTuple):
@@ -51,72 +54,138 @@ class EditedMessages(NamedTuple):
     changed: bool
 
 
+class _Progress:
+    """The edit of the first messages of a request: those to send instead, and what the edit of the next ones needs.
+    `ours` and `theirs` are digests of what goes out and of what the client sent, if the model binds thinking; `waiting`
+    has the messages that are still to be inserted, and `gone` the calls that have left."""
+
+    def __init__(self, view: ContextView) -> None:
+        self.ours, self.theirs = blake2b(digest_size=16), blake2b(digest_size=16)
+        self.found: list[SentMessage] = []
+        self.waiting, self.gone = list(view.inserted), set[str]()
+        self.changed = self.noticed = False  # the second one: a notice has taken the place of a result
+        self.begun = False  # an answer has come
+        self.alone = self.lost = False  # the message before has left; the system messages that follow it leave as well
+
+    def copied(self) -> "_Progress":
+        made = copy(self)
+        made.ours, made.theirs, made.found = self.ours.copy(), self.theirs.copy(), self.found.copy()
+        made.waiting, made.gone = self.waiting.copy(), self.gone.copy()
+        return made
+
+    def add(self, one: SentMessage, view: ContextView) -> None:
+        self.found.append(one)
+        if view.binds:
+            self.ours.update(one.message.key.encode())
+
+
+class EditMemory:
+    """The edit of the newest request of a transcript, up to some place. As long as the context shows the same, the same
+    messages are edited alike: the edit of the next request goes on from there."""
+
+    def __init__(self) -> None:
+        self._sent: Sequence[SentMessage] = ()
+        self._known: Sequence[KnownMessage] = ()
+        self._shown: object = None
+        self._bound: dict[str, str | None] = {}
+        self._begun: tuple[int, _Progress] | None = None
+
+    def begin(
+        self, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
+    ) -> tuple[int, _Progress, int]:
+        """Return the first place to edit, the edit of what precedes it, and the place up to which this request and the
+        one before are edited alike. The last message is never among these: some rules apply to it only."""
+        shown = None if view.key is None else (view.key, view.evicted, view.inserted, view.binds)
+        alike = shown is not None and shown == self._shown
+        alike = alike and all(view.bound.get(key) == prefix for key, prefix in self._bound.items())
+        same = min(common_length(sent, self._sent), common_length(known, self._known), len(sent) - 1) if alike else 0
+        self._sent, self._known, self._shown = sent, known, shown
+        if self._begun is not None and self._begun[0] > same:
+            self._begun = None
+        first, done = self._begun or (0, _Progress(view))
+        return first, done.copied(), same
+
+    def note(self, place: int, progress: _Progress, view: ContextView) -> None:
+        """Remember the edit of what precedes a place."""
+        if progress.noticed:  # a notice depends on more than the messages
+            self._begun = None
+            return
+        self._begun = place, progress.copied()
+        keys = [each.message.key for each in self._sent[:place] if each.message.thinks] if view.binds else []
+        self._bound = {key: view.bound.get(key) for key in keys}
+
+
 def edited(
-    dialect: ClientDialect, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
+    dialect: ClientDialect,
+    sent: Sequence[SentMessage],
+    known: Sequence[KnownMessage],
+    view: ContextView,
+    memory: EditMemory | None = None,
 ) -> EditedMessages:
-    """Return the messages to send instead of `sent`; `known` has an entry for each. Raises MisplacedError."""
-    ours, theirs = blake2b(digest_size=16), blake2b(digest_size=16)
-    found: list[SentMessage] = []
-    waiting = list(view.inserted)
-    changed, gone = False, set[str]()
-    begun = False  # an answer has come
-    alone = lost = False  # the message before this one has left; the system messages that follow it leave as well
-
-    def add(one: SentMessage) -> None:
-        found.append(one)
-        if view.binds:
-            ours.update(one.message.key.encode())
-
-    last = len(sent) - 1
-    for place, (one, each) in enumerate(zip(sent, known, strict=True)):
-        raw, message, _ = one
-        if waiting:
-            begins = next((id for id in each.ids if id > 0), None)
-            # Messages that come after all others are put before the prompt being asked.
-            while waiting and (place == last if begins is None else waiting[0][0] < begins):
-                inserted = waiting.pop(0)[1]
-                add(SentMessage(inserted, dialect.read(inserted)))
-                changed = True
-        if message.role != "system":
-            kept = _kept(dialect, raw, message, each, view)
-            lost = kept is None and begun and LOCAL not in each.ids
-            begun = begun or message.role == "assistant"
-        elif lost and message.blocks and not any(id > 0 and view.shows(id) for id in each.ids):
-            kept = None
-        else:
-            kept = _kept(dialect, raw, message, each, view)
-        if kept is not None and not gone.isdisjoint(message.results):
-            kept = _noticed(dialect, kept, message, each, view, gone)
-        elif kept is None:
-            gone.update(message.calls)
-        else:
-            gone.difference_update(message.calls)  # some providers reuse ids in later exchanges
-        if kept is not None and message.thinks and view.binds:
-            bound_to = view.bound.get(message.key, theirs.hexdigest())
-            if bound_to != ours.hexdigest():
-                kept = _without_thinking(dialect, kept)
-        if view.binds:
-            theirs.update(message.key.encode())
-        if kept is raw:
-            add(one._replace(alone=True) if alone else one)
-            alone = False
-            continue
-        changed, alone = True, kept is None
-        own = dialect.mark_of(raw)
-        if kept is not None and own is not None and dialect.mark_of(kept) is None:
-            kept = dialect.marked(kept, own) or kept  # it was on a block that has left
-        if kept is not None:
-            add(SentMessage(kept, dialect.read(kept)))
-        elif own is not None:
-            _move(dialect, found, own)
+    """Return the messages to send instead of `sent`; `known` has an entry for each. `memory` is that of the transcript.
+    Raises MisplacedError."""
+    memory = memory or EditMemory()
+    first, done, same = memory.begin(sent, known, view)
+    for place in range(first, len(sent)):
+        if first < place == same:
+            memory.note(place, done, view)
+        _edit(dialect, sent[place], known[place], view, done, last=place == len(sent) - 1)
+    found = done.found
     if _first_role(found) == "assistant" and _first_role(sent) != "assistant":
         found.insert(0, SentMessage(dialect.opening, dialect.read(dialect.opening)))
-        changed = True
-    if changed:
+        done.changed = True
+    if done.changed:
         found = dialect.joined(found)
         _check(dialect, sent, found)
-    prefix = ours.hexdigest() if view.binds else ""
-    return EditedMessages([raw for raw, *_ in found], prefix, changed)
+    prefix = done.ours.hexdigest() if view.binds else ""
+    return EditedMessages([raw for raw, *_ in found], prefix, done.changed)
+
+
+def _edit(
+    dialect: ClientDialect, one: SentMessage, known: KnownMessage, view: ContextView, done: _Progress, *, last: bool
+) -> None:
+    """Edit the next message; `last` is True for the last one."""
+    raw, message, _ = one
+    if done.waiting:
+        begins = next((id for id in known.ids if id > 0), None)
+        # Messages that come after all others are put before the prompt being asked.
+        while done.waiting and (last if begins is None else done.waiting[0][0] < begins):
+            inserted = done.waiting.pop(0)[1]
+            done.add(SentMessage(inserted, dialect.read(inserted)), view)
+            done.changed = True
+    if message.role != "system":
+        kept = _kept(dialect, raw, message, known, view)
+        done.lost = kept is None and done.begun and LOCAL not in known.ids
+        done.begun = done.begun or message.role == "assistant"
+    elif done.lost and message.blocks and not any(id > 0 and view.shows(id) for id in known.ids):
+        kept = None
+    else:
+        kept = _kept(dialect, raw, message, known, view)
+    if kept is not None and not done.gone.isdisjoint(message.results):
+        kept = _noticed(dialect, kept, message, known, view, done.gone)
+        done.noticed = True
+    elif kept is None:
+        done.gone.update(message.calls)
+    elif message.calls:
+        done.gone.difference_update(message.calls)  # some providers reuse ids in later exchanges
+    if kept is not None and message.thinks and view.binds:
+        bound_to = view.bound.get(message.key, done.theirs.hexdigest())
+        if bound_to != done.ours.hexdigest():
+            kept = _without_thinking(dialect, kept)
+    if view.binds:
+        done.theirs.update(message.key.encode())
+    if kept is raw:
+        done.add(one._replace(alone=True) if done.alone else one, view)
+        done.alone = False
+        return
+    done.changed, done.alone = True, kept is None
+    own = dialect.mark_of(raw)
+    if kept is not None and own is not None and dialect.mark_of(kept) is None:
+        kept = dialect.marked(kept, own) or kept  # it was on a block that has left
+    if kept is not None:
+        done.add(SentMessage(kept, dialect.read(kept)), view)
+    elif own is not None:
+        _move(dialect, done.found, own)
 
 
 def _first_role(messages: Sequence[SentMessage]) -> str:
@@ -236,11 +305,11 @@ def aligned(known: Sequence[KnownMessage], messages: Sequence[ClientMessage], as
     from `asked` on, which are being asked, count as new even if the client sent equal ones before: those may have left.
     """
     before, after = [each.key for each in known], [message.key for message in messages]
-    same = shared(before, after)
+    same = common_length(before, after)
     places: list[int | None] = [*range(same), *[None] * (len(after) - same)]
     if same == len(known):
         return places
-    tail = shared(before[same:][::-1], after[same:][::-1])
+    tail = common_length(before[same:][::-1], after[same:][::-1])
     places[len(after) - tail :] = range(len(before) - tail, len(before))
     last = min(len(after) - tail, asked)
     from difflib import SequenceMatcher  # few clients edit what they have sent
@@ -267,16 +336,6 @@ def asked_in(messages: Sequence[ClientMessage]) -> int:
         if messages[at].role != "system":
             return at if messages[at].role in ("user", "tool") else len(messages)
     return len(messages)
-
-
-def shared(before: Sequence[str], after: Sequence[str]) -> int:
-    """Return the length of the common beginning of both lists."""
-    shared = 0
-    for mine, theirs in zip(before, after, strict=False):
-        if mine != theirs:
-            break
-        shared += 1
-    return shared
 
 
 def ranges(places: Sequence[int]) -> list[list[int]]:

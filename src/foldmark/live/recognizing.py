@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core.assembly.caching import common_length
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest, SentMessage, decoded
-from foldmark.live.leaving_out import KnownMessage, shared
+from foldmark.live.leaving_out import KnownMessage
 
 
 class Thoughts(NamedTuple):
@@ -58,7 +59,7 @@ def thoughts_in(about: Mapping[str, Any]) -> dict[str, Thoughts]:
 def recognized(request: ClientRequest, keys: Sequence[str], thoughts: Mapping[str, Thoughts]) -> ClientRequest:
     """Return a request with its messages as they are known: by `keys`, in order, and by the `thoughts` of answers, by
     their keys."""
-    same = shared(keys, [each.message.key for each in request.sent])
+    same = common_length(keys, [each.message.key for each in request.sent])
     if same == len(keys) or same == len(request.sent):
         return request
     finder = _Finder(request.dialect, keys, same, thoughts)

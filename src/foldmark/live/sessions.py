@@ -93,7 +93,8 @@ class Sessions:
         self._environment = environment or {}
         self.others = OtherPrograms(self._environment, self._asked)
         log.complete = lambda asked: self._asked(_ASKING.get(), asked)
-        self._reader = RequestReader()
+        self._line, self._escape = b"\\n" + self._sign.encode(), self._sign.encode() * 2
+        self._reader = RequestReader((self._line, self._escape))
         self._transcripts: dict[str, ClientTranscript] = {}
         self._unnamed = UnnamedSessions(log, folder, run or log.new_id())
         self._sub_agents = UnnamedSubAgents()
@@ -132,7 +133,6 @@ class Sessions:
         request, transcript, asked, made = await self._soon(partial(self._prepared, target, headers, body))
         if transcript is None:
             return Answering(request.with_messages(made.messages) if made.changed else body)
-        said = ""
         if asked.commands:
             said, goes_on = await self._executed(headers, request, transcript, asked)
             if not goes_on:
@@ -153,7 +153,7 @@ class Sessions:
         transcript.note_sent(asked)
         self._tell(transcript, headers, request)
         raw = made.messages
-        if self._sign.encode() * 2 in body:
+        if self._escape in request.texts:
             raw = prompts.without_escapes(request, raw, self._sign)
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         came = partial(self._answer_came, transcript, passed)
@@ -266,7 +266,7 @@ class Sessions:
         dialect = _dialect_of(target)
         assert dialect is not None
         request = self._reader.read(dialect, target, headers, body)
-        if b"\\n" + self._sign.encode() in body:
+        if self._line in request.texts:
             request = replace(request, sent=tuple(dialect.separated(request.sent, self._is_command)))
         if not asked_in_request(request, self._sign).commands:
             self._worker.caught_up()
@@ -369,17 +369,18 @@ class Sessions:
         at = None if seen is None else seen.at
         if not transcript.is_edited(at) and not any(LOCAL in each.ids for each in known):
             return EditedMessages([each.raw for each in request.sent], "", changed=False)
-        shows = Shown("", ()).shows if at is None else Shown(at.record.id, at.fold.segments).shows
+        shown = Shown("", ()) if at is None else Shown(at.record.id, at.fold.segments)
         bound = self._log.model_named(f"{dialect.provider}/{model}").binds
         view = ContextView(
-            shows,
+            shown.shows,
             {} if seen is None else seen.evicted,
             () if seen is None else seen.inserted,
             dialect.binds(model) if bound is None else bound,
             transcript.bound,
             partial(transcript.notice, request.messages),
+            shown.segments,
         )
-        return edited(dialect, request.sent, known, view)
+        return edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
 
 
 def _logged(done: "Future[Any]") -> None:

@@ -12,8 +12,8 @@ unless it repeats a request whose answer did not arrive.
 
 from collections.abc import Iterator, Sequence
 
+from foldmark.core.assembly.caching import common_length
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest
-from foldmark.live.leaving_out import shared
 from foldmark.live.status import first_keys
 from foldmark.live.transcript import ClientTranscript, sub_agent
 from foldmark.log import Agent, Log
@@ -149,7 +149,7 @@ class UnnamedSubAgents:
         if len(keys) <= 1:
             return None
         # The sub-agent has changed its messages, for example by a compression.
-        return max(sent, key=lambda found: shared(found[1], keys))[0] if sent else None
+        return max(sent, key=lambda found: common_length(found[1], keys))[0] if sent else None
 
     def _sent(self, transcript: ClientTranscript) -> list[str]:
         """Return the keys of the messages that a sub-agent has sent or received."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core.assembly.caching import common_length
 from foldmark.core.assembly.eviction import begins, client_placeholder, in_place
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Event
@@ -18,7 +19,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.live.asking import AskedFor, asked_line
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
-from foldmark.live.leaving_out import KnownMessage, aligned, asked_in, shared
+from foldmark.live.leaving_out import EditMemory, KnownMessage, aligned, asked_in
 from foldmark.live.prompts import command_in, is_not_done
 from foldmark.live.recognizing import Thoughts, recognized
 from foldmark.live.sizes import PassedOn
@@ -71,6 +72,7 @@ class TranscriptView:
         self.unanswered: AskedFor | None = None
         self.failed = False
         self.unsaid, self.shows = "", False
+        self.edit_memory = EditMemory()
         self._agent = agent
         self._idle_since = -QUEUED_SECONDS
         self._at: Standing | None = None
@@ -93,7 +95,7 @@ class TranscriptView:
     def shares(self, keys: Sequence[str]) -> int:
         """Return the number of messages at the beginning that a request with these keys has in common with what the
         client has sent."""
-        return max(shared([each.key for each in self.known], keys), shared(self.asked, keys))
+        return max(common_length([each.key for each in self.known], keys), common_length(self.asked, keys))
 
     @property
     def seen(self) -> int:
@@ -205,7 +207,7 @@ class TranscriptView:
     def recognized(self, request: ClientRequest) -> ClientRequest:
         """Return a request with its messages as they are known, though the client sends them in another form."""
         keys = [each.key for each in self.known]
-        keys = self.asked if shared(keys, self.asked) == len(keys) else keys  # these are not recorded yet
+        keys = self.asked if common_length(keys, self.asked) == len(keys) else keys  # these are not recorded yet
         return recognized(request, keys, self.thoughts)
 
     def divided(self, request: ClientRequest, sign: str, *, asks: bool) -> ClientRequest:

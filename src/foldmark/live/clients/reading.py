@@ -1,6 +1,6 @@
 """Cut the body of a request into its messages. Pure, except for the memory of a `RequestReader`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,16 +12,17 @@ _REMEMBERED = 8
 
 
 class RequestReader:
-    """Reads requests. A client sends its transcript again and again: the messages that a request shares with one of the
-    newest ones are not decoded again."""
+    """Reads requests, and looks for `texts` in their bodies. A client sends its transcript again and again: the
+    messages that a request shares with one of the newest ones are not decoded and searched again."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Iterable[bytes] = ()) -> None:
+        self._texts = tuple(texts)
         self._newest: list[ClientRequest] = []
 
     def read(self, dialect: ClientDialect, target: str, headers: Mapping[str, str], body: bytes) -> ClientRequest:
         """Read a request. Raises ValueError (which includes msgspec's errors) for a body with another structure."""
-        candidates = [_shared(each, body) for each in self._newest if each.dialect is dialect]
-        begin, at, sent = max(candidates, key=_place, default=(0, 0, ()))
+        candidates = [(_shared(each, body), each.texts) for each in self._newest if each.dialect is dialect]
+        (begin, at, sent), texts = max(candidates, key=_place, default=((0, 0, ()), frozenset()))
         # The rest is a valid body: everything before the messages, then the remaining messages.
         rest = body[: begin + 1] + body[at:] if sent else body
         whole, text = _read_body(dialect, rest)
@@ -34,7 +35,9 @@ class RequestReader:
         new = _cut(dialect, rest, text, [place for place in places if place[0] > begin])
         end = own + len(messages) + (at - begin - 1 if sent else 0)
         head = dialect.head(target, headers, whole)
-        request = ClientRequest(dialect, target, body, begin, end, (*sent, *new), head)
+        wanted = (*self._texts, *(each for each, *_ in dialect.long_caches))
+        texts = frozenset(each for each in wanted if (sent and each in texts) or each in rest)
+        request = ClientRequest(dialect, target, body, begin, end, (*sent, *new), head, texts)
         self._newest = [request, *(each for each in self._newest if each.sent[:1] != request.sent[:1])][:_REMEMBERED]
         return request
 
@@ -87,5 +90,5 @@ def _shared(before: ClientRequest, body: bytes) -> tuple[int, int, tuple[SentMes
     return before.begin, at, before.sent[:shared]
 
 
-def _place(found: tuple[int, int, tuple[SentMessage, ...]]) -> int:
-    return found[1]
+def _place(found: tuple[tuple[int, int, tuple[SentMessage, ...]], frozenset[bytes]]) -> int:
+    return found[0][1]
