@@ -242,7 +242,8 @@ def test_parallel_research(talk: Log, open_log: Open) -> None:
         child = talk.agent(result.data["child"])
         assert result.text == (
             f"Forked. Child: {child.id[:8]} (from {mark})\n"
-            "It waits until `foldmark chat research` or `supervise` runs it."
+            "It waits to be run: a chat that is open now runs it; otherwise "
+            f"/run {child.id[:8]} does."
         )
         assert contents(child) == [goal]
         children.append(child)

@@ -295,7 +295,7 @@ def test_the_tree_of_agents(talk: Log) -> None:
         "  10000000 default  idle · 2 messages · ~3 tokens (0%)",
         "*   20000000  turn open · 5 messages · ~99,755 tokens (49%) · 2 unread",
         "      30000000  dead · 4 messages · ~5 tokens (0%)",
-        "    60000000  idle · 2 messages · ~3 tokens (0%)",
+        "    60000000  waits for its first message · 2 messages · ~3 tokens (0%)",
     ]
     assert [(each["agent"], each["parent"], each["depth"]) for each in result.data["agents"]] == [
         (uuid(1), None, 0),

@@ -155,7 +155,7 @@ def test_messages_that_left_the_context_are_not_quoted(parent: Agent) -> None:
     parent.do("/rewind M")
     told(parent, "20000000, given what stood after mark 'M', waits to be run")
     parent.do("/fork")
-    assert "30000000, given this context, waits to be run" in line(parent)
+    assert "30000000, given this context, waits for its first message" in line(parent)
 
 
 def test_the_report_quotes_the_text_with_which_a_model_forked(parent: Agent) -> None:
@@ -174,7 +174,8 @@ def test_each_child_is_reported_with_its_own_task(parent: Agent) -> None:
         parent.do("/fork")
     told(
         parent,
-        "20000000, given “Count the tables.”, waits to be run; 30000000, given “Name the columns.”, waits to be run",
+        "20000000, given “Count the tables.”, waits for its first message; "
+        "30000000, given “Name the columns.”, waits for its first message",
     )
 
 

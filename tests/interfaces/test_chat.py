@@ -98,18 +98,15 @@ def test_a_restart_keeps_the_context(cli: Cli, log: foldmark.Log) -> None:
 
 
 def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
-    cli("chat", stdin="first\n/mark A\nsecond\n/fork A\n")
+    cli("chat", stdin="first\n/mark A\nCount the words. Report via /send.\n/fork A\n")
     (child,) = log.agent("default").children
     found = [(message.kind, message.actor) for message in child.context().messages]
-    # It ran in parallel with its parent: after the notice that it is a child, it sent its report and said so.
-    assert found == [
-        *(("user", "human"), ("assistant", "model"), ("user", "system")),
-        *(("tool_call", "model"), ("tool_result", "system"), ("assistant", "model")),
-    ]
-    assert "6 messages in the context" in cli("chat", child.id[:8], stdin="third\n").lines[0]
+    # It ran in parallel with its parent: it got the goal without its parent's answer, sent its report and said so.
+    assert found == [("user", "human"), ("tool_call", "model"), ("tool_result", "system"), ("assistant", "model")]
+    assert "4 messages in the context" in cli("chat", child.id[:8], stdin="third\n").lines[0]
     asked = [message.content for message in child.context().messages if message.actor == "human"]
-    assert asked == ["second", "third"]
-    assert said(log) == ["first", "second"]
+    assert asked == ["Count the words. Report via /send.", "third"]
+    assert said(log) == ["first", "Count the words. Report via /send."]
     assert stored(log).unread_count(log.agent("default").id) == 1
 
 

@@ -73,9 +73,9 @@ def test_every_chat_command(shell: Shell, names: foldmark.Log) -> None:
 
 def test_the_arguments_of_chat_commands(shell: Shell, names: foldmark.Log) -> None:
     names.agent("my talk").do("/mark BEFORE")
-    assert shell.completes("do", "'my talk'", "/rewind", "") == ["plain,BEFORE"]
+    assert shell.completes("do", "'my talk'", "/rewind", "") == ["plain,BEFORE", "plain,1"]
     assert shell.completes("do", "'my talk'", "'/rewind B") == ["plain,/rewind BEFORE"]
-    assert shell.completes("do", "mine", "/rewind", "") == ["plain,--preview"]
+    assert shell.completes("do", "mine", "/rewind", "") == ["plain,3"]
     assert shell.completes("do", "'my talk'", "/session", "switch", "my") == ["plain,my\\ talk"]
     assert shell.completes("do", "nobody", "/rewind", "") == []
 

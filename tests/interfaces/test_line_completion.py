@@ -69,7 +69,7 @@ def test_the_usage_shows_the_argument_that_is_typed(agent: Agent) -> None:
 
     assert usage("/context drop ") == ("/context drop ", "GID...", " [--preview] [-- REASON]")
     assert usage("/context diff 1 ") == ("/context diff ID ", "[ID2]", "")
-    assert usage("/rewind X -- because") == ("/rewind [MARK] [--preview] ", "[-- REASON]", "")
+    assert usage("/rewind X -- because") == ("/rewind [MARK|GID] [--preview] ", "[-- REASON]", "")
     assert usage("/recall --role ")[1] == "--role ROLE"
     assert complete(REGISTRY, agent, "/recall --limit ").help == "Maximum number of results."
 
@@ -77,7 +77,7 @@ def test_the_usage_shows_the_argument_that_is_typed(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("/rewind ", ["/rewind BEFORE"]),
+        ("/rewind ", ["/rewind BEFORE", "/rewind 5", "/rewind 1"]),
         ("/rewind --p", ["/rewind --preview "]),
         ("/rewind BEFORE ", ["/rewind BEFORE --preview "]),
         ("/recall --visible --f", ["/recall --visible --forgotten "]),
@@ -115,7 +115,7 @@ def test_agents_with_their_states(agent: Agent) -> None:
     (child,) = agent.children
     found = complete(REGISTRY, agent, f"/switch {child.id[:4]}").candidates
     assert [each.text for each in found] == [child.id[:8]]
-    assert found[0].help == f"agent {child.id[:8]} · idle"
+    assert found[0].help == f"agent {child.id[:8]} · waits for its first message"
     agent.do(f"/kill {child.id[:8]}")
     assert complete(REGISTRY, agent, f"/switch {child.id[:4]}").candidates[0].help.startswith(f"agent {child.id[:8]} ·")
 

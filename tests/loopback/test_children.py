@@ -465,8 +465,8 @@ def test_a_model_kills_a_child_in_its_own_turn(tmp_path: Path, wire: Wire) -> No
             text.split("Child: ")[1][:8] for kind, text in heard.texts if kind == "result" and "Child: " in text
         ]
         if not heard.calls:
-            return slash("fork", text="Somebody has to look.")
-        return slash(f"kill {children[0]}") if heard.calls == 1 else say("It is over.")
+            return slash("mark T", "fork T", text="Somebody has to look.")
+        return slash(f"kill {children[0]}") if heard.calls == 2 else say("It is over.")
 
     async def talk(parent: Agent, server: Loopback) -> None:
         async with Supervisor(parent.log, models(wire, server.url)) as agents:

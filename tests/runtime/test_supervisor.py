@@ -177,23 +177,125 @@ def test_a_kill_by_another_process_is_seen_when_it_is_committed(log: Log, monkey
     asyncio.run(work())
 
 
-def test_forks_made_before_are_run_once_somebody_is_there(log: Log) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_killed_child_keeps_what_it_has_streamed(log: Log, elsewhere: bool) -> None:
+    agent, model = log.agent("default"), Stalled()
+    agent.do("/mark M")
+    agent.do("/note Count the tables.")
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: model) as agents:
+            child = agent.do("/fork M").data["child"]
+            await model.asked.wait()
+            with foldmark.open(log.store.address, settings={}) as other:
+                (other if elsewhere else log).agent("default").do(f"/kill {child}")
+            await agents.settled()
+
+    asyncio.run(program())
+    (child,) = agent.children
+    answer = child.context().messages[-1]
+    assert (answer.kind, answer.content, answer.interrupted) == ("assistant", "Wait", True)
+    with pytest.raises(foldmark.CommandError, match="is dead"):
+        child.append("assistant", "More.")
+
+
+def test_a_full_fork_waits_for_its_first_message(log: Log) -> None:
+    agent, played = log.agent("default"), Played(lambda _, newest: "Done.")
+    agent.do("/note Deploy to production now.")
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: played) as agents:
+            forked = agent.do("/fork")
+            byte = agent.do("/fork", actor="model")
+            await agents.settled()
+            assert played.requests == 0
+            child, other = (log.agent(each.data["child"]) for each in (forked, byte))
+            assert forked.text.splitlines()[1] == (
+                f"It waits for its first message: `foldmark chat {child.id[:8]}` goes there."
+            )
+            assert byte.text.splitlines()[1] == f"It waits for its first message: send {other.id[:8]} MESSAGE."
+            states = [each["state"] for each in agent.do("/agents").data["agents"]]
+            assert states == ["idle", *["waits for its first message"] * 2]
+            agent.do(f"/send {other.id} Go on.")
+            await agents.settled()
+            assert played.requests == 1
+            await agents.say(child, "Describe the deployment instead.")
+
+    asyncio.run(program())
+    child, other = agent.children
+    said = [message.content for message in child.context().messages]
+    assert said == ["Deploy to production now.", "Describe the deployment instead.", "Done."]
+    assert [each.content[:25] for each in other.context().messages][1:] == ["[Foldmark: Mail has come ", "Done."]
+
+
+def test_a_child_that_waits_is_run_when_a_person_says_so(log: Log) -> None:
+    agent, played = log.agent("default"), Played(lambda _, newest: "Done.")
+    agent.do("/note We use tabs.")
+    agent.do("/mark M")
+    agent.do("/note Count the tables.")
+    goal, full = (log.agent(agent.do(line).data["child"]) for line in ("/fork M", "/fork"))
+    assert agent.do(f"/run {goal.id}").data == {"runs": goal.id}, "no supervisor runs here"
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: played) as agents:
+            agents.attended = agent.id  # a chat runs nothing because it was opened
+            await agents.settled()
+            assert played.requests == 0
+            for child in (goal, full):
+                assert agent.do(f"/run {child.id[:8]}").text == f"{child.id[:8]} runs; /agents shows it."
+                await agents.settled()
+            for line, why in (
+                (f"/run {goal.id}", "has nothing to answer; /send"),
+                ("/run default", "the agent itself; /retry"),
+            ):
+                with pytest.raises(foldmark.CommandError, match=why):
+                    agent.do(line)
+            agent.do(f"/kill {full.id}")
+            with pytest.raises(foldmark.CommandError, match=r"is dead: .*; it cannot be run"):
+                agent.do(f"/run {full.id}")
+
+    asyncio.run(program())
+    assert [message.content for message in goal.context().messages] == ["Count the tables.", "Done."]
+    assert played.requests == 2
+
+
+def test_a_program_starts_a_child_by_saying_nothing(log: Log) -> None:
+    agent, played = log.agent("default"), Played(lambda _, newest: "Done.")
+    agent.append("user", "Hello")
+    agent.append("assistant", "Hi")
+    agent.end_turn()
+    child = log.agent(agent.do("/fork").data["child"])
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: played) as agents:
+            await agents.say(child, None)
+
+    asyncio.run(program())
+    birth, answer = child.context().messages[2:]
+    assert birth.content.startswith(f"[Foldmark: You are agent {child.id[:8]}")
+    assert answer.content == "Done."
+
+
+def test_delegations_made_before_are_run_once_somebody_is_there(log: Log) -> None:
     parent, played = log.agent("default"), Played(lambda _, newest: "Done.")
     parent.do("/mark M")
     parent.do("/note Count the tables.")
     forked = [parent.do("/fork M") for _ in range(3)]
     first, second, dead = (log.agent(each.data["child"]) for each in forked)
     assert [each.text.splitlines()[1:] for each in forked] == [
-        ["It waits until `foldmark chat default` or `supervise` runs it."]
-    ] * 3
+        [f"It waits to be run: a chat that is open now runs it; otherwise /run {child.id[:8]} does."]
+        for child in (first, second, dead)
+    ]
     parent.do(f"/kill {dead.id}")
     away = log.agent("put away")
-    away.do("/fork")
+    away.do("/mark M")
+    away.do("/note Count the views.")
+    away.do("/fork M")
     away.do("/session archive put away")
 
     async def program() -> None:
         async with foldmark.supervise(log, lambda _: played) as agents:
-            assert len(parent.do("/fork").text.splitlines()) == 1, "it is run at once"
+            assert len(parent.do("/fork M").text.splitlines()) == 1, "it is run at once"
             await agents.say(first, "You have got the goal.")
             await agents.settled()
 
@@ -212,26 +314,34 @@ async def program_of_nothing(log: Log, played: Played) -> None:
         await agents.settled()
 
 
-def test_a_chat_resumes_only_the_forks_of_its_own_conversation(log: Log) -> None:
+def test_a_chat_runs_what_is_delegated_in_its_own_conversation_while_it_is_open(log: Log) -> None:
     mine, other, played = log.agent("mine"), log.agent("other"), Played(lambda _, newest: "Done.")
-    for agent in (mine, other):
-        agent.append("user", "Hello")
-        agent.end_turn()
-        agent.do("/fork")
+
+    def delegate(log: Log) -> None:
+        for name in ("mine", "other"):
+            for line in ("/mark M", "/note Count the tables.", "/fork M"):
+                log.agent(name).do(line)
 
     async def program() -> None:
+        delegate(log)
         async with foldmark.supervise(log, lambda _: played) as agents:
             agents.attended = mine.id
             await agents.settled()
+            assert played.requests == 0
+            with foldmark.open(log.store.address, settings={}) as shell:
+                delegate(shell)
+            await agents.settled()
 
     asyncio.run(program())
-    assert [each.children[0].standing().record.head > 0 for each in (mine, other)] == [True, False]
+    begun = [[child.standing().record.head > 0 for child in agent.children] for agent in (mine, other)]
+    assert begun == [[False, True], [False, False]]
 
 
 def test_a_fork_that_cannot_be_run_is_tried_once(log: Log) -> None:
     agent = log.agent("default")
+    agent.do("/mark M")
     agent.do("/note Count the tables.")
-    agent.do("/fork")
+    agent.do("/fork M")
     agent.children[0].configure("model", "nobody/nothing")
 
     async def program() -> None:
@@ -264,6 +374,7 @@ def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log, monkeypat
     wakes = WAKES if DEEP else 6
     monkeypatch.setattr(unprompted, "WAKES", wakes)
     root = log.agent("default")
+    root.do("/mark M")
     root.do("/note Be polite.")
 
     def thanks(request: Request, newest: str) -> Piece:
@@ -280,7 +391,7 @@ def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log, monkeypat
 
     async def program() -> None:
         async with foldmark.supervise(log, lambda _: model, heard) as agents:
-            child = log.agent(root.do("/fork").data["child"])
+            child = log.agent(root.do("/fork M", actor="model").data["child"])
             await agents.say(root, "Hello.")
             child.do(f"/send {root.id} Hi!")
             await agents.settled()
@@ -293,12 +404,13 @@ def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log, monkeypat
 
 def test_a_conversation_that_is_deleted_ends_its_agents(log: Log, caplog: pytest.LogCaptureFixture) -> None:
     other, root = log.agent("other"), log.agent("default")
+    root.do("/mark M")
     root.do("/note Wait.")
 
     async def program() -> None:
         model = Stalled()
         async with foldmark.supervise(log, lambda _: model) as agents:
-            root.do("/fork")
+            root.do("/fork M")
             await model.asked.wait()
             assert len(agents.working) == 1
             other.do("/session delete default --yes")
@@ -372,8 +484,9 @@ def test_a_text_is_kept_when_there_is_no_model_to_answer_it(log: Log) -> None:
         async with foldmark.supervise(log, nobody) as agents:
             with pytest.raises(KeyError):
                 await agents.say(agent, "Hello")
+            agent.do("/mark M")
             agent.do("/note Do it.")
-            agent.do("/fork")
+            agent.do("/fork M")
             await agents.settled()
 
     asyncio.run(program())

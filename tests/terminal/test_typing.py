@@ -122,7 +122,7 @@ def test_tab_completes_commands_and_values_of_the_log(log: Log) -> None:
         await chat.press(*"/rew", "tab")
         await chat.until(lambda: prompt.text == "/rewind ")
         await chat.until("BEFORE_PLUGINS  ")
-        await chat.until("/rewind [MARK] [--preview] [-- REASON]   Go back to MARK")
+        await chat.until("/rewind [MARK|GID] [--preview] [-- REASON]   Go back to MARK")
         await chat.press("tab")
         assert prompt.text == "/rewind BEFORE_PLUGINS"
         prompt.editor.put("/context d")
@@ -237,7 +237,8 @@ def test_ctrl_c_withdraws_a_question(log: Log) -> None:
 
 def test_ctrl_c_ends_agents_at_work_when_the_chat_ends(log: Log) -> None:
     async def steps(chat: Driven) -> None:
-        await chat.type("/fork")
+        for line in ("/mark GOAL", "/note Look for it.", "/fork GOAL"):
+            await chat.type(line)
         await chat.until("Forked")
         await chat.type("/exit")
         await chat.until("1 agent still at work; Ctrl-C ends that")

@@ -97,7 +97,7 @@ def test_the_seven_calls_of_the_seed(log: Log, agent: Agent) -> None:
     (child,) = agent.children
     assert forked.splitlines() == [
         f"Forked. Child: {child.id[:8]} (from TASK_START)",
-        "It waits until `foldmark chat default` or `supervise` runs it.",
+        f"It waits to be run: a chat that is open now runs it; otherwise /run {child.id[:8]} does.",
     ]
     assert [message.id for message in child.context().messages] == [goal]
     short = child.id[:6]

@@ -29,13 +29,28 @@ MESSAGES_READ = 2000
 
 
 Meaning = Literal[
-    "agent", "command", "conversation", "event", "mark", "memo", "model", "operation", "pinned turn", "request", "role",
-    "setting", "setting and value", "tagged text", "tool", "tool result", "turn", "visible turn", "written by",
+    "agent", "command", "conversation", "event", "mark", "mark or turn", "memo", "model", "operation", "pinned turn",
+    "request", "role", "setting", "setting and value", "tagged text", "tool", "tool result", "turn", "visible turn",
+    "written by",
 ]  # fmt: skip
 """The kinds of things that an argument can name."""
 
 _FREE = (
-    *("CRITERIA", "DATE", "FOLDER", "MESSAGE", "N", "NEW", "OFFER", "QUERY", "RANGES", "SESSION", "TEXT", "TOKENS"),
+    *(
+        "CRITERIA",
+        "DATE",
+        "FILE",
+        "FOLDER",
+        "MESSAGE",
+        "N",
+        "NEW",
+        "OFFER",
+        "QUERY",
+        "RANGES",
+        "SESSION",
+        "TEXT",
+        "TOKENS",
+    ),
     "session new NAME",
 )
 MEANINGS: Mapping[str, Meaning | None] = {
@@ -47,6 +62,7 @@ MEANINGS: Mapping[str, Meaning | None] = {
     "KEY": "setting",
     "KEY=VALUE": "setting and value",
     "MARK": "mark",
+    "MARK|GID": "mark or turn",
     "NAME": "conversation",
     "ROLE": "role",
     "UUID": "agent",
@@ -330,7 +346,8 @@ def _state(moment: Snapshot, agent: Agent) -> str:
     if end := moment.end(agent.id):
         return end.how
     record, lease = moment.agent(agent.id), family.running(agent)
-    return lease.state if lease else "idle" if record is None or record.open_turn is None else "turn open"
+    waiting = None if record is None else family.waits_for(moment, record)
+    return lease.state if lease else waiting or ("turn open" if record and record.open_turn is not None else "idle")
 
 
 _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
@@ -338,6 +355,7 @@ _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
     "conversation": _conversations,
     "event": _events,
     "mark": _marks,
+    "mark or turn": lambda agent: chain(_marks(agent), _turns(agent, lambda at: at.visible)),
     "memo": _memos,
     "model": _models,
     "operation": _operations,

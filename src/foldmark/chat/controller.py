@@ -38,6 +38,7 @@ from foldmark.operations.effects import (
     SwitchAgent,
     WaitForAgents,
 )
+from foldmark.operations.receipts import Retried
 from foldmark.request.planning import planning
 from foldmark.request.standing import state_of
 from foldmark.runtime.background import Background
@@ -180,7 +181,8 @@ class ChatController:
         self.agent.context()
         asking = self.asking(self.agent)
         with live.session_model(self.agent) as model:
-            result = live.planned(self.agent, self.agent.do(line, asking=asking), asking)
+            done = self.agent.do(line, asking=replace(asking, in_chat=True))
+            result = live.planned(self.agent, done, asking)
         if model is not None and model.remark:
             self.view.show(model.remark)
         if isinstance(result.effect, WaitForAgents):
@@ -201,7 +203,7 @@ class ChatController:
             case SwitchAgent(agent):
                 self.agent = self.agent.log.agent(agent)
                 self.greet()
-            case AskModel():
+            case AskModel() | Retried():
                 self._send(None)
             case LeaveChat():
                 self.left = True
@@ -254,9 +256,9 @@ class ChatController:
                 view.show(f"({empty})")
         except ContextChangedError as error:
             view.show(f"({error})")
-        except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
         except ContextFullError:
             view.show(FULL)
+        except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             turn.interrupted(kept=text is None or self._has_text(before))
             if self._dropped:
                 view.show(f"({count(self._dropped, 'waiting line')} dropped)")

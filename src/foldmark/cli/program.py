@@ -267,7 +267,8 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     from foldmark.editing import answering, offers
     from foldmark.editing.offer import Offer
     from foldmark.editing.suggesting import Suggestion
-    from foldmark.operations.effects import AskModel, EditText, StartPlanning, WaitForAgents
+    from foldmark.operations.effects import AskModel, EditText, RunAgent, StartPlanning, WaitForAgents
+    from foldmark.operations.receipts import Retried
     from foldmark.runtime.lease import interrupt, settled
 
     attended = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
@@ -295,10 +296,11 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
         if isinstance(result.effect, WaitForAgents):
             settled(map(log.agent, result.effect.agents))
         _show(result, as_json)
-        if isinstance(result.effect, AskModel):
+        if isinstance(result.effect, AskModel | Retried | RunAgent):
             from foldmark.chat.lines.line_mode import answer
 
-            answer(agent, lambda name: provider(name, log.given), asking, shown=not as_json)
+            asked = log.agent(result.effect.agent) if isinstance(result.effect, RunAgent) else agent
+            answer(asked, lambda name: provider(name, log.given), asking, shown=not as_json)
 
 
 @cli.group()

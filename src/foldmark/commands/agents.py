@@ -15,10 +15,12 @@ from foldmark.core.ports import Overview
 from foldmark.core.wording import FINAL, count, listing, percent
 from foldmark.log import Agent, Result, family
 from foldmark.log.family import TreeNode, running
+from foldmark.log.live_session import client_session
 from foldmark.log.log import CodingSessions
-from foldmark.operations.effects import SwitchAgent, WaitForAgents
+from foldmark.operations.effects import RunAgent, SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import ContextChange, DeliveredMail
 from foldmark.operations.redaction import TRACES_MAY_STAY
+from foldmark.sending.status import waits
 
 
 @command("session list [--all]", at_once=True)
@@ -181,7 +183,8 @@ def entry(place: TreeNode, current: Agent) -> AgentEntry:
     with agent.reading() as (moment, at):
         parent, lease, unread = agent.parent, running(agent), moment.unread_count(agent.id)
         ended = moment.end(agent.id) is not None
-    state = "idle" if at.record.open_turn is None else "turn open"
+        waiting = family.waits_for(moment, at.record)
+    state = waiting or ("idle" if at.record.open_turn is None else "turn open")
     state = "dead" if ended else state if lease is None else lease.state
     share = percent(at.size.tokens, agent.log.model_named(at.config.model).window)
     above = parent.id if parent else None
@@ -252,6 +255,30 @@ def _check_mail(call: CommandCall) -> Result:
     return Result(text, delivery.event_id, {"mail": found}, effect=DeliveredMail(change, call.actor))
 
 
+@command("run UUID", at_once=True)
+def _run(call: CommandCall) -> Result:
+    """Start a child that waits, or let an agent go on with a turn that was cut off."""
+    target = _other(call)
+    if target == call.agent:
+        raise CommandError("this is the agent itself; /retry asks its model")
+    if client_session(target) is not None:
+        raise CommandError(f"{family.label(target)} is run by its own coding agent")
+    with target.reading() as (moment, at):
+        end, has_begun = moment.end(target.id), family.waits_for(moment, at.record) is None
+    if end is not None:
+        raise CommandError(f"{end.sentence}; it cannot be run")
+    if (lease := family.running(target)) is not None:
+        raise CommandError(f"{family.label(target)} is at work already: {lease.state}")
+    if has_begun and not waits(target):
+        raise CommandError(
+            f"{family.label(target)} has nothing to answer; /send {target.id[:8]} MESSAGE gives it a task"
+        )
+    if not call.agent.log.listeners:  # no supervisor runs in this process
+        return Result("", effect=RunAgent(target.id))
+    call.agent.log.tell("run", target.id)
+    return Result(f"{target.id[:8]} runs; /agents shows it.", None, {"agent": target.id})
+
+
 @command("wait")
 def _wait(call: CommandCall) -> Result:
     """Wait until the other agents of this conversation are idle."""
@@ -300,5 +327,5 @@ def _sessions(call: CommandCall) -> CodingSessions:
 
 
 AGENTS = (_list, _new, _switch_session, _rename, _archive, _delete, _agents, _switch)
-MAIL = (_send, _check_mail, _wait, _kill)
+MAIL = (_send, _check_mail, _run, _wait, _kill)
 CONVERSION = (_import, _export)

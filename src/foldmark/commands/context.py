@@ -5,12 +5,12 @@ The planning conversation with the model, and its tool `filter_context`, come be
 """
 
 from collections.abc import Callable, Sequence
-from shlex import quote
 
 from msgspec.structs import replace
 
 from foldmark.commands.history import list_operations
 from foldmark.commands.registry import ANYBODY, PREVIEW, CommandCall, command
+from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
@@ -20,10 +20,11 @@ from foldmark.editing.suggesting import Suggestion, carried_out, suggest
 from foldmark.log import Agent, Result, family
 from foldmark.log.listening import wait_for
 from foldmark.log.live_session import check_not_compacted, client_session
-from foldmark.operations import decide, summaries
+from foldmark.operations import decide, places, summaries
 from foldmark.operations.effects import StartPlanning
 from foldmark.operations.history import ids_named, summed_up, words
 from foldmark.operations.receipts import Receipt
+from foldmark.request.layers import is_delegation
 from foldmark.request.planning import opening, planning
 from foldmark.request.standing import Standing
 from foldmark.sending.questions import compacted, summarized
@@ -57,46 +58,74 @@ def _mark(call: CommandCall) -> Result:
     return operation_result(receipt, f"Checkpoint '{name}' {'moved' if moved else 'created'}.", mark=name)
 
 
-@command("clear [MARK] [--preview]", ANYBODY, interrupts=True, reason=True)
+@command("clear [MARK|GID] [--preview]", ANYBODY, interrupts=True, reason=True)
 def _clear(call: CommandCall) -> Result:
-    """Empty the context, or rewind it to MARK."""
-    if call.get("MARK") is not None:
+    """Empty the context, or rewind it to MARK or to before turn GID."""
+    if call.get("MARK|GID") is not None:
         return _rewind.run(call)
     return _changed(call, lambda *_: Clear(), lambda receipt: operation_result(receipt, "Context cleared."))
 
 
-@command("rewind [MARK] [--preview]", interrupts=True, reason=True)
+@command("rewind [MARK|GID] [--preview]", interrupts=True, reason=True)
 def _rewind(call: CommandCall) -> Result:
-    """Go back to MARK, by default the newest checkpoint."""
+    """Go back to MARK, by default the newest checkpoint, or to before turn GID."""
 
     def said(receipt: Receipt) -> Result:
-        assert isinstance(receipt.operation, Rewind)
-        mark = receipt.operation.mark
+        done = receipt.operation
+        assert isinstance(done, Rewind)
+        if done.turn is not None:
+            return operation_result(receipt, f"Rewound to the beginning of turn {done.turn}.", turn=done.turn)
         nothing = "" if receipt.change.left.messages else " Nothing came after it."
-        return operation_result(receipt, f"Rewound to '{mark}'.{nothing}", mark=mark)
+        return operation_result(receipt, f"Rewound to '{done.mark}'.{nothing}", mark=done.mark)
 
     def decision(moment: Snapshot, at: Standing) -> Rewind:
-        rewind = decide.rewind(moment, at, call.get("MARK"))
+        rewind = places.rewind(moment, at, call.get("MARK|GID"))
         check_not_compacted(moment, at, rewind.position)
         return rewind
 
     return _changed(call, decision, said)
 
 
-@command("fork [MARK]", ANYBODY, reason=True)
+@command("fork [MARK|GID]", ANYBODY, reason=True)
 def _fork(call: CommandCall) -> Result:
-    """Start a child with this context, or only with the messages after MARK."""
-    mark, child = call.get("MARK"), call.agent.log.new_id()
+    """Make a child with this context, or with what follows MARK or turn GID begins."""
+    place, child, log = call.get("MARK|GID"), call.agent.log.new_id(), call.agent.log
+    typed, alone = call.actor == "human" and call.asking.in_chat, False
     if call.actor == "model":
         _check_room(call.agent)
-    receipt = _record(call, lambda moment, at: decide.fork(moment, at, mark, child))
-    assert isinstance(receipt.operation, Fork)
-    text = f"Forked. Child: {child[:8]}" + ("" if mark is None else f" (from {mark})")
-    waits = not call.agent.log.listeners  # no supervisor runs in this process
+
+    def decision(moment: Snapshot, at: Standing) -> Fork:
+        nonlocal alone
+        whole = places.fork(moment, at, place, child)
+        fork = places.delegated(moment, at, whole) if typed and place is not None else whole
+        alone = fork.start != whole.start
+        return fork
+
+    receipt = _record(call, decision)
+    fork = receipt.operation
+    assert isinstance(fork, Fork)
+    with log.store.read() as moment:
+        born = moment.event(receipt.event_id)
+        has_task = born is not None and is_delegation(moment, born)
+    text = f"Forked. Child: {child[:8]}"
+    if not fork.is_full:
+        text += f" (from {fork.mark if fork.turn is None else fork.place})"
+    if alone:
+        text += "\nIt gets what you said there, without the answer."
+    waits = not has_task or not log.listeners  # no supervisor runs in this process
     if waits:
-        conversation = quote(family.root(call.agent).name or call.agent.id[:8])
-        text += f"\nIt waits until `foldmark chat {conversation}` or `supervise` runs it."
+        text += f"\nIt {_waits(call, child, has_task)}"
     return operation_result(receipt, text, child=child, waits=waits)
+
+
+def _waits(call: CommandCall, child: str, has_task: bool) -> str:
+    """Say what a child waits for, and how to give it that."""
+    if has_task:
+        return f"{WAITS}: a chat that is open now runs it; otherwise /run {child[:8]} does."
+    if call.actor == "model":
+        return f"{WAITS_FOR_MESSAGE}: send {child[:8]} MESSAGE."
+    goes = f"/switch {child[:8]}" if call.asking.in_chat else f"`foldmark chat {child[:8]}`"
+    return f"{WAITS_FOR_MESSAGE}: {goes} goes there."
 
 
 def _check_room(agent: Agent) -> None:

@@ -1,25 +1,33 @@
-"""Messages of the log, in the context or not: `/message list | show | remove`, `/note`, `/retry` [SPEC 4, S2]."""
+"""Messages of the log, in the context or not: `/message list | show | remove`, `/note`, `/attach`, `/retry` [SPEC 4,
+S2]."""
 
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from foldmark.commands.context import operation_result
 from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.core.agents import minute
+from foldmark.core.assembly.media import LARGEST_DOCUMENT
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Event
+from foldmark.core.events import Event, Rewind
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import FINAL, count, listing
 from foldmark.log import Agent, Result
 from foldmark.log.live_session import check_not_live, client_session
+from foldmark.operations import places
 from foldmark.operations.effects import AskModel
+from foldmark.operations.receipts import Retried
 from foldmark.operations.redaction import TRACES_MAY_STAY, others_losing
 from foldmark.request.standing import Standing
 from foldmark.request.usage import Weighed, snapshots, usage_of
 from foldmark.sending.status import is_unanswered
+
+LARGEST_FILE = LARGEST_DOCUMENT * 3 // 4
+"""Maximum number of bytes of a file that is read to be attached."""
 
 LISTED = 10
 """Number of turns that are listed by default."""
@@ -184,25 +192,61 @@ def _remove(call: CommandCall) -> Result:
 @command("note TEXT...")
 def _note(call: CommandCall) -> Result:
     """Add a message of yours without asking the model."""
+    event_id = _added(call, call.arguments["TEXT"])
+    return Result(f"Noted as message {event_id}.", None, {"message": event_id})
+
+
+@command("attach FILE...")
+def _attach(call: CommandCall) -> Result:
+    """Add a file (text, image, PDF) as a message of yours without asking the model."""
+    from foldmark.text.attachment import attachment  # few messages are files
+
+    named = call.arguments["FILE"]
+    quoted = len(named) > 1 and named[0] == named[-1] and named[0] in "\"'"
+    file = attachment(*_read(named[1:-1] if quoted else named))
+    event_id = _added(call, file.content, file.data)
+    return Result(f"Attached as message {event_id}: {file.kind}.", None, {"message": event_id, "type": file.media})
+
+
+def _read(named: str) -> tuple[str, bytes]:
+    """Return the name and the content of a file. Raises CommandError."""
+    try:
+        path = Path(named).expanduser()
+        if path.exists() and not path.is_file():
+            raise CommandError(f"{named} is no file; name a text, an image or a PDF")
+        if path.stat().st_size > LARGEST_FILE:
+            raise CommandError(f"{named} has {path.stat().st_size:,} bytes; no model takes more than {LARGEST_FILE:,}")
+        return path.name, path.read_bytes()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CommandError(f"{named} cannot be read: {reason}") from None
+
+
+def _added(call: CommandCall, text: str, data: dict[str, Any] | None = None) -> int:
+    """Append a message of the person, in a turn of its own unless one is open, and return its id."""
     agent = call.agent
     check_not_live(agent)
     with agent.batch():
         is_own_turn = agent.open_turn is None
-        event_id = agent.append("user", call.arguments["TEXT"], actor=call.actor)
+        event_id = agent.append("user", text, data=data, actor=call.actor)
         if is_own_turn:
             agent.end_turn()
-    return Result(f"Noted as message {event_id}.", None, {"message": event_id})
+    return event_id
 
 
-@command("retry")
+@command("retry", interrupts=True)
 def _retry(call: CommandCall) -> Result:
-    """Ask the model again after an answer that failed or was interrupted."""
-    check_not_live(call.agent)
-    with call.agent.reading() as (moment, at):
+    """Ask the model again; an answer that did not fail leaves the context."""
+    agent = call.agent
+    check_not_live(agent)
+    with agent.reading() as (moment, at):
         unanswered = is_unanswered(moment, at)
-    if not unanswered:
-        raise CommandError("there is nothing to retry: the last answer in the context did not fail")
-    return Result("", effect=AskModel())
+    if unanswered:
+        return Result("", effect=AskModel())
+    done = agent.operate(places.retry, actor=call.actor)
+    assert isinstance(done.operation, Rewind)
+    retried = Retried(done.event_id, done.outcome, done.actor, done.reason)
+    return operation_result(retried, "The answer left the context; the model is asked again.", turn=done.operation.turn)
 
 
-MESSAGES = (_list, _show, _remove, _note, _retry)
+MESSAGES = (_list, _show, _remove, _note, _attach, _retry)

@@ -108,12 +108,15 @@ class End(Struct, frozen=True):
 def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
     """Return why an ended agent refuses an event; None if it accepts it.
 
-    The open turn of a killed agent can still be closed, with the answer so far. Metadata and a person's own operations,
-    such as a fork, are also accepted, but marks are not, because no message will follow them.
+    The answer so far of a killed agent is accepted, also if it opens a turn, and its open turn can be closed. Metadata
+    and a person's own operations, such as a fork, are also accepted, but marks are not, because no message will follow
+    them.
     """
     if end.killer is None:
         return f"{end.sentence}; nothing can be added to it"
-    begins = draft.kind in MESSAGE_KINDS and (open_turn is None or (draft.kind == "user" and draft.actor != "system"))
+    so_far = draft.kind == "assistant" and draft.interrupted
+    new = open_turn is None and not so_far
+    begins = draft.kind in MESSAGE_KINDS and (new or (draft.kind == "user" and draft.actor != "system"))
     if begins or draft.kind == "mark" or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
         return f"{end.sentence}; its log stays readable, and a person can /fork it"
     return None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from foldmark.core.segments import Segments
+from foldmark.core.segments import Segment, Segments, normal, subtract
 
 ROLES = {
     "system": "system",
@@ -100,6 +100,10 @@ class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defa
     restorable: ClassVar[bool] = True
 
 
+def _place(mark: str | None, turn: int | None) -> str:
+    return f"'{mark}'" if turn is None else f"turn {turn}"
+
+
 class Mark(_Operation, frozen=True):
     """A named position, which is that of its own event."""
 
@@ -113,13 +117,29 @@ class Clear(_Operation, frozen=True):
 
 
 class Rewind(_Operation, frozen=True):
-    """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` are removed. The
-    summaries `kept`, which replace nothing after the position, stay."""
+    """Cuts this agent's own events with ids above `position`, and the `inherited` ranges; marks set after event
+    `mark_id` are removed. The summaries `kept`, which replace nothing after the position, stay.
 
-    mark: str
+    The place is a `mark`, the beginning of a `turn`, or the question of the turn, if the position is not before it.
+    """
+
+    mark: str | None
     mark_id: int
     position: int
     kept: tuple[int, ...] = ()
+    turn: int | None = None
+    inherited: Segments = ()
+
+    @property
+    def place(self) -> str:
+        """The place in words: `'X'`, `turn 12`, `the question of turn 12`."""
+        question = self.turn is not None and self.position >= self.turn
+        return f"the question of turn {self.turn}" if question else _place(self.mark, self.turn)
+
+    def cut(self, agent: str, event_id: int) -> Segments:
+        """Return the ranges that leave if event `event_id` of `agent` records this."""
+        own = subtract((Segment(agent, self.position + 1, event_id),), [Segment(agent, id, id) for id in self.kept])
+        return normal((*self.inherited, *own))
 
 
 class Fork(_Operation, frozen=True):
@@ -137,6 +157,18 @@ class Fork(_Operation, frozen=True):
     evicted: tuple[int, ...] = ()
     settings: dict[str, Any] = {}
     scratchpad: str | None = None
+    turn: int | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """True if the child inherits the whole context; False if it inherits what follows a mark, or begins with a
+        turn."""
+        return self.position is None
+
+    @property
+    def place(self) -> str:
+        """The place from which the child inherits, in words; empty for a full fork."""
+        return "" if self.is_full else _place(self.mark, self.turn)
 
 
 class Filter(_Operation, frozen=True):

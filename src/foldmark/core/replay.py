@@ -143,8 +143,8 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
             case Clear():
                 segments = (Segment(agent, at + 1, END),)
                 removed, marks, hidden = [], {}, False
-            case Rewind(mark_id=mark_id, position=position, kept=kept):
-                removed += subtract((Segment(agent, position + 1, at),), [Segment(agent, id, id) for id in kept])
+            case Rewind(mark_id=mark_id):
+                removed += operation.cut(agent, at)
                 # A rewind ends a planning conversation, so the next messages are visible again.
                 if hidden:
                     segments, removed, hidden = _grown(agent, subtract(segments, removed), at), [], False

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 class Child(Struct, frozen=True, omit_defaults=True):
     """A living child as its parent's model sees it: its uuid, its state, the event that holds its task (0: do not quote
-    it) and the mark that it was forked from."""
+    it) and the mark or the turn that it was forked from."""
 
     agent: str
     state: str
     goal: int = 0
     mark: str | None = None
+    turn: int | None = None
 
 
 class Family(Struct, frozen=True, omit_defaults=True):

@@ -24,7 +24,7 @@ from foldmark.live.clients.dialect import (
     decoded,
 )
 from foldmark.log import Agent
-from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
+from foldmark.operations.effects import AskModel, EditText, Result, RunAgent, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
 from foldmark.text.choosing import Choice
 from foldmark.text.consent import Answer, Look, No, Yes, read
@@ -67,7 +67,7 @@ _REFUSED = {
         ("pin", "unpin", "context window", "context budget"),
         "a live session has no window: every turn of its context is sent; {sign}drop ID takes one out",
     ),
-    **dict.fromkeys(("note", "retry"), "prompts belong in the agent: type the prompt without a sign"),
+    **dict.fromkeys(("note", "attach", "retry"), "prompts belong in the agent: type the prompt without a sign"),
 }
 """Commands of the registry that mean nothing in a live session, and why."""
 
@@ -360,7 +360,7 @@ def _done(agent: Agent, line: str) -> Result:
     result = agent.do(line)
     if isinstance(result.effect, StartPlanning):
         return offers.preview(agent)
-    if isinstance(result.effect, AskModel | EditText | WaitForAgents):
+    if isinstance(result.effect, AskModel | EditText | RunAgent | WaitForAgents):
         raise CommandError(f"{line.split()[0]} works in the chat; `foldmark chat` opens this conversation")
     return result
 

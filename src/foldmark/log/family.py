@@ -14,11 +14,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foldmark.core.agents import Lease, Mail, Size, mail_head, minute
+from foldmark.core.agents import AgentRecord, Lease, Mail, Size, mail_head, minute
+from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Snapshot
 from foldmark.log.log import Agent
+from foldmark.request.layers import is_delegation
 from foldmark.request.planning import not_while_planning
 
 
@@ -129,6 +131,17 @@ def _check_there(moment: Snapshot, agent: Agent) -> None:
     """Raise CommandError if the agent was deleted in the meantime."""
     if (end := moment.end(agent.id)) and end.killer is None:
         raise CommandError(f"{end.sentence}")
+
+
+def waits_for(moment: Snapshot, child: AgentRecord) -> str | None:
+    """Return the state in words of a living fork that has not begun: it waits to be run, or for its first message.
+    None for any other agent, and for a sub-agent of a coding agent, which the coding agent runs."""
+    if child.parent is None or child.messages or moment.end(child.id) or moment.newest_sent(child.id, 1):
+        return None
+    born = moment.event(child.fork_event)
+    if born is None or born.actor == "system":
+        return None
+    return WAITS if is_delegation(moment, born) else WAITS_FOR_MESSAGE
 
 
 def label(agent: Agent) -> str:

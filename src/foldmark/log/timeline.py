@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foldmark.tokens.models import Model
 
 
-Happening = Literal["born", "mail", "killed"]
+Happening = Literal["born", "run", "mail", "killed"]
 """Happenings that a runtime must learn of at once: an agent was forked from another, received mail, or was killed."""
 
 TEXTS = ("user", "assistant", "system", "summary")

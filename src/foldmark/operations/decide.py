@@ -15,32 +15,24 @@ from foldmark.core.events import (
     OPERATION_KINDS,
     Drop,
     Filter,
-    Fork,
     Mark,
     Pin,
     Restore,
-    Rewind,
     Undo,
     Unpin,
 )
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
-from foldmark.core.turns import Message, newest_turns, settle
+from foldmark.core.turns import Message, newest_turns
 from foldmark.core.wording import listing
 from foldmark.request.exchanges import (
-    calls_before,
     closure,
-    exchanges,
     messages_in,
     ranges_of,
     reaching,
-    still_open,
-    summaries_before,
     until_next,
-    visible_after,
 )
-from foldmark.request.planning import not_while_planning
 from foldmark.request.standing import Standing, of_kind
 
 
@@ -56,33 +48,11 @@ def mark(at: Standing, name: str | None) -> Mark:
     return Mark(name)
 
 
-def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
-    """Return a rewind to a mark, by default the newest."""
-    name, mark_id, position = marked(moment, at, name)
-    return Rewind(name, mark_id, position, summaries_before(moment, at, position))
-
-
-def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
-    """Return the fork that creates `child`. With a mark the child inherits everything after it, without one everything
-    visible and the scratchpad. The open exchange is left out, with its text."""
-    not_while_planning(moment, at, "no child should inherit it")
-    start, position, scratchpad = at.visible, None, None
-    if name is None:
-        scratchpad = at.scratchpad
-    else:
-        name, _, position = marked(moment, at, name)
-        start = visible_after(moment, at, position)
-    start = without_open(moment, at, start)
-    pins = tuple(pin for pin in at.fold.pins if _shows_turn(moment, at, start, pin))
-    evicted = tuple(m.id for m in moment.lookup(sorted(at.fold.evicted)) if contains(start, m.agent_id, m.id))
-    return Fork(child, start, name, position, pins, evicted, at.settings, scratchpad)
-
-
 def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
     """Return a drop of whole turns of the lineage, named by id or by ranges of ids (first, last); of a range, only
     turns with visible messages are dropped."""
     wanted = list(wanted)
-    found = _turns(moment, at, [each for each in wanted if not isinstance(each, tuple)])
+    found = turns_named(moment, at, [each for each in wanted if not isinstance(each, tuple)])
     for each in wanted:
         if isinstance(each, tuple):
             found |= _between(moment, at, *each)
@@ -101,7 +71,8 @@ def undo(moment: Snapshot, at: Standing) -> Undo:
             raise CommandError(f"the newest turn is a summary; {back}")
         if message.turn_id is not None:
             return Undo(
-                message.turn_id, *whole_exchanges(moment, at, _turns(moment, at, [message.turn_id])[message.turn_id])
+                message.turn_id,
+                *whole_exchanges(moment, at, turns_named(moment, at, [message.turn_id])[message.turn_id]),
             )
     raise CommandError("there is no turn to undo: the context is empty. `/restore ID` takes back an operation.")
 
@@ -135,7 +106,7 @@ def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int]
 
 def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
     """Return a pin of a turn with visible messages."""
-    _turns(moment, at, [turn_id])
+    turns_named(moment, at, [turn_id])
     if turn_id in at.fold.pins:
         raise CommandError(f"turn {turn_id} is already pinned; {_pinned(at)}")
     return Pin(turn_id)
@@ -193,40 +164,7 @@ def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) ->
     return filter(moment, at, "forget", (), (first, last.id if last is not None else first), None)
 
 
-def marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:
-    """Return a mark's name, its event and the position of a cut there."""
-    marks = at.fold.marks
-    if name is None:
-        if not marks:
-            raise CommandError("No checkpoint yet. Use /mark.")
-        name = max(marks, key=lambda each: marks[each])
-    if name not in marks:
-        available = f"marks: {listing(marks)}" if marks else "no mark is set yet. `/mark NAME` sets one"
-        raise CommandError(f"there is no mark '{name}'; {available}")
-    return name, marks[name], _settled_position(moment, at, marks[name])
-
-
-def without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
-    """Return `ranges` without the open exchanges and their texts."""
-    for exchange in still_open(moment, at):
-        ranges = subtract(ranges, ranges_of(moment, at, moment.lookup((exchange.first, *exchange.members))))
-    return ranges
-
-
-def _settled_position(moment: Snapshot, at: Standing, position: int) -> int:
-    """Return the position of a cut that splits no exchange. It is moved until it is outside all exchanges: after the
-    last result of one exchange it may still be inside another one."""
-    own, waiting = at.record.id, still_open(moment, at)
-    while True:
-        apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
-        found = exchanges(moment, at, [*calls_before(moment, own, position), *apart])
-        moved = settle(position, found, waiting)
-        if moved <= position:
-            return moved
-        position = moved
-
-
-def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int, list[Message]]:
+def turns_named(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int, list[Message]]:
     """Return the messages of each of these turns. Raises CommandError for a turn without visible messages."""
     found = moment.turns([turn for turn in turn_ids if turn < END])
     for turn in turn_ids:
@@ -314,7 +252,3 @@ def _visible_ids(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
     """Return the ids of the visible messages."""
     visible = at.visible
     return tuple(message.id for message in messages if contains(visible, message.agent_id, message.id))
-
-
-def _shows_turn(moment: Snapshot, at: Standing, segments: Segments, turn_id: int) -> bool:
-    return bool(moment.size(intersect(segments, ranges_of(moment, at, moment.turns([turn_id])[turn_id]))).messages)

@@ -60,6 +60,12 @@ class WaitForAgents(Effect, frozen=True, rename={"agents": "waits_for"}):
     agents: list[str]
 
 
+class RunAgent(Effect, frozen=True, rename={"agent": "runs"}):
+    """The interface lets this agent answer its context, since no supervisor runs in this process."""
+
+    agent: str
+
+
 class WroteSession(Effect, frozen=True):
     """The context was written as the session of a coding agent; `command` resumes it."""
 
@@ -117,12 +123,13 @@ class Permission(Struct, frozen=True):
 class Asking(Struct, frozen=True):
     """The callbacks: `confirm` asks a yes-or-no question (None: nobody can answer); `progress` receives the progress of
     long work; `approve` asks whether a tool may run; `operated` receives each operation that a model's tool has carried
-    out."""
+    out. `in_chat` is True for a command that a person types in a chat, where a model answers what they say."""
 
     confirm: Callable[[str], bool] | None = None
     progress: Progress | None = None
     approve: Callable[[Permission], Decision] | None = None
     operated: "Callable[[Result], None]" = lambda _: None
+    in_chat: bool = False
 
 
 NOBODY = Asking()

@@ -37,7 +37,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, contains
 from foldmark.core.wording import count, listing, one_line
-from foldmark.operations import decide
+from foldmark.operations import places
 from foldmark.operations.receipts import ThinkingChange
 from foldmark.request.exchanges import visible_after
 from foldmark.request.standing import Standing, latest
@@ -148,7 +148,7 @@ def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
     """Return the marks in force, oldest first."""
     found, names = [], {event_id: name for name, event_id in at.fold.marks.items()}
     for event in moment.events(list(names)):
-        _, _, position = decide.marked(moment, at, names[event.id])
+        _, _, position = places.marked(moment, at, names[event.id])
         removed = visible_after(moment, at, position)
         first = next(moment.messages(removed), None)
         found.append(MarkEntry(names[event.id], event, moment.size(removed), first))
@@ -162,10 +162,10 @@ def words(operation: Operation) -> str:
             return f"mark '{name}'"
         case Clear():
             return "clear"
-        case Rewind(mark=mark):
-            return f"rewind to '{mark}'"
-        case Fork(child=child, mark=mark):
-            return f"fork of child {child[:8]}" + (f" from '{mark}'" if mark is not None else "")
+        case Rewind(place=place):
+            return f"rewind to {place}"
+        case Fork(child=child, place=place):
+            return f"fork of child {child[:8]}" + (f" from {place}" if place else "")
         case Filter(planning=(_, _), criteria=None, before=before, after=after) if before == after:
             return "end of a planning conversation without a filter"
         case Filter(mode=mode, criteria=criteria):
@@ -328,8 +328,9 @@ def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Ev
         return f"{child_name} was forked before it, with event {child.fork_event}; nothing later is handed down"
     born = moment.event(at.record.fork_event)
     operation = operation_of(born) if born else None
-    mark = operation.mark if isinstance(operation, Fork) else None
-    after = "" if mark is None else f" after mark '{mark}'"
+    after = ""
+    if isinstance(operation, Fork) and not operation.is_full:
+        after = f" after mark {operation.place}" if operation.turn is None else f" from {operation.place} on"
     return f"this agent was forked without it: it inherited only the events that its parent showed then{after}"
 
 
@@ -353,8 +354,8 @@ def _keeps_out(
     match operation:
         case Clear():
             return event.id < id
-        case Rewind(position=position, kept=kept):
-            return event.agent_id == at.record.id and position < event.id <= id and event.id not in kept
+        case Rewind():
+            return contains(operation.cut(at.record.id, id), event.agent_id, event.id)
         case Restore(target=target):  # a summary is also a message: when it is taken back, its own text leaves
             return target == event.id and target in back
         case Filter(ranges=ranges, planning=(_, None)):

@@ -35,8 +35,8 @@ def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: 
 def happened(operation: Operation) -> str | None:
     """Describe the effect of an operation that removed messages, as the beginning of a sentence; None for any other."""
     match operation:
-        case Rewind(mark=mark):
-            return f"Rewound to '{mark}'"
+        case Rewind(place=place):
+            return f"Rewound to {place}"
         case Clear():
             return "Context cleared"
         case Drop(turns=(turn,)) | Undo(turn=turn):

@@ -140,6 +140,14 @@ class Receipt(Effect, frozen=True):
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
 
 
+class Retried(Receipt, frozen=True):
+    """The receipt of a retry: an answer has left the context, and the model is asked for another one."""
+
+    def data(self) -> dict[str, Any]:
+        """Return the receipt as JSON, for `Result.data`."""
+        return {**super().data(), "answer": True}
+
+
 def in_requests_of(compared: Compared, outcome: Outcome) -> Outcome:
     """Return an outcome with the tokens of the requests of a live session's agent."""
     change, results = outcome.change, (outcome.evicted, outcome.whole_again)

@@ -12,7 +12,8 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.core.request import Compacted
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, since, subtract, until
-from foldmark.operations.decide import marked, whole_exchanges, without_open
+from foldmark.operations.decide import whole_exchanges
+from foldmark.operations.places import marked, without_open
 from foldmark.request.exchanges import messages_in, ranges_of, reaching, visible_after
 from foldmark.request.standing import Standing, of_kind, state_of
 

@@ -75,8 +75,8 @@ _ASKS_MAIL = re.compile(
 # These match texts of `foldmark.core.assembly.layers`: the identity in the system field, and the birth message.
 _IDENTITY = re.compile(r"You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8})\. What you find out reaches it")
 _BIRTH = re.compile(
-    r"\[Foldmark: You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8}), forked(?: from its mark '(.*?)')?\. "
-    r"Carry out "
+    r"\[Foldmark: You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8}), forked"
+    r"(?: from its (?:mark '(.*?)'|turn \d+))?\. Carry out "
 )
 _MAIL = re.compile(rf"^{re.escape(MAIL)}([0-9a-f]{{8}}) at [^\]\n]*\]\n", re.MULTILINE)
 _COMMANDS = ("mark", "fork", "send", "check-mail")

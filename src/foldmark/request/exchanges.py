@@ -100,9 +100,10 @@ def visible_after(moment: Snapshot, at: Standing, position: int) -> Segments:
     return subtract(own, [Segment(at.record.id, each, each) for each in summaries_before(moment, at, position)])
 
 
-def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int, ...]:
-    """Return the agent's own visible summaries after a position that replace only earlier messages [SPEC 5.7]."""
-    own, visible = at.record.id, at.visible
+def summaries_before(moment: Snapshot, at: Standing, position: int, agent: str = "") -> tuple[int, ...]:
+    """Return the visible summaries of an agent, by default this one, after a position that replace only earlier
+    messages [SPEC 5.7]."""
+    own, visible = agent or at.record.id, at.visible
     later, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
     for event in moment.events(moment.of_kind("summary", later)):  # one may replace another
         operation = operation_of(event)

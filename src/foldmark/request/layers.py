@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from foldmark.core.agents import AgentRecord, Fate
-from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, family_line
+from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, WAITS_FOR_MESSAGE, family_line
 from foldmark.core.assembly.prompt import CHILDREN
 from foldmark.core.assembly.window import Unit
 from foldmark.core.codec import operation_of
@@ -90,6 +90,17 @@ def children_layer(family: Family, content: Callable[[int], str], tools: Collect
     goals = {child.goal: title(content(child.goal)) for child in family.children if child.goal}
     line = family_line(family, goals, reads_mail=reads)
     return [Part(CHILDREN, None, None, CHILDREN, text=line)] if line else []
+
+
+def is_delegation(moment: Snapshot, fork: Event) -> bool:
+    """Return True for a fork that gives its child a task: what follows a mark or begins with a turn, or the words with
+    which a model forked. Any other child waits for its first message."""
+    operation = operation_of(fork)
+    if not isinstance(operation, Fork) or operation.is_full:
+        return False
+    return bool(moment.size(operation.start).messages) or (
+        fork.actor == "model" and fork_text(moment, fork) is not None
+    )
 
 
 def fork_text(moment: Snapshot, fork: Event) -> Event | None:
@@ -175,12 +186,16 @@ def _children(
     goals = {event.id: event for event in moment.events([*texts.values(), *filter(None, starts.values())])}
     found = []
     for record in records:
-        state = AT_WORK if record.open_turn is not None else WAITS if fates[record.id] == "waits" else IDLE
+        state = AT_WORK if record.open_turn is not None else IDLE
         goal, by_person = texts.get(record.fork_event, 0), starts.get(record.fork_event, 0)
         if by_person in goals and goals[by_person].kind == "user":  # a person's message is the child's goal
             goal = by_person
         operation = operations.get(record.fork_event)
-        child = Child(record.id, state, goal, None if operation is None else operation.mark)
+        if record.open_turn is None and fates[record.id] == "waits":
+            has_task = operation is not None and not operation.is_full and bool(goal or by_person)
+            state = WAITS if has_task else WAITS_FOR_MESSAGE
+        place = (None, None) if operation is None else (operation.mark, operation.turn)
+        child = Child(record.id, state, goal, *place)
         found.append(_quoted(at, child, goals))
     return tuple(found)
 

@@ -18,6 +18,7 @@ class Background:
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
         self._supervisor = Supervisor(log, models, audience)
+        self._supervisor.takes_up = False  # until it is known to whom the person talks
         self._begun: Future[asyncio.AbstractEventLoop] = Future()
         self._thread = Thread(target=self._run, name="foldmark-agents")
 
@@ -58,7 +59,7 @@ class Background:
 
     def attend(self, agent: Agent) -> None:
         """Record that a person talks to this agent from now on."""
-        self._supervisor.attended = agent.id
+        self._supervisor.attended, self._supervisor.takes_up = agent.id, True
 
     @property
     def working(self) -> list[str]:

@@ -1,8 +1,8 @@
 """All agents that one process runs, side by side [SPEC 6].
 
-A person's turn runs in the foreground; a child that is forked during it is started at once and runs in parallel with
-its parent. Each agent is one task at a time, under a lease. Mail wakes idle agents. Otherwise nothing runs without a
-request: after a crash an agent waits until a person talks to it.
+A person's turn runs in the foreground; a child to which something is delegated is started at once and runs in parallel
+with its parent. Each agent is one task at a time, under a lease. Mail wakes idle agents. Otherwise nothing runs without
+a request: after a crash an agent waits until a person talks to it.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
+from foldmark.core.assembly.layers import WAITS
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider, Snapshot
@@ -26,8 +27,7 @@ from foldmark.operations.notices import happened
 from foldmark.providers.retrying import LazyProvider, streams_closed
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
-from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_birth, append_mail_notice, runs_elsewhere
-from foldmark.sending.status import waits
+from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_mail_notice, begin, has_something
 
 AT_ONCE = 32
 """Maximum number of agents that run at the same time in the background; any others wait."""
@@ -84,9 +84,9 @@ class Supervisor:
     """Runs agents of `log`; `models` returns the provider for a model's name. An asynchronous context manager: on exit
     every turn is interrupted, recorded and closed.
 
-    `attended` is the agent that a person talks to, if any: mail does not wake it. Forks that are waiting because no
-    runtime was running when they were made are started: those of the current conversations if a person talks to one,
-    otherwise those of the whole log; none if `takes_up` is False.
+    A fork that delegates something starts at once. `attended` is the agent that a person talks to, if any: mail does
+    not wake it. If `takes_up` is True, delegations made in other processes are started as well: those in the current
+    conversations made since this began if a person talks to one, otherwise all that wait.
     """
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
@@ -98,7 +98,7 @@ class Supervisor:
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
         self._waiting: dict[str, Task[Any]] = {}
-        self._started, self._leased = set[str](), set[str]()
+        self._started, self._leased, self._earlier = set[str](), set[str](), set[str]()
         self._changing: dict[str, int] = {}
         self._watch: Task[None] | None = None
         self._mail_notices, self._summaries = MailNotices(), WindowSummaries()
@@ -108,6 +108,8 @@ class Supervisor:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
         self._listening = ThreadPoolExecutor(1, thread_name_prefix="foldmark-watch")  # tools may fill the other threads
+        with self.log.store.read() as moment:
+            self._earlier = {each.id for each in moment.unstarted()}
         self._commits = self.log.store.watch()
         self.log.listeners.append(self._happened)
         self._watch = asyncio.create_task(self._look())
@@ -136,8 +138,8 @@ class Supervisor:
     # Turns
 
     async def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> None:
-        """Run one turn of an agent to its end. Without a text, continue the open turn, or answer again in a new turn
-        after a failed answer.
+        """Run one turn of an agent to its end. Without a text, start a fork that waits, continue the open turn, or
+        answer again in a new turn after a failed answer.
 
         If the agent is working in the background, wait for that first. Raises the errors of `turn`, LeaseError,
         TurnInterruptedError if somebody else ends the turn, CommandError for an agent of another log or if there is
@@ -156,9 +158,9 @@ class Supervisor:
                 await asyncio.wait({running})
             finally:
                 self._waiting.pop(agent.id, None)
-        if text is None and not waits(agent):
+        if text is None and not has_something(agent):
             raise CommandError(f"there is nothing to answer: no turn of {family.label(agent)} is open; give a text")
-        task = asyncio.create_task(self._turn(agent, text, show, asking))
+        task = asyncio.create_task(self._turn(agent, text, show, asking, _always if text is not None else begin))
         self._enter(agent, task)
         try:
             await asyncio.shield(task)
@@ -190,10 +192,10 @@ class Supervisor:
         self._summaries.interrupt()
 
     def start(self, agent: Agent) -> None:
-        """Make an agent, such as a forked child, answer its context in the background."""
+        """Make an agent, such as a forked child that waits, answer its context in the background."""
         if agent.id not in self._tasks:
             self._started.add(agent.id)
-            self._background(agent, append_birth)
+            self._background(agent, begin)
 
     async def interrupt(self, agent: Agent) -> bool:
         """End the agent's open turn and wait until it is recorded. Return False if no turn was open."""
@@ -250,13 +252,11 @@ class Supervisor:
 
         task.add_done_callback(left)
 
-    async def _turn(
-        self, agent: Agent, text: str | None, show: Shown, asking: Asking, begin: Begin = lambda _: True
-    ) -> None:
+    async def _turn(self, agent: Agent, text: str | None, show: Shown, asking: Asking, begins: Begin) -> None:
         lease = take(agent, self._holder)
         self._leased.add(agent.id)
         try:
-            if not begin(agent):
+            if not begins(agent):
                 return
             model = LazyProvider(partial(self._models, agent.standing().config.model))
             await turn(agent, model, text, show, asking, lease, self._threads)
@@ -310,7 +310,7 @@ class Supervisor:
 
     def _take_note(self, what: Happening, agent_id: str) -> None:
         with suppress(FoldmarkError):  # the agent is already gone, or the next look may succeed
-            if what == "born":
+            if what == "run" or (what == "born" and self._has_task(agent_id)):
                 self.start(self.log.agent(agent_id))
             elif what == "killed":
                 if (task := self._tasks.get(agent_id)) is not None:
@@ -362,26 +362,35 @@ class Supervisor:
             self._tell(agent)
         self._take_up()
 
+    def _has_task(self, agent_id: str) -> bool:
+        with self.log.store.read() as moment:
+            record = moment.agent(agent_id)
+            return record is not None and family.waits_for(moment, record) == WAITS
+
     def _take_up(self) -> None:
-        """Start waiting forks, made in another process or before a supervisor was running."""
+        """Start waiting delegations, made in another process or before a supervisor was running."""
         if not self.takes_up or not self._on:
             return
+        without = {*self._started, *self._tasks, *(self._earlier if self.attended is not None else ())}
         with self.log.store.read() as moment:
-            waiting = [each for each in moment.unstarted() if each.id not in {*self._started, *self._tasks}]
-            there = [each.id for each in waiting if not runs_elsewhere(moment, each)]
-            ours = [agent for agent in map(self.log.agent, there) if self._at_hand(moment, family.root(agent))]
-        for agent in ours:
+            waiting = [each for each in moment.unstarted() if each.id not in without]
+            there = [each.id for each in waiting if family.waits_for(moment, each) == WAITS]
+            ours = [each for each in there if self._at_hand(moment, moment.root_of(each))]
+        for agent in map(self.log.agent, ours):
             self.start(agent)
 
-    def _at_hand(self, moment: Snapshot, conversation: Agent) -> bool:
+    def _at_hand(self, moment: Snapshot, conversation: str) -> bool:
         """Return True if forks of a conversation are run here."""
         if self.attended is None:
-            return moment.archived(conversation.id) is None
-        talked = {self.attended, *self._hosted}
-        return any(family.root(agent) == conversation for agent in map(self.log.agent, talked))
+            return moment.archived(conversation) is None
+        return any(moment.root_of(agent) == conversation for agent in {self.attended, *self._hosted})
 
 
 _ENDED = "the answer was ended for that, and the part received so far stays in the log"
+
+
+def _always(_: Agent) -> bool:
+    return True
 
 
 def _cancel(task: Task[None]) -> None:

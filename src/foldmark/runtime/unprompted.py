@@ -8,29 +8,21 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
-from foldmark.core.agents import AgentRecord
-from foldmark.core.assembly.layers import birth_message, mail_notice
+from foldmark.core.assembly.layers import WAITS, birth_message, mail_notice
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Fork
-from foldmark.core.ports import Snapshot
-from foldmark.log import Agent
+from foldmark.log import Agent, family
 from foldmark.log.live_session import client_session
 from foldmark.request.layers import fork_text
 from foldmark.request.planning import planning
 from foldmark.runtime.loop import in_thread
 from foldmark.sending.interruption import CURRENT, Interruption
+from foldmark.sending.status import waits
 
 WAKES = 20
 """Maximum number of times that mail wakes an agent before a person speaks again: agents that thank each other would
 never stop."""
-
-
-def runs_elsewhere(moment: Snapshot, child: AgentRecord) -> bool:
-    """Return True for a coding agent's sub-agent, which the coding agent itself runs: a gateway records it as a fork by
-    actor `system`."""
-    born = moment.event(child.fork_event)
-    return born is not None and born.actor == "system"
 
 
 def append_birth(agent: Agent) -> bool:
@@ -41,7 +33,7 @@ def append_birth(agent: Agent) -> bool:
     """
     with agent.reading() as (moment, at):
         parent = at.record.parent
-        if parent is None or at.record.messages or moment.newest_sent(agent.id, 1):
+        if parent is None or family.waits_for(moment, at.record) is None:
             return False
         event = moment.event(at.record.fork_event)
         operation = operation_of(event) if event is not None else None
@@ -51,9 +43,23 @@ def append_birth(agent: Agent) -> bool:
         if event.actor == "human" and newest is not None and newest.kind == "user":
             return True
         words = fork_text(moment, event) if event.actor == "model" else None
-    text = birth_message(agent.id, parent, operation.mark, words.content if words is not None else "")
+    words_text = words.content if words is not None else ""
+    text = birth_message(agent.id, parent, operation.mark, words_text, operation.turn)
     agent.append("user", text, actor="system", data={"birth": True})
     return True
+
+
+def has_something(agent: Agent) -> bool:
+    """Return True if there is something to answer without a new text: the task of a fork that has not begun, an open
+    turn, or a turn whose answer failed."""
+    with agent.reading() as (moment, at):
+        unbegun = family.waits_for(moment, at.record) is not None
+    return unbegun or waits(agent)
+
+
+def begin(agent: Agent) -> bool:
+    """Prepare an agent to answer its context, and return True if there is something to answer."""
+    return append_birth(agent) or waits(agent)
 
 
 class MailNotices:
@@ -88,10 +94,13 @@ class MailNotices:
 
 
 def append_mail_notice(agent: Agent) -> bool:
-    """Append a notice of new mail to an agent's log; return False if there is no longer any mail."""
-    with agent.log.store.read() as moment:
-        mail = moment.unread(agent.id)
+    """Append a notice of new mail to an agent's log, after the task of a fork that waits to be run; return False if
+    there is no longer any mail."""
+    with agent.reading() as (moment, at):
+        mail, has_task = moment.unread(agent.id), family.waits_for(moment, at.record) == WAITS
     if mail:
+        if has_task:
+            append_birth(agent)
         senders = list(dict.fromkeys(each.sender for each in mail))
         agent.append("user", mail_notice(senders), actor="system")
     return bool(mail)

@@ -132,9 +132,8 @@ def _hides(entry: OperationEntry, gone: Segments, target: OperationEntry | None)
     match operation:
         case Clear():
             return [Segment(agent, 0, event.id) for agent in {segment.agent for segment in gone}]
-        case Rewind(position=position, kept=kept):
-            own = (Segment(event.agent_id, position + 1, event.id),)
-            return subtract(own, [Segment(event.agent_id, each, each) for each in kept])
+        case Rewind():
+            return operation.cut(event.agent_id, event.id)
         case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
             return ranges
         case Restore() if target is not None and target.event.kind == "summary":  # its text left the context with it

@@ -12,7 +12,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Restore
 from foldmark.core.wording import title
 from foldmark.log import Agent, family
-from foldmark.operations import decide
+from foldmark.operations import places
 from foldmark.operations.history import MarkEntry, OperationEntry, marks, operations
 from foldmark.request.standing import state_of
 from foldmark.text.state import goal
@@ -90,6 +90,6 @@ def price_of_rewind(agent: Agent, mark: str) -> list[str]:
     from foldmark.cost.requests import preview  # takes 20 ms
 
     try:
-        return preview(agent, lambda moment, at: decide.rewind(moment, at, mark)).lines()
+        return preview(agent, lambda moment, at: places.rewind(moment, at, mark)).lines()
     except FoldmarkError as error:
         return [str(error)]

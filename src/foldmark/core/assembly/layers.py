@@ -34,14 +34,15 @@ def guidelines(tools: Collection[str], identity: str | None = None, commands: st
     return "\n".join(("".join(parts), *filter(None, own)))
 
 
-WAITS, AT_WORK, IDLE = "waits to be run", "is at work", "is idle"
+WAITS, WAITS_FOR_MESSAGE = "waits to be run", "waits for its first message"
+AT_WORK, IDLE = "is at work", "is idle"
 """States of a living child."""
 
 _COMMANDS = {
     "mark": "mark NAME sets a checkpoint",
     "clear": "clear MARK goes back to it and drops what came after (without MARK: everything)",
-    "fork": "fork MARK starts a child agent that knows only what came after MARK (without MARK: everything) and works "
-    "beside you",
+    "fork": "fork MARK starts a child agent that knows only what came after MARK and works beside you (without MARK: a "
+    "child that knows everything and waits for your first message)",
     "send": "send UUID MESSAGE writes to an agent",
     "check-mail": "check-mail reads what has come for you",
     "kill": "kill UUID ends a child",
@@ -69,13 +70,15 @@ def identity(agent_id: str, parent_id: str) -> str:
     )
 
 
-def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = "") -> str:
-    """Return the first message of a child that has no message yet.
+def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = "", turn: int | None = None) -> str:
+    """Return the first message of a child that has no message yet, and that was forked from a mark, from a turn, or
+    with the whole context.
 
     `words` is the text of the parent's answer that forked the child. The child's context does not contain that text,
     which may state the task.
     """
     place = "" if mark is None else f" from its mark '{one_line(mark)}'"
+    place = place if turn is None else f" from its turn {turn}"
     text = (
         f"[Foldmark: You are agent {agent_id[:8]}, a child of agent {parent_id[:8]}, forked{place}. Carry out what "
         f"stands above, as far as it is yours to do; do not fork for it again. Report by slash send {parent_id[:8]} "
@@ -102,6 +105,7 @@ def family_line(family: Family, goals: Mapping[int, str], *, reads_mail: bool) -
     parts = []
     for child in family.children:
         place = "this context" if child.mark is None else f"what stood after mark '{one_line(child.mark)}'"
+        place = place if child.turn is None else f"the messages from turn {child.turn} on"
         goal = goals.get(child.goal, "")
         parts.append(f"{child.agent[:8]}, given {f'“{goal}”' if goal else place}, {child.state}")
     if family.more:

@@ -1,0 +1,155 @@
+"""Resolve places to go back to and to fork from: marks, and the beginnings of turns [SPEC 3, 6]."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from foldmark.core.assembly.eviction import in_place_newest_first
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Fork, Rewind
+from foldmark.core.ports import Snapshot
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
+from foldmark.core.turns import settle
+from foldmark.core.wording import listing
+from foldmark.operations.decide import turns_named
+from foldmark.request.exchanges import calls_before, exchanges, ranges_of, still_open, summaries_before, visible_after
+from foldmark.request.planning import not_while_planning
+from foldmark.request.standing import Standing
+
+ID_DIGITS = 20
+"""Maximum number of digits read of an id; the largest id has 19."""
+
+
+def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
+    """Return a rewind to a mark, by default the newest, or to the beginning of a turn, named by its id."""
+    place = _placed(moment, at, name)
+    kept = summaries_before(moment, at, place.position)
+    return Rewind(place.mark, place.event, place.position, kept, place.turn, place.inherited)
+
+
+def retry(moment: Snapshot, at: Standing) -> Rewind:
+    """Return a rewind to the newest question, so that it can be answered again: the message of a person, or another one
+    that opened a turn."""
+    not_while_planning(moment, at, "its questions are not asked again")
+    for message in in_place_newest_first(moment.messages(at.visible, newest_first=True)):
+        if message.kind == "summary":
+            raise CommandError(
+                f"the newest turn is a summary; `/restore {message.id}` brings back the messages that it replaces"
+            )
+        opens = message.id == message.turn_id or bool((message.data or {}).get("birth"))
+        if message.kind == "user" and (message.actor == "human" or opens):
+            position = message.id
+            kept, later = summaries_before(moment, at, position), _inherited_after(moment, at, position)
+            return Rewind(None, position, position, kept, message.turn_id, later)
+    raise CommandError("there is nothing to retry: the context holds no question")
+
+
+def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
+    """Return the fork that creates `child`. With a mark the child inherits everything after it, with the id of a turn
+    that turn and everything after it, and without a name everything visible and the scratchpad. The open exchange is
+    left out, with its text."""
+    not_while_planning(moment, at, "no child should inherit it")
+    if name is None:
+        return _forked(moment, at, Fork(child, without_open(moment, at, at.visible), scratchpad=at.scratchpad))
+    place = _placed(moment, at, name)
+    start = normal((*place.inherited, *visible_after(moment, at, place.position)))
+    fork = Fork(child, without_open(moment, at, start), place.mark, place.position, turn=place.turn)
+    return _forked(moment, at, fork)
+
+
+def delegated(moment: Snapshot, at: Standing, fork: Fork) -> Fork:
+    """Return a fork from a place as a person means it in a chat, where a model has answered the goal: if the child
+    would inherit one turn of the person, it gets what the person said in it. Raises CommandError if the child would
+    inherit nothing."""
+    if not moment.size(fork.start).messages:
+        raise CommandError(
+            f"nothing came after {fork.place}, so the child would have no goal: type the goal, or `/note GOAL`, and "
+            "fork again. `/fork` alone gives a child the whole context"
+        )
+    turn, said = None, list[int]()
+    for message in moment.messages(fork.start):
+        if message.kind == "user" and message.actor == "human":
+            if said and message.turn_id != turn:
+                return fork
+            turn = message.turn_id
+            said.append(message.id)
+    if not said:
+        return fork
+    return _forked(moment, at, replace(fork, start=intersect(fork.start, ranges_of(moment, at, moment.lookup(said)))))
+
+
+def _forked(moment: Snapshot, at: Standing, fork: Fork) -> Fork:
+    """Return a fork with the pins and evictions of its start, and the parent's settings."""
+    pins = tuple(pin for pin in at.fold.pins if _shows_turn(moment, at, fork.start, pin))
+    evicted = tuple(m.id for m in moment.lookup(sorted(at.fold.evicted)) if contains(fork.start, m.agent_id, m.id))
+    return replace(fork, pins=pins, evicted=evicted, settings=at.settings)
+
+
+class _Place(NamedTuple):
+    """A place to go back to or to fork from: a mark or the beginning of a turn; the event that it names, the position
+    of a cut there, and the inherited ranges behind it."""
+
+    mark: str | None
+    turn: int | None
+    event: int
+    position: int
+    inherited: Segments
+
+
+def _placed(moment: Snapshot, at: Standing, name: str | None) -> _Place:
+    """Return the place of a mark, by default the newest, or of a turn with visible messages, named by its id. A mark
+    may have a number as its name."""
+    if name is None or name in at.fold.marks or not (name.isascii() and name.isdigit() and int(name[:ID_DIGITS])):
+        name, mark_id, position = marked(moment, at, name)
+        return _Place(name, None, mark_id, position, ())
+    turn = int(name[:ID_DIGITS])
+    turns_named(moment, at, [turn])
+    inherited = _inherited_after(moment, at, turn - 1)
+    return _Place(None, turn, turn - 1, _settled_position(moment, at, turn - 1), inherited)
+
+
+def _inherited_after(moment: Snapshot, at: Standing, position: int) -> Segments:
+    """Return the visible events that the agent inherited after a position, without the summaries that replace only
+    earlier messages."""
+    later: list[Segment] = []
+    for agent in {segment.agent for segment in at.visible} - {at.record.id}:
+        kept = [Segment(agent, each, each) for each in summaries_before(moment, at, position, agent)]
+        later += subtract((Segment(agent, position + 1, END),), kept)
+    return intersect(at.visible, later)
+
+
+def marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:
+    """Return a mark's name, its event and the position of a cut there."""
+    marks = at.fold.marks
+    if name is None:
+        if not marks:
+            raise CommandError("No checkpoint yet. Use /mark.")
+        name = max(marks, key=lambda each: marks[each])
+    if name not in marks:
+        available = f"marks: {listing(marks)}" if marks else "no mark is set yet. `/mark NAME` sets one"
+        raise CommandError(f"there is no mark '{name}'; {available}")
+    return name, marks[name], _settled_position(moment, at, marks[name])
+
+
+def without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
+    """Return `ranges` without the open exchanges and their texts."""
+    for exchange in still_open(moment, at):
+        ranges = subtract(ranges, ranges_of(moment, at, moment.lookup((exchange.first, *exchange.members))))
+    return ranges
+
+
+def _settled_position(moment: Snapshot, at: Standing, position: int) -> int:
+    """Return the position of a cut that splits no exchange. It is moved until it is outside all exchanges: after the
+    last result of one exchange it may still be inside another one."""
+    own, waiting = at.record.id, still_open(moment, at)
+    while True:
+        apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
+        found = exchanges(moment, at, [*calls_before(moment, own, position), *apart])
+        moved = settle(position, found, waiting)
+        if moved <= position:
+            return moved
+        position = moved
+
+
+def _shows_turn(moment: Snapshot, at: Standing, segments: Segments, turn_id: int) -> bool:
+    return bool(moment.size(intersect(segments, ranges_of(moment, at, moment.turns([turn_id])[turn_id]))).messages)
