@@ -10,8 +10,8 @@ from foldmark.core.wording import listing
 
 
 class Named(Struct, frozen=True):
-    """Lines or messages, from `first` to `last`. `unit` is "line" or "message"; "" for numbers of lines, or else ids.
-    Negative numbers count lines from the end."""
+    """Lines or messages, from `first` to `last`. `unit` is "line" or "message"; "" for bare numbers. Negative numbers
+    count lines from the end."""
 
     unit: str
     first: int
@@ -31,17 +31,24 @@ _ORDINALS = {
     **{f"{each}{end}": number for number, each in _GERMAN for end in ("", "n", "r", "s")},
     "last": -1,
 }
-_SMALL = {"two": 2, "three": 3, "four": 4, "five": 5, "zwei": 2, "drei": 3}
+SMALL = {
+    **{
+        word: number for number, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine"), 2)
+    },
+    "zwei": 2,
+    "drei": 3,
+}
+"""Numbers in words."""
 
 _ID = r"[0-9]{1,18}(?![0-9a-z]|\.[0-9])"
-_UNIT = r"(?P<unit>messages?|msgs?|ids?|nachrichten?|\#|lines?|ranges?|numbers?|items?|points?|zeilen?|no\.?|nr\.?)"
+_UNIT = r"(?P<unit>messages?|msgs?|ids?|nachrichten?|lines?|ranges?|numbers?|items?|points?|zeilen?|no\.?|nr\.?)"
 _ONES = r"(?:\s+(?:ones?|lines?|ranges?|of\s+(?:them|these|those)))?"
 _ITEM = re.compile(
     rf"(?:the\s+)?(?:{_UNIT}\s*)?\#?(?P<first>{_ID})(?:\s*(?:-|–|—|to|through|thru|bis)\s*\#?(?P<last>{_ID}))?"
     rf"|(?:the\s+|der\s+|die\s+|das\s+|den\s+)?(?P<ordinal>{'|'.join(sorted(_ORDINALS, key=len, reverse=True))}"
-    rf"|[0-9]{{1,3}}(?:st|nd|rd|th))(?![a-z])(?:\s+(?P<many>{'|'.join(_SMALL)}|[0-9]{{1,3}})(?![0-9a-z]))?{_ONES}"
+    rf"|[0-9]{{1,3}}(?:st|nd|rd|th))(?![a-z])(?:\s+(?P<many>{'|'.join(SMALL)}|[0-9]{{1,3}})(?![0-9a-z]))?{_ONES}"
 )
-_BETWEEN = re.compile(r"\s*(?:,\s*)?(?:(?:and|und|plus|or|oder|nor)\s+(?:also\s+)?|&\s*)?")
+_BETWEEN = re.compile(r"\s*(?:,\s*)?(?:(?:and|und|plus|or|oder|nor)\s+(?:also\s+)?|[&+]\s*)?")
 
 
 def items(line: str, at: int) -> tuple[tuple[Named, ...], int] | None:
@@ -53,9 +60,7 @@ def items(line: str, at: int) -> tuple[tuple[Named, ...], int] | None:
             named.append(_ordinal(found["ordinal"], found["many"]))
         else:
             if found["unit"]:
-                unit = "message" if found["unit"][:2] in ("me", "ms", "id", "na", "#") else "line"
-            elif line[found.start() : found.start("first")].endswith("#"):
-                unit = "message"
+                unit = "message" if found["unit"][:2] in ("me", "ms", "id", "na") else "line"
             first, last = sorted((int(found["first"]), int(found["last"] or found["first"])))
             named.append(Named(unit, first, last))
         end = found.end()
@@ -68,7 +73,7 @@ def items(line: str, at: int) -> tuple[tuple[Named, ...], int] | None:
 
 def _ordinal(word: str, many: str | None) -> Named:
     number = _ORDINALS[word] if word in _ORDINALS else int(word[:-2])
-    size = _SMALL.get(many or "") or int(many or 1)
+    size = SMALL.get(many or "") or int(many or 1)
     return Named("line", -size, -1) if number < 0 else Named("line", number, number + size - 1)
 
 

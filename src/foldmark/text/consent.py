@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from foldmark.text.choosing import Choice, items
+from foldmark.text.choosing import SMALL, Choice, items
 from foldmark.text.vocabulary import (
     ALL_PHRASES,
     COURTESY,
@@ -93,7 +93,7 @@ ANSWERS = (
         "the filter is applied to all other lines",
     ),
     Row(
-        ("except messages 45-50", "all but messages 45 and 60", "only messages 45-50", "all but #45"),
+        ("except messages 45-50", "all but messages 45 and 60", "only messages 45-50", "all but 45"),
         Choice,
         "the same by the ids of messages; a bare number is an id if no line has it",
     ),
@@ -202,8 +202,9 @@ def _agreed(words: Sequence[str], mode: str) -> Yes | None:
     counts, plain = [2] * ("both" in words), list[str]()
     for at, word in enumerate(words):
         before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
-        if _COUNT.fullmatch(word) and before in _BEFORE_COUNT and (before == "all" or after in _AFTER_COUNT):
-            counts.append(int(word))
+        number = SMALL.get(word) or (int(word) if _COUNT.fullmatch(word) else None)
+        if number is not None and before in _BEFORE_COUNT and (before != "the" or after in _AFTER_COUNT):
+            counts.append(number)
         else:
             plain.append(word)
     if counts and plain[0] == "all":
@@ -221,7 +222,9 @@ def _agreed(words: Sequence[str], mode: str) -> Yes | None:
     if rest:
         own = _VERBS[mode].split("|")
         sure = all(word in own or (word not in DOUBT and not any(map(str.isdigit, word))) for word in plain)
-        if len(words) > 10 or not sure or not _ORDERS[mode].match(" ".join(rest)):
+        order = " ".join(rest)
+        order = re.sub(r"\ball (?=messages|ranges|lines)", "these ", order) if counts else order
+        if len(words) > 10 or not sure or not _ORDERS[mode].match(order):
             return None
     return Yes(tuple(counts))
 
@@ -249,9 +252,10 @@ def _declines(words: Sequence[str], mode: str) -> bool:
         return False
     if words[0] in NO and all(word in NO | COURTESY | DECLINED for word in words[1:]):
         return True
+    declined = words[0] in NO
     words = list(dropwhile(lambda word: word in NO or word in ("thanks", "thank", "you", "danke"), words))
     phrase = _leading(" ".join(words), NO_PHRASES)
-    if phrase is None or (mode == "remember" and words[0] in _KEEPING):
+    if phrase is None or (mode == "remember" and words[0] in _KEEPING and not declined):
         return False
     return all(word in COURTESY | NO for word in words[len(phrase.split()) :])
 
@@ -265,12 +269,15 @@ _HOW = re.compile(
     rf"(?:(?P<verb>forget|remember|keep|retain|spare|leave(?!\s+out))\s+)?(?:(?P<all>{_ALL}[\s,]+{_BUT})|(?P<only>only|just|nur)"
     rf"|(?P<out>(?:but\s+)?not|nicht|but\s+not|except(?:\s+for)?|excluding|exclude|without|leave\s+out|skip|omit|ausser|ohne))?"
 )
+_ONLY_BEHIND = re.compile(r"(?<=[\w,])\s+only[\s.!]*$")
+_LEFT_OUT = re.compile(r"^leave\s+(.+)\s+out(?=[\s.!]*$)")
 _ONLY_AFTER_NO = re.compile(r"(?:no|nope|nah|nein)[\s,]+(?=(?:only|just|nur)\b)")
 
 
 def _choice(line: str, mode: str) -> Choice | Doubt | None:
     """Return the choice that a line is; Doubt if it has one that is meant in another way than it reads; None if it is
     none."""
+    line = _LEFT_OUT.sub(r"leave out \1", _ONLY_BEHIND.sub("", line))
     agreed = _yes_before(line)
     no = _ONLY_AFTER_NO.match(line)
     at = agreed or (no.end() if no else 0)
@@ -310,6 +317,7 @@ def _skipped(line: str, at: int) -> int:
 # A question about the offer, other criteria, and what only begins like an answer
 
 _ASKED_IN = re.compile(r"[^\W_]+|\?")
+_WAIT = re.compile(r"^(?:(?:wait|hold on|hang on|not yet|no)[\s,.!]+)+")
 _POLITELY = 4
 """Number of words among which a question without a question mark has its first word: "could you please show me"."""
 _ALSO = re.compile(
@@ -322,7 +330,7 @@ _MEANT = re.compile(
 
 
 def _looks(line: str) -> bool:
-    words = _ASKED_IN.findall(line[_yes_before(line) :].replace("'", " "))
+    words = _ASKED_IN.findall(_WAIT.sub("", line[_yes_before(line) :]).replace("'", " "))
     asks = "?" in words or any(word in LOOKING for word in words[:_POLITELY])
     return asks and all(word in LOOK or word.isdecimal() for word in words)
 
@@ -352,7 +360,9 @@ _OF_THEM = re.compile(
 _ORDERED = re.compile(
     r"(?:(?:do\s+not|don't|please|just)\s+)*(?:forget|remember|keep|remove|drop|delete|take\s+out)\s+"
 )
-_WHICH = re.compile(r"(?:it|them|these|those|all|everything)\b(?:\s+(?:all|please|now|then))*[\s.!]*")
+_WHICH = re.compile(
+    r"(?:it|them|these|those|all|both|everything)\b(?:\s+(?:all|of|it|them|these|those|please|now|then))*[\s.!]*"
+)
 _LINES = re.compile(r".*\b(?:ones?|lines?|ranges?|them|these|those)")
 
 

@@ -148,13 +148,23 @@ YES_PHRASES = (
     "make it so",
     "of course",
     "by all means",
+    "yes to all",
+    "sure thing",
     "sounds good to me",
     "looks good to me",
     "sounds good",
     "sounds great",
     "looks good",
     "looks right",
+    "looks right to me",
     "looks fine",
+    "that's correct",
+    "that is right",
+    "that is correct",
+    "that is fine",
+    "i confirm",
+    "i'm sure",
+    "i am sure",
     "sounds fine",
     "that's right",
     "that's fine",
@@ -194,6 +204,7 @@ YES_PHRASES = (
 """A plain yes in several words."""
 
 ALL_PHRASES = (
+    "all of it",
     "all of them",
     "all of these",
     "all of those",
@@ -253,8 +264,19 @@ NO_PHRASES = (
     "keep it",
     "keep all",
     "keep everything",
+    "keep both",
+    "leave them alone",
+    "leave it alone",
     "leave them",
     "leave it",
+    "leave both",
+    "none of the above",
+    "no way",
+    "do nothing",
+    "forget nothing",
+    "i don't want that",
+    "i don't want this",
+    "i do not want that",
     "leave everything",
     "not now",
     "not yet",
@@ -294,6 +316,12 @@ HESITATION = (
     "dunno",
     "no idea",
     "hold on",
+    "hang on",
+    "wait a moment",
+    "one moment",
+    "let me think",
+    "thanks",
+    "thank you",
     "no problem",
     "no objection",
     "no objections",
@@ -311,19 +339,20 @@ LOOKING = frozenset("? show list display see preview repeat what which how why a
 LOOK = LOOKING | frozenset(
     """
     a about affect affected affects all am and anything are be been before but by can cost could d did do does done drop
-    dropped else exactly everything find first for forget forgets forgetting forgotten found from get give gives go goes
-    gone happen happens have i in is it just keep keeping keeps kept know leave leaves leaving left let like line lines
-    ll look m match matched matches me message messages more much many my need not now of offer ok on once one ones or
-    other others out please preview previewed question range ranges re really remain remains remember remembered remove
-    removed removes rest s save saves say stay staying stays sure take taken takes tell that the their them then there
-    these they this those time to token tokens undo us ve want was we were where who will would you your
+    dropped else everything exactly find first for forget forgets forgetting forgotten found from get give gives go goes
+    gone happen happens have huh i in included includes is it just keep keeping keeps kept know leave leaves leaving
+    left let like line lines ll look m many match matched matches me message messages more much my need not now of offer
+    ok on once one ones or other others out please preview previewed question range ranges re really remain remains
+    remember remembered remove removed removes rest s save saves say stay staying stays sure take taken takes tell that
+    the their them then there these they this those time to token tokens undo us ve want was we were where who will
+    would you your
     """.split()
 )
 """Words of which a question about an offer consists."""
 
 DECLINED = frozenset(
     """
-    it that this do forget proceed never mind anything here apply
+    it that this do forget proceed never mind anything here apply way
     """.split()
 )
 """Words that may follow a no without changing it."""
