@@ -240,6 +240,36 @@ def test_a_yes_at_the_prompt_applies_the_ticked_ranges(agent: Agent) -> None:
     assert there(agent) == [id for id in before if id not in (14, 20)]
 
 
+def test_an_answer_in_doubt_is_asked_about_and_leaves_the_review(agent: Agent) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        await chat.press("tab")
+        await chat.type("fine, but keep the first one")
+        await chat.until("yes or no?")
+        await chat.type("which ones?")
+        await chat.until(lambda: chat.screen.count("which ones?") == 1 and chat.app.idle)
+        await chat.until("Anything else you type")
+        await chat.type("all but 1")
+        await chat.until("left the context")
+        await chat.until(closed(chat))
+
+    before = there(agent)
+    talked(agent, talk)
+    assert there(agent) == [id for id in before if id not in (14, 20)]
+
+
+def test_a_preview_by_words_says_so(agent: Agent) -> None:
+    agent.do("/config set tools=none")
+
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        assert "Forget: “messages 3, 14, 20” · matched by words" in chat.screen
+        await chat.press("y")
+        await chat.until(closed(chat))
+
+    talked(agent, talk)
+
+
 def test_a_command_leaves_the_review_and_a_message_ends_it(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         ranges = await reviewed(chat)

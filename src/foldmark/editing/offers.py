@@ -266,7 +266,7 @@ def _offered_again(agent: "Agent", preview: RecordedPreview, *, in_doubt: bool) 
         assert found is not None
         text = found.asked() if in_doubt else found.shown(())
         agent.append("user", f"[Foldmark: this is the answer to the person.]\n{text}", actor="system")
-    return Result(text, effect=found)
+    return Result(text, effect=None if in_doubt else found)  # the full screen shows an offer, and not its text
 
 
 def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:

@@ -49,7 +49,8 @@ class ReviewedRange(Struct, frozen=True):
 
 class Review(Struct, frozen=True):
     """An open offer with all its ranges. `chosen` is the offer for the ticked ranges and `price` its lines about the
-    next request; they are None and empty if no range is ticked. `model` is the model that chose the matches."""
+    next request; they are None and empty if no range is ticked. `model` is the model that chose the matches, `words` if
+    none did."""
 
     offer: Offer
     model: str
@@ -104,7 +105,7 @@ def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
         for event in moment.events(chosen.along if chosen is not None else ()):
             number = turns.get(event.turn_id or event.id, 0)
             along[number] = along[number].plus(Size(1, event.tokens))
-        model = at.config.model
+        model = "words" if preview.words else at.config.model
     try:
         cost = () if chosen is None else tuple(price(agent, chosen).price())
     except CommandError:  # the planning conversation has just ended
