@@ -66,7 +66,7 @@ class Tmux:
         end = time.monotonic() + LIMIT
         while not all(text in (screen := self.screen) for text in texts):
             assert time.monotonic() < end, f"{texts!r} did not come; the screen:\n{screen}"
-            time.sleep(0.05)
+            time.sleep(0.1)
         return screen
 
     def gone(self, text: str) -> None:
@@ -74,7 +74,7 @@ class Tmux:
         end = time.monotonic() + LIMIT
         while text in (screen := self.screen):
             assert time.monotonic() < end, f"{text!r} did not go; the screen:\n{screen}"
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def _tmux(self, *arguments: str) -> str:
         # A program inside tmux has its own controlling terminal; this client needs none. -u: UTF-8 in any locale.
