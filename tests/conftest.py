@@ -48,7 +48,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-settings.register_profile("quick", _ALWAYS, max_examples=10, stateful_step_count=30, derandomize=True)
+settings.register_profile("quick", _ALWAYS, max_examples=8, stateful_step_count=25, derandomize=True)
 settings.register_profile("thorough", _ALWAYS, max_examples=3000, stateful_step_count=80, print_blob=True)
 settings.load_profile("thorough" if DEEP else "quick")
 
