@@ -54,6 +54,7 @@ class Client:
         self.repeat: Callable[[Message], Message] = as_it_came
         self.path, self.asked = "/v1/chat/completions", 0
         self.system = "You are an agent."
+        self.options: dict[str, Any] = {"stream_options": {"include_usage": True}}
 
     def say(self, text: str) -> str:
         """Send a prompt, answer all calls, and return the text of the last answer."""
@@ -74,7 +75,7 @@ class Client:
         """Send messages behind the system prompt, and return the message of the answer."""
         self.asked += 1
         system = {"role": "system", "content": f"{self.system} It is {self.asked} o'clock."}
-        body = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
+        body = {"model": self.model, "stream": True, **self.options}
         tools = {"tools": self.tools} if self.tools else {}
         content = json.dumps({**body, "messages": [system, *messages], **tools}, separators=(",", ":")).encode()
         headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json", **self.headers}

@@ -383,3 +383,21 @@ def test_the_sdk_reads_answers_and_replies(completions: CompletionsRunning) -> N
             model="gpt-5.1", messages=[*said, {"role": "user", "content": ":help"}], tools=tools
         )
         assert whole.choices[0].message.content == help_text(":")
+
+
+def test_sizes_are_not_recorded_again_and_again_without_usage(completions: CompletionsRunning) -> None:
+    """Without a count of tokens nothing follows from them, and each request would hold those of the whole session."""
+    client = completions.client
+
+    def sizes() -> int:
+        lives = [(event.data or {}).get("live", {}) for event in completions.agent.events(0, 1000)]
+        return sum("sent" in each for each in lives)
+
+    client.options = {}
+    for number in range(4):
+        client.say(f"READ {number}")
+    assert sizes() == 1
+    client.options = {"stream_options": {"include_usage": True}}
+    client.say("counted")
+    client.say("counted, too")
+    assert sizes() == 2

@@ -71,6 +71,7 @@ class ClientTranscript(TranscriptView):
         self._pending: list[tuple[int, dict[str, Any]]] = []
         self._measured: Sequence[KnownMessage] = ()
         self._passed: dict[int, PassedOn] = {}  # since the newest answer, by their records
+        self._uncounted = False  # the newest answer had no usage: then no sizes follow from any
         self._out = 0, 0  # the newest operation, and the tokens that operations take out
         self._priced = 0  # the newest event that the edit of the newest answer knew
         if agent is not None:
@@ -126,6 +127,7 @@ class ClientTranscript(TranscriptView):
                 agent.configure("model", named, actor="system")
         places = self.places(messages, asks=asks, known=self.known)
         self.known = self.as_sent(messages, places)
+        passed = None if self._uncounted else passed
         if passed is not None or places != list(range(len(self.known))):
             self._retried(partial(self._take, places, messages, passed))
         if passed is not None:
@@ -135,6 +137,7 @@ class ClientTranscript(TranscriptView):
         """Record the answer to a request, unless the client has sent more since then."""
         if len(self.known) == len(passed.messages):
             self._retried(partial(self._take_answer, passed, answer))
+            self._uncounted = answer.usage is None
             if answer.usage is not None:
                 self._measured, self.filled = self.known, answer.usage.input + answer.usage.output
                 self._passed = {}
