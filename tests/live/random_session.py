@@ -20,7 +20,7 @@ from threading import Event as Signal
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
-from plan import Answer, Reply, Say, Use, Wire
+from plan import Answer, Part, Reply, Say, Use, Wire
 from screens import BIN, Screen
 from server import Loopback
 
@@ -128,6 +128,13 @@ class RandomClient(ABC):
     def run(self, number: int, part: str, command: str, *, background: bool = False) -> Use:
         """Return a call that runs a shell command."""
 
+    def thinking(self, body: Any) -> Sequence[Part]:
+        """Return the thinking before the answer to a request."""
+        return ()
+
+    def leave(self) -> None:  # noqa: B027 - most providers take the session without Foldmark, too
+        """Get ready for the client without Foldmark."""
+
     def delegate(self, number: int) -> Use:
         """Return a call that starts a sub-agent in the background, with the prompt `SUBTASK s{number}.`."""
         raise NotImplementedError
@@ -210,7 +217,8 @@ class Play:
             return Reply((Say(("The task is done.",)),))
         usage = self._measure(client.counted(body), client.counted(client.answered(body)))
         number = found[-1]
-        return self._answer(number, self.prompts[number].split()[0], text)._replace(usage=usage)
+        reply = self._answer(number, self.prompts[number].split()[0], text)
+        return reply._replace(parts=(*client.thinking(body), *reply.parts), usage=usage)
 
     def _answer(self, number: int, verb: str, text: str) -> Reply:
         said = f"a{number}. " + "Words of an answer. " * (number * 13 % 40)
@@ -511,6 +519,7 @@ class RandomSession:
             assert [each for each in MARKERS if each in sent] == []
             leaked = [each.line for each in self.typed if re.search(re.escape(each.line) + r"(?!\w)", sent)]
             assert leaked == [], f"{leaked} in a request that ends with {sent[-2000:]}"
+        self.client.leave()
         self.again(live=False)
         self.say()
         asked = [each for each in self.upstream.requests if not self.client.is_aside(each.body)]

@@ -1,9 +1,11 @@
-"""Prompts that Gemini CLI joins because they were typed while it worked, with commands among them (SPEC 5.7)."""
+"""Prompts that Gemini CLI and qwen-code join because they were typed while it worked, with commands among them (SPEC
+5.7)."""
 
 import json
 from typing import Any
 
 import pytest
+from completions_client import CompletionsRunning, as_it_came, otherwise
 from gemini_client import GeminiRunning
 from plan import Fail, Reply, Say, Think, Use
 
@@ -214,3 +216,53 @@ def test_another_run_goes_on_after_a_reply_that_begins_with_blanks(gemini: Gemin
     assert [each in sent(gemini) for each in (":results", "leaves a placeholder")] == [False] * 2
     assert gemini.users()[-2:] == [f"{ALPHA}\n\n{BETA}", "after it"]
     assert "I see" in gemini.texts()[-2][1]
+
+
+# qwen-code 0.15.10, over Chat Completions
+
+RECEIVED = "\n[User message received during tool execution]: "
+
+
+@pytest.mark.parametrize("repeat", [as_it_came, otherwise])
+def test_a_command_among_prompts_of_qwen_code(completions: CompletionsRunning, repeat: Any) -> None:
+    client = completions.client
+    client.repeat = repeat
+    client.say("one")
+    said = client.say(WAITED)
+    assert said.startswith("Checkpoint 'HERE' created.")
+    assert said.endswith("\n\nI see 4.")
+    assert completions.users()[-1] == f"{ALPHA}\n\n{BETA}"
+    client.say("next")
+    completions.again(completions.run)
+    client.say("after it")
+    assert completions.users()[-3:] == [f"{ALPHA}\n\n{BETA}", "next", "after it"]
+    assert ("assistant", "I see 4.") in completions.texts()
+    body = json.dumps([each.body for each in completions.upstream.requests])
+    assert [each in body for each in (":mark", "Checkpoint", "foldmark")] == [False] * 3
+    events = completions.agent.events(0, 1000)
+    assert [each.kind for each in events].count("mark") == 1
+    assert [each.kind for each in events].count("filter") == 0
+    assert [each.content for each in events if each.content.startswith("queued")] == [ALPHA, BETA]
+
+
+@pytest.mark.parametrize("more", [[BETA], []])
+def test_what_qwen_code_sends_behind_results(completions: CompletionsRunning, more: list[str]) -> None:
+    client = completions.client
+    client.say("one")
+    client.messages.append({"role": "user", "content": "READ two"})
+    client.messages.append(as_it_came(client.ask(client.messages)))
+    for call in client.messages[-1]["tool_calls"]:
+        client.messages.append({"role": "tool", "tool_call_id": call["id"], "content": "data"})
+    typed = [":mark HERE", *more, f":drop {completions.turn('one')}"]
+    client.messages.append({"role": "user", "content": [{"type": "text", "text": RECEIVED + each} for each in typed]})
+    answer = client.ask(client.messages)
+    assert "Checkpoint 'HERE' created." in answer["content"]
+    assert "left the context" in answer["content"]
+    client.messages.append(as_it_came(answer))
+    client.say("next")
+    body = json.dumps([each.body for each in completions.upstream.requests])
+    assert [each in body for each in (":mark", ":drop", "Checkpoint", "left the context")] == [False] * 4
+    kinds = [each.kind for each in completions.agent.events(0, 1000)]
+    assert [kinds.count(each) for each in ("mark", "drop", "filter")] == [1, 1, 0]
+    assert [each.content for each in completions.agent.events(0, 1000) if each.kind == "user"][2:] == [*more, "next"]
+    assert completions.users()[-1] == "next"

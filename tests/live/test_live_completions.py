@@ -372,7 +372,10 @@ def test_the_sdk_reads_answers_and_replies(completions: CompletionsRunning) -> N
                 for _ in stream:
                     pass
                 message = stream.get_final_completion().choices[0].message
-            calls = [{"id": each.id, "type": each.type, "function": each.function} for each in message.tool_calls or ()]
+            found = [
+                (each, each.function.model_dump(include={"name", "arguments"})) for each in message.tool_calls or ()
+            ]
+            calls = [{"id": each.id, "type": each.type, "function": function} for each, function in found]
             said.append({"role": "assistant", "content": message.content, **({"tool_calls": calls} if calls else {})})
             said.extend({"role": "tool", "tool_call_id": each["id"], "content": "data"} for each in calls)
             return message.content or ""

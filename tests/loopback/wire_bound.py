@@ -11,6 +11,7 @@ Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking and /co
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -53,7 +54,6 @@ class BoundWire(AnthropicWire):
         self.made: list[set[str]] = []
         self.entries: list[list[dict[str, str]]] = []
         self.stood: dict[str, str] = {}  # signature -> the request that a compaction was made from
-        self._prefix = ""
 
     def sign(self, body: dict[str, Any]) -> str:
         """Return a signature for one more thinking block of the answer to a request."""
@@ -61,7 +61,7 @@ class BoundWire(AnthropicWire):
         own = self.made[-1]
         before = max(own, key=lambda each: int(each.partition(".")[0])) if own else sent[-1] if sent else None
         made = f"{len(self.known)}.{'x' * 40}"
-        self.known[made] = Signed(body["model"], self._prefix, before)
+        self.known[made] = Signed(body["model"], _prefixes(body)[-1], before)
         own.add(made)
         return made
 
@@ -82,7 +82,6 @@ class BoundWire(AnthropicWire):
     def _checked(self, body: dict[str, Any]) -> tuple[set[str], list[dict[str, str]]]:
         taken, entries, before, failed = set[str](), list[dict[str, str]](), None, False
         prefixes, instead = _prefixes(body), self._instead(body)
-        self._prefix = prefixes[-1]
         for index, message in enumerate(body["messages"]):
             for place, block in enumerate(_blocks(message)):
                 if not _thought(block):
@@ -142,7 +141,7 @@ def _signature(block: dict[str, Any]) -> str:
 def _prefixes(body: dict[str, Any]) -> list[str]:
     """Return the hash of everything before each message, and of the whole."""
     tools = sorted(body.get("tools", []), key=lambda tool: str(tool["name"]))
-    hashed = sha256(_written([body.get("system"), tools]))
+    hashed = sha256(_written([_system(body.get("system")), tools]))
     found = [hashed.hexdigest()]
     for message in body["messages"]:
         hashed.update(_written([message["role"], [block for block in _blocks(message) if not _thought(block)]]))
@@ -150,6 +149,12 @@ def _prefixes(body: dict[str, Any]) -> list[str]:
     return found
 
 
+def _system(system: Any) -> Any:
+    """Return a system prompt without the line about billing, which Claude Code writes anew for each request."""
+    if not isinstance(system, list):
+        return system
+    return [block for block in system if not block["text"].startswith("x-anthropic-billing")]
+
+
 def _written(value: Any) -> bytes:
-    text = json.dumps(value, sort_keys=True)
-    return text.replace('"cache_control": {"type": "ephemeral"}, ', "").encode()
+    return re.sub(r'"cache_control": \{[^{}]*\}, ', "", json.dumps(value, sort_keys=True)).encode()

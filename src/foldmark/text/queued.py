@@ -11,6 +11,7 @@ Observed with Claude Code 2.1.197 and 2.1.332, and Codex 0.169 and 0.171 (tests/
 - Codex sends each prompt as an item: after the outputs of a tool, or after the prompt whose answer it has aborted.
   After Esc, it joins those that wait by line feeds.
 - Gemini CLI 0.61 keeps all prompts until the turn has ended, and joins them by empty lines. A pasted text looks alike.
+- qwen-code 0.15.10 does the same, but sends what was typed while a tool ran behind its result, each as a wrapped text.
 """
 
 import re
@@ -25,6 +26,9 @@ _WRAPPERS = (
     ("The user sent the following message:\n", r"\n\nPlease address this message[^\n]*"),
 )
 """What Claude Code writes before a prompt, and a pattern for what it writes after it; versions differ in that."""
+
+_RECEIVED = re.compile(r"\n?\[User message received during tool execution\]: (.+)", re.DOTALL)
+"""A text in which qwen-code sends a prompt."""
 
 _WRAPPED = re.compile(
     "(?:" + "|".join(f"{re.escape(begin)}(?P<p{at}>.*?){end}" for at, (begin, end) in enumerate(_WRAPPERS)) + r")\n?",
@@ -55,6 +59,12 @@ def unwrapped(text: str) -> str | None:
     """Return the prompt if a text is nothing but a wrapped prompt; None for any other text."""
     parts = divided(text)
     return parts[0].prompt if len(parts) == 1 else None
+
+
+def received(text: str) -> str | None:
+    """Return the prompt in a text that qwen-code sends behind the results of tools; None for any other text."""
+    found = _RECEIVED.fullmatch(text)
+    return None if found is None else found[1]
 
 
 def divided(text: str) -> list[TextPart]:

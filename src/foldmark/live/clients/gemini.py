@@ -9,7 +9,7 @@ answer did not have, so such calls are numbered within their message.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import UNSIGNED, first_candidate, parse, parts_of
-from foldmark.live.clients import answers, joined_texts
+from foldmark.live.clients import answers
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user, check_directly_answered
 from foldmark.live.clients.dialect import (
     ClientAnswer,
@@ -28,12 +28,12 @@ from foldmark.live.clients.dialect import (
     ClientMessage,
     ClientRequest,
     RequestHead,
-    SentMessage,
     TypedPrompt,
     decoded,
     key_of,
     plain,
 )
+from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import ContentsWeaver, Weaver
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
@@ -85,7 +85,7 @@ class _Message(RoleMessage, kw_only=True):
     role: str = "user"
 
 
-class GeminiClient(RoleClient):
+class GeminiClient(JoiningClient, RoleClient):
     """Requests and answers of `/v1beta/models/MODEL:generateContent` and `:streamGenerateContent`."""
 
     name = "gemini"
@@ -93,8 +93,6 @@ class GeminiClient(RoleClient):
     member, model, injected = b"parts", "model", _INJECTED
     opening = b'{"role":"user","parts":[{"text":"[Earlier messages were left out.]"}]}'
     credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
-
-    joins = weaves = True
 
     def reads(self, path: str) -> bool:
         found = _PATH.fullmatch(path)
@@ -161,45 +159,13 @@ class GeminiClient(RoleClient):
         return None if found is None else found._replace(joined=JOIN in found.text)
 
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
-        found = list(map(decoded, message.blocks))
-        typed = [
-            TypedPrompt(at, block["text"].strip(), queued=True)
-            for at, block in enumerate(found)
-            if joined_texts.is_parted(block)
-        ]
-        return typed or super().prompts(message)
+        return self.parted_prompts(message.blocks) or super().prompts(message)
 
     def is_attended(self, headers: Mapping[str, str]) -> bool:
         return False  # it does not say: `gemini -p` names itself as the program on a screen does
 
-    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
-        return super().rewritten(raw, joined_texts.united(blocks))
-
-    def parted(self, sent: SentMessage, is_command: Callable[[str], bool]) -> SentMessage:
-        typed = self.prompt(sent.message)
-        if typed is None or not typed.joined:
-            return sent
-        blocks = list(sent.message.blocks)
-        blocks[typed.block : typed.block + 1] = joined_texts.parted(blocks[typed.block], is_command)
-        return self._with(sent, blocks)
-
-    def unwoven(self, sent: SentMessage, said: Collection[str]) -> SentMessage:
-        blocks = joined_texts.unwoven(sent.message.blocks, said)
-        return sent if blocks is None else self._with(sent, blocks)
-
-    def _with(self, sent: SentMessage, blocks: list[bytes]) -> SentMessage:
-        """Return a message with its texts divided; its key stays."""
-        if len(blocks) == len(sent.message.blocks):
-            return sent
-        raw = self.written(self.split(sent.raw)[0], blocks)
-        return SentMessage(raw, replace(self.read(raw), key=sent.message.key))
-
-    def woven(self, answer: ClientAnswer, said: str) -> ClientAnswer | None:
-        blocks, first = joined_texts.unwoven(answer.blocks, [said]), answer.parts[0] if answer.parts else None
-        if blocks is None or not isinstance(first, TextMessage):
-            return None
-        rest = [] if len(blocks) == len(answer.blocks) else [replace(first, text=str(decoded(blocks[1])["text"]))]
-        return answer._replace(parts=[TextMessage("assistant", said), *rest, *answer.parts[1:]], blocks=tuple(blocks))
+    def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        return RoleClient.rewritten(self, raw, blocks)
 
     def is_compacted(self, message: ClientMessage) -> bool:
         return any(_COMPACTED in str(decoded(block).get("text", "")) for block in message.blocks)

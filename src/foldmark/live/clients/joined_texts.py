@@ -1,17 +1,20 @@
-"""Texts of a message that Gemini CLI joins, as blocks of their own. Pure.
+"""Texts of a message that clients such as Gemini CLI and qwen-code join, as blocks of their own. Pure.
 
-Gemini CLI joins prompts that were typed while it worked (`foldmark.text.queued`), and it joins the texts of an answer.
-If one of them is a command to Foldmark or Foldmark's own text, each text becomes a block. So it is recorded and left
-out like any other block. `united` joins the remaining prompts again.
+These clients join prompts that were typed while they worked (`foldmark.text.queued`), and they join the texts of an
+answer. If one of them is a command to Foldmark or Foldmark's own text, each text becomes a block. So it is recorded and
+left out like any other block. `united` joins the remaining prompts again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from foldmark.live.clients.dialect import decoded
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, SentMessage, TypedPrompt, decoded
 from foldmark.live.clients.weaving import BEHIND
+from foldmark.sessions.messages import TextMessage
 from foldmark.text import queued
 
 _MARK = "foldmark_prompt"
@@ -73,3 +76,47 @@ def _behind(text: str, own: str) -> str | None:
         if text.startswith(form + BEHIND):
             return text[len(form + BEHIND) :]
     return None
+
+
+class JoiningClient(ClientDialect):
+    """A wire whose clients join texts."""
+
+    joins = weaves = True
+
+    @abstractmethod
+    def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        """Return a message with these blocks, some of which may be parts of one text."""
+
+    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        return self.as_divided(raw, united(blocks))
+
+    def parted_prompts(self, blocks: Iterable[bytes]) -> list[TypedPrompt]:
+        """Return the prompts among the blocks of a message that the client has joined to one text."""
+        found = enumerate(map(decoded, blocks))
+        return [TypedPrompt(at, block["text"].strip(), queued=True) for at, block in found if is_parted(block)]
+
+    def parted(self, sent: SentMessage, is_command: Callable[[str], bool]) -> SentMessage:
+        typed = self.prompt(sent.message)
+        if typed is None or not typed.joined:
+            return sent
+        blocks = list(sent.message.blocks)
+        blocks[typed.block : typed.block + 1] = parted(blocks[typed.block], is_command)
+        return self._with(sent, blocks)
+
+    def unwoven(self, sent: SentMessage, said: Collection[str]) -> SentMessage:
+        blocks = unwoven(sent.message.blocks, said)
+        return sent if blocks is None else self._with(sent, blocks)
+
+    def _with(self, sent: SentMessage, blocks: list[bytes]) -> SentMessage:
+        """Return a message with its texts divided; its key stays."""
+        if len(blocks) == len(sent.message.blocks):
+            return sent
+        raw = self.as_divided(sent.raw, blocks)
+        return SentMessage(raw, replace(self.read(raw), key=sent.message.key))
+
+    def woven(self, answer: ClientAnswer, said: str) -> ClientAnswer | None:
+        blocks, first = unwoven(answer.blocks, [said]), answer.parts[0] if answer.parts else None
+        if blocks is None or not isinstance(first, TextMessage):
+            return None
+        rest = [] if len(blocks) == len(answer.blocks) else [replace(first, text=str(decoded(blocks[1])["text"]))]
+        return answer._replace(parts=[TextMessage("assistant", said), *rest, *answer.parts[1:]], blocks=tuple(blocks))

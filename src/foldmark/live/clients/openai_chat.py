@@ -2,8 +2,7 @@
 
 The system prompt is the first item of the list of messages. Clients change it from request to request, so it is no part
 of the conversation. A tool message answers one call, and those of an answer follow it directly: here they are one
-message, whose blocks are these items. The blocks of any other message are the parts of its content and its calls.
-"""
+message, whose blocks are these items. The blocks of any other message are the parts of its content and its calls."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +17,11 @@ from foldmark.core.events import Event
 from foldmark.core.request import Kept, Request, block_in, carry
 from foldmark.dialects.bodies import arguments, as_object, as_text, objects_in, text_parts
 from foldmark.dialects.openai.chat import media_parts, parse, text_of
-from foldmark.live.clients import answers
+from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_directly_answered
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
-    ClientDialect,
     ClientMessage,
     ClientRequest,
     RequestHead,
@@ -35,8 +33,11 @@ from foldmark.live.clients.dialect import (
     plain,
     typed_prompt,
 )
+from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.openai_items import LONG_CACHES, items_of
+from foldmark.live.clients.weaving import CompletionWeaver, Weaver
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.text.queued import JOIN, received
 
 Item = Mapping[str, Any]
 
@@ -51,7 +52,7 @@ _INJECTED = re.compile(
     r"\s*(<(system-reminder|environment_details)>|This is the Qwen Code\. We are setting up the context)"
 )
 _GOT_IT = "Got it. Thanks for the context!"
-"""The answer that qwen-code writes itself behind its description of the surroundings."""
+"""The answer that qwen-code itself writes to its description of the surroundings."""
 
 _BESIDE = b"acting as the managed memory extraction subagent"
 """Text in the system prompt with which qwen-code repeats a conversation, in order to remember parts of it."""
@@ -71,7 +72,7 @@ class _Body(ClientBody):
     response_format: dict[str, Any] | None = None
 
 
-class ChatClient(ClientDialect):
+class ChatClient(JoiningClient):
     """Requests and answers of `/chat/completions`."""
 
     name = "openai"
@@ -124,7 +125,7 @@ class ChatClient(ClientDialect):
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
         return _blocks(items_of(raw))
 
-    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+    def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         items = items_of(raw)
         if _role(items) == "tool":
             # Results that became texts of a user go after the others, which must directly follow their calls.
@@ -139,7 +140,20 @@ class ChatClient(ClientDialect):
         return [None if read is None else read(block) for block in found]
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        return typed_prompt(message, _INJECTED)
+        found = typed_prompt(message, _INJECTED)
+        return None if found is None else found._replace(joined=JOIN in found.text)
+
+    def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
+        if message.role != "user":
+            return []
+        texts = enumerate(as_text(decoded(block).get("text")) for block in message.blocks)
+        behind = [
+            TypedPrompt(at, own.strip(), queued=True) for at, text in texts if (own := received(text)) is not None
+        ]
+        return behind or self.parted_prompts(message.blocks) or super().prompts(message)
+
+    def is_attended(self, headers: Mapping[str, str]) -> bool:
+        return False  # scripts speak this wire, too
 
     def is_compacted(self, message: ClientMessage) -> bool:
         return any(_COMPACTED in as_text(decoded(block).get("text")) for block in message.blocks)
@@ -207,6 +221,9 @@ class ChatClient(ClientDialect):
     def reply_key(self, text: str) -> str:
         return _answer_key([{"type": "text", "text": text}])
 
+    def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
+        return CompletionWeaver(text, streamed=streamed)
+
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
         return request.target, msgspec.json.encode({**asked.body, "model": request.head.model, "stream": True})
 
@@ -251,7 +268,9 @@ def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:
     else:
         members.pop("refusal", None)
     texts = [msgspec.json.decode(block, type=dict[str, Raw]).get("text") for block in said]
-    if bytes(members.get("content", b"null"))[:1] == b'"' and len(texts) == 1 and texts[0] is not None:
+    # An answer that had a text of Foldmark's own is one text again.
+    plainly = bytes(members.get("content", b"null"))[:1] == b'"' or _role([item]) == "assistant"
+    if plainly and len(said) == 1 and decoded(said[0]).keys() == {"type", "text"} and texts[0] is not None:
         members["content"] = texts[0]
     else:
         members["content"] = Raw(b"[" + b",".join(said) + b"]" if said else b"null")
@@ -324,6 +343,8 @@ def _given(part: Item) -> Part | None:
     """Return the content of a part of a user's message; None for a text that the client wrote."""
     text = part.get("text")
     if isinstance(text, str):
+        if (prompt := received(text)) is not None:
+            return queued_blocks.queued_message(prompt)
         return None if _INJECTED.match(text) or not text.strip() else TextMessage("user", text)
     return TextMessage("user", "", {"blocks": [_medium(part)]}) if part else None
 

@@ -109,6 +109,37 @@ class ResponseWeaver(Weaver):
         return {**body, "output": _after(self._item, body["output"])}
 
 
+class CompletionWeaver(Weaver):
+    """OpenAI's Chat Completions: at the beginning of the text of the answer."""
+
+    _said = False
+
+    def end(self) -> bytes:
+        rest, self._waiting = self._waiting, b""
+        try:
+            found = msgspec.json.decode(rest) if rest and not self._streamed else None
+        except msgspec.DecodeError:
+            return rest
+        return msgspec.json.encode(found) if self._add(found, "message") else rest
+
+    def _changed(self, event: bytes) -> bytes:
+        try:
+            chunk = msgspec.json.decode(event.strip().removeprefix(b"data:"))
+        except msgspec.DecodeError:
+            return event
+        return b"data: " + msgspec.json.encode(chunk) + b"\n\n" if self._add(chunk, "delta") else event
+
+    def _add(self, chunk: Any, member: str) -> bool:
+        """Put the text into the first chunk of the answer. Return True if this was done."""
+        choices = chunk.get("choices") if isinstance(chunk, dict) and not self._said else None
+        for choice in choices if isinstance(choices, list) else ():
+            made = choice.get(member) if isinstance(choice, dict) and choice.get("index") in (0, None) else None
+            if isinstance(made, dict):
+                made["content"] = self.text + BEHIND + (made.get("content") or "")
+                self._said = True
+        return choices is not None and self._said
+
+
 class ContentsWeaver(Weaver):
     """Gemini's generateContent: at the beginning of the first text, which keeps its signature, or before a call. The
     client would join two texts, and lose the signature of the second one."""
