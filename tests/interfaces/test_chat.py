@@ -97,6 +97,11 @@ def test_a_restart_keeps_the_context(cli: Cli, log: foldmark.Log) -> None:
     closed(log)
 
 
+def test_a_cleared_conversation_says_what_lies_before(cli: Cli, log: foldmark.Log) -> None:
+    cli("chat", stdin="first\nsecond\n/clear\n")
+    assert "Conversation 'default', no messages in the context, 4 before it (/message list); model" in cli("chat").out
+
+
 def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     cli("chat", stdin="first\n/mark A\nCount the words. Report via /send.\n/fork A\n")
     (child,) = log.agent("default").children

@@ -287,6 +287,27 @@ def test_ctrl_c_ends_the_children_that_are_waited_for(terminal: Start, log: fold
     sound(log)
 
 
+def test_operations_from_elsewhere_are_said(terminal: Start, log: foldmark.Log) -> None:
+    with terminal("chat", "--plain") as one, terminal("chat", "--plain") as other:
+        for screen in (one, other):
+            screen.until(PROMPT)
+        one.type("Hello.\r")
+        one.until(PROMPT)
+        other.type("/mark HERE\r")
+        other.until("Checkpoint 'HERE' created.")
+        one.until("(elsewhere: ⚑ mark 'HERE' by you")
+        one.type("/undo\r")
+        one.until("left the context.")
+        other.until("(elsewhere: ✂ turn 1 undone by you · 1 turn, ")
+        other.type("/operations\r")
+        other.until("undo of turn 1")
+        for screen in (one, other):
+            screen.type(CTRL_D)
+            assert screen.end() == 0
+            assert screen.screen.count("elsewhere") == 1
+    sound(log)
+
+
 # [S0] as typed lines
 
 

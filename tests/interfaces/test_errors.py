@@ -66,7 +66,7 @@ COMMANDS = [
     do("/context drop", r"GID is missing; usage: /context drop GID\.\.\. \[--preview\] \[-- REASON\]"),
     do("/mark A B", r"unexpected argument 'B'; usage: /mark \[NAME\] \[-- REASON\]"),
     do("/clear A B", r"unexpected argument 'B'; usage: /clear \[MARK\|GID\] \[--preview\] \[-- REASON\]"),
-    do("/rewind A B C", r"unexpected argument 'B C'; usage: /rewind \[MARK\] \[--preview\] \[-- REASON\]"),
+    do("/rewind A B C", r"unexpected argument 'B C'; usage: /rewind \[MARK\|GID\] \[--preview\] \[-- REASON\]"),
     do("/fork A B", r"unexpected argument 'B'; usage: /fork \[MARK\|GID\] \[-- REASON\]"),
     do("/undo 1", r"unexpected argument '1'; usage: /undo \[--preview\] \[-- REASON\]"),
     do("/restore 4 8", r"unexpected argument '8'; usage: /restore \[ID\] \[--preview\] \[-- REASON\]"),

@@ -22,7 +22,7 @@ from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
 from foldmark.core.agents import Change
 from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
-from foldmark.core.segments import END, Segment
+from foldmark.core.segments import END, Segment, until
 from foldmark.core.wording import count, is_full, listing
 from foldmark.cost.misses import newest_turn
 from foldmark.editing.answering import question
@@ -119,7 +119,7 @@ class ChatController:
             self._opening = ""
         self.agents.attend(agent)
         context = agent.context()
-        what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "no messages yet"
+        what = f"{count(len(context.messages), 'message')} in the context" if context.messages else self._outside()
         model, label = agent.standing().config.model, family.label(agent)
         self.view.show(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")
         if live.is_live(agent):
@@ -131,6 +131,12 @@ class ChatController:
         for line in self._imported.greeting(agent):
             self.view.show(line)
         self._show_context(turns=True)
+
+    def _outside(self) -> str:
+        """Say how much lies before an empty context."""
+        with self.agent.reading() as (moment, at):
+            before = moment.size(until(at.lineage, at.newest)).messages
+        return f"no messages in the context, {before:,} before it (/message list)" if before else "no messages yet"
 
     def _show_context(self, *, turns: bool) -> None:
         """Show how full the context is. Say once if the size of the model's window is an assumption."""
@@ -316,8 +322,8 @@ class ChatController:
         """Show the events that other programs have recorded in the conversation; called in its own thread."""
         agent = self.agent
         events = [each.event_id for each in changes if each.agent_id == agent.id and each.event_id is not None]
-        if events and (agent.is_behind or live.is_live(agent)):
-            self.view.follow(agent, events)
+        if foreign := [each for each in events if not agent.wrote(each)]:
+            self.view.follow(agent, foreign)
 
     # Agents in the background
 

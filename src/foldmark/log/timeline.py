@@ -1,5 +1,6 @@
 """`Timeline`: one agent's events. It makes all appends and tracks the agent's standing [SPEC 2, 3]."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
@@ -23,6 +24,9 @@ from foldmark.settings.given import Settings
 if TYPE_CHECKING:
     from foldmark.tokens.models import Model
 
+
+WRITTEN = 1000
+"""Number of an agent's newest events that this process remembers as its own."""
 
 Happening = Literal["born", "run", "mail", "killed"]
 """Happenings that a runtime must learn of at once: an agent was forked from another, received mail, or was killed."""
@@ -65,6 +69,7 @@ class Timeline:
         self._standing: tuple[Head, Standing] | None = None
         self._past: History | None = None
         self._kept: Snapshot | None = None
+        self._written: deque[int] = deque(maxlen=WRITTEN)
 
     # Appending
 
@@ -230,6 +235,10 @@ class Timeline:
         """True if another writer has appended since this object last appended or was last updated."""
         return (self.standing().record.head or 0) > (self._head or 0)
 
+    def wrote(self, event_id: int) -> bool:
+        """Return True if this process recorded the event, as one of its newest for this agent."""
+        return event_id in self._written
+
     # The standing
 
     @contextmanager
@@ -342,6 +351,7 @@ class Timeline:
                 self._keep_until_rollback(transaction)
                 (event_id,) = transaction.append(self.id, self._head, [draft], key=key)
                 self._head = max(self._head or 0, event_id)  # the message with this key may be an old one
+                self._written.append(event_id)
                 return event_id
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None

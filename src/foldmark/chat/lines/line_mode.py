@@ -16,7 +16,7 @@ from foldmark.chat.conversation import Models, converse
 from foldmark.chat.lines.foreground import Foreground
 from foldmark.chat.lines.keyboard import ScriptedLines, TakenError, Typed
 from foldmark.chat.lines.person import ANSWERS, decides, edit_command, show_text
-from foldmark.chat.lines.screen import Screen, last_turns, moved_to, news
+from foldmark.chat.lines.screen import Screen, last_turns, moved_to, news, news_elsewhere
 from foldmark.chat.live import is_live
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
@@ -163,13 +163,14 @@ class LineView:
             print(fitted(text), flush=True)
 
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
-        """Print the messages that a live session has recorded since the last call; called in any thread."""
-        if is_live(agent):
-            self._front.put(partial(self._print_news, agent, events))
-            self._keyboard.take()
+        """Print the new messages of a live session, or what another program has done in the conversation; called in any
+        thread."""
+        self._front.put(partial(self._print_news, agent, events))
+        self._keyboard.take()
 
     def _print_news(self, agent: Agent, events: Sequence[int]) -> None:
-        for line in news(agent, [each for each in events if each not in self._done]):
+        new = [each for each in events if each not in self._done]
+        for line in news(agent, new) if is_live(agent) else news_elsewhere(agent, new):
             self._screen.line(line)
 
     def approve(self, approval: Approval) -> Decision:

@@ -216,6 +216,16 @@ def message_text(message: Event) -> str:
             return f"{text}{interrupted}" if text or interrupted else ""
 
 
+def news_elsewhere(agent: Agent, events: Sequence[int]) -> Iterator[str]:
+    """Yield each operation among these events of an agent, which another program has recorded."""
+    with agent.reading() as (moment, at):
+        found = moment.events(list(events))
+        done = {each.event.id: line(each) for each in operations(moment, at)}
+    for event in found:
+        if event.id in done:
+            yield f"(elsewhere: {done[event.id]})"
+
+
 def news(agent: Agent, events: Sequence[int]) -> Iterator[str]:
     """Yield the messages and operations among these events of an agent, and the meter if a turn has ended. Messages of
     a planning conversation are omitted because its preview shows them."""

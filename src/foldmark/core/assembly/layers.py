@@ -41,8 +41,8 @@ AT_WORK, IDLE = "is at work", "is idle"
 _COMMANDS = {
     "mark": "mark NAME sets a checkpoint",
     "clear": "clear MARK goes back to it and drops what came after (without MARK: everything)",
-    "fork": "fork MARK starts a child agent that knows only what came after MARK and works beside you (without MARK: a "
-    "child that knows everything and waits for your first message)",
+    "fork": "fork MARK starts a child beside you that knows only what came after MARK (without MARK: everything; waits "
+    "for mail)",
     "send": "send UUID MESSAGE writes to an agent",
     "check-mail": "check-mail reads what has come for you",
     "kill": "kill UUID ends a child",
