@@ -45,8 +45,13 @@ def test_a_receipt_does_not_count_the_preview_that_no_agent_sends(costly: Claude
     say = costly.client.say
     message = next(each for each in costly.agent.context().messages if each.content == "four")
     own = tokens(say(":context show"), rf" {message.id}  user +~ *([\d,]+)")
+    whole = tokens(say(":context"), r"session: ~([\d,]+)")
     costly.model.found = [message.id]
-    say(":forget four")
+    preview = say(":forget four")
+    assert tokens(preview, r"Forget 1 message \(~([\d,]+)") == own
+    assert tokens(preview, rf"Message {message.id}: four \(1 message, ~([\d,]+)") == own
+    assert tokens(preview, r"\(~([\d,]+) tokens\) before") == whole
+    assert tokens(preview, r"\(~([\d,]+) tokens\) after") == whole - own
     assert tokens(say(":yes"), r"messages \(~([\d,]+) tokens\) left") == own
 
 

@@ -12,15 +12,16 @@ from msgspec.structs import replace
 
 from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
-from foldmark.core.events import Filter
+from foldmark.core.events import Event, Filter
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import contains, intersect, since, subtract, until
+from foldmark.core.segments import Segments, contains, intersect, since, subtract, until
 from foldmark.core.wording import count, one_line
 from foldmark.editing.matching import Candidates, matched
 from foldmark.editing.offer import Offer, short
 from foldmark.operations import decide
 from foldmark.operations.effects import NOBODY, Asking, Result
 from foldmark.operations.receipts import Receipt
+from foldmark.request.client_requests import NextRequest
 from foldmark.request.exchanges import closure
 from foldmark.request.planning import (
     Planning,
@@ -104,7 +105,20 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
     inside = {message.id for message in said}
     closed = closure(moment, at, list(moment.lookup(event.id for event in found)))
     along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
-    tokens = [event.tokens for event in map(moment.event, along) if event is not None]
+    client = NextRequest.of(moment, at)  # whose numbers count in a live session
+    known = {} if client is None else client.by_event()
+
+    def tokens_of(each: Event | Candidate) -> int:
+        return known.get(each.id, each.tokens)
+
+    def ranged(rows: Sequence[Candidate], each: MatchRange) -> MatchRange:
+        return replace(each, tokens=sum(tokens_of(row) for row in rows if each.first <= row.id <= each.last))
+
+    def size(segments: Segments) -> Size:
+        stored = moment.size(segments)
+        return stored if client is None else stored._replace(tokens=client.tokens(replace(at.fold, segments=segments)))
+
+    tokens = [tokens_of(event) for event in map(moment.event, along) if event is not None]
     now = subtract(at.visible, talk(moment, at))
     gone = _filter(moment, at, preview.mode, wanted, preview.criteria)
     return Offer(
@@ -112,12 +126,12 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
         preview.mode,
         preview.criteria,
         tuple(event.id for event in found),
-        tuple(each for near, rows in parts for each in near.ranges(moment, [row.id for row in rows])),
-        Size(len(found), sum(event.tokens for event in found)),
+        tuple(ranged(rows, each) for near, rows in parts for each in near.ranges(moment, [row.id for row in rows])),
+        Size(len(found), sum(map(tokens_of, found))),
         tuple(along),
         sum(tokens),
-        moment.size(now),
-        moment.size(subtract(now, gone.ranges)),
+        size(now),
+        size(subtract(now, gone.ranges)),
     )
 
 
