@@ -57,18 +57,19 @@ def block(name: str, text: str) -> dict[str, Any]:
 MERGING = ("running", "gemini", "completions")
 
 
-@pytest.mark.parametrize("name", MERGING)
+@pytest.mark.parametrize(("name", "seam"), [*((name, "") for name in MERGING), ("running", "\n")])
 def test_a_prompt_in_one_message_with_an_unanswered_one_is_another_prompt(
-    request: pytest.FixtureRequest, name: str
+    request: pytest.FixtureRequest, name: str, seam: str
 ) -> None:
+    """Claude Code puts a line feed between them."""
     running, messages, member = played(request, name)
     client = running.client
     client.say("one")
     messages.append(prompted(name, "two"))
     fail(running, messages)
-    messages[-1][member].append(block(name, "three"))
+    messages[-1][member] = [block(name, f"two{seam}"), block(name, "three")]
     ask(running, messages)
-    assert running.upstream.asked[-1].body[running.member][-1][member][0] == block(name, "two")
+    assert running.upstream.asked[-1].body[running.member][-1][member][0] == block(name, f"two{seam}")
     client.say("four")
     users = [each.content for each in running.agent.context().messages if each.kind == "user"]
     assert users == ["one", "two", "three", "four"]

@@ -7,6 +7,7 @@ Both are the same messages as before. So a request is divided as its messages ar
 thinking has the key that it had with it.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ from msgspec.structs import replace
 from foldmark.core.assembly.caching import common_length
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest, SentMessage, decoded
 from foldmark.live.leaving_out import KnownMessage
+
+_SEAM = re.compile(rb'\\n"(?=[,}])')
+"""The line feed that Claude Code puts behind a text that another one follows in the same message."""
 
 
 class Thoughts(NamedTuple):
@@ -93,8 +97,9 @@ class _Finder:
         dialect, blocks = self._dialect, self._dialect.blocks(one.raw)
         for size in range(1, len(blocks) if self._at < len(self._keys) else 0):
             raw = dialect.rewritten(one.raw, blocks[:size])
-            first = dialect.read(raw)
-            if self._passes(first.key):
+            alone = dialect.rewritten(one.raw, (*blocks[: size - 1], _SEAM.sub(b'"', blocks[size - 1])))
+            first = next((each for each in map(dialect.read, (raw, alone)) if self._passes(each.key)), None)
+            if first is not None:
                 yield one._replace(raw=raw, message=first)
                 rest = dialect.rewritten(one.raw, blocks[size:])
                 yield from self.found(SentMessage(rest, dialect.read(rest), True))
