@@ -701,10 +701,15 @@ def test_no_request_above_the_window_is_sent_while_planning_is_open(planned: Tal
     assert told.lines[-1] == "Planning has ended; nothing was forgotten."
     assert planned.ids[: len(ids)] == ids
     assert planned.agent.open_turn is None
+
+
+def test_a_text_that_is_too_long_is_not_recorded_while_planning_is_open(planned: Talk, told: Told) -> None:
+    asked(planned, told)
     before = planned.agent.standing().newest
     with pytest.raises(ContextFullError):
-        play(planned.agent, "And now?")
+        play(planned.agent, "Look: " + "x" * 900_000)
     assert planned.agent.standing().newest == before
+    assert play(planned.agent, "no", shown=told.show).requests == []
 
 
 def test_a_preview_without_matches_makes_no_offer(planned: Talk, told: Told) -> None:

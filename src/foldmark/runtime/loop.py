@@ -103,9 +103,10 @@ async def turn(
 
     The user's text is recorded before the model is asked. If the turn is cancelled or the model fails, the answer so
     far is kept, marked as interrupted, and the turn is closed; the exception propagates. A turn left open by a crash is
-    closed first. A request that is longer than the model's window is not sent: ContextFullError is raised, and a text
-    that would make it so is not recorded. `writing` is checked before anything is recorded: once another runtime has
-    taken over the agent, nothing more is recorded. Tools run in `threads`, by default those of the event loop.
+    closed first. In a turn that begins while planning is open, a request that is longer than the model's window is not
+    sent: ContextFullError is raised, and a text that would make it so is not recorded. `writing` is checked before
+    anything is recorded: once another runtime has taken over the agent, nothing more is recorded. Tools run in
+    `threads`, by default those of the event loop.
     """
     await _RunningTurn(agent, provider, show, asking, writing, threads).run(text)
 
@@ -121,8 +122,10 @@ class _RunningTurn:
         self._opened: int | None = None
         self._limit: int | None = None
         self._first: Request | None = None
+        self._planned = False
 
     async def run(self, text: str | None) -> None:
+        self._planned = self._planning_open()
         if text is not None and (done := self._recorded(partial(self._open, text))) is not None:
             self._show.result(done)
             return
@@ -201,8 +204,9 @@ class _RunningTurn:
         if done is None:
             self._agent.end_turn(interrupted=True)
             self._agent.append("user", text)
-            with suppress(CommandError):  # the turn reports it
-                self._first = self._request()
+            if self._planned:
+                with suppress(CommandError):  # the turn reports it
+                    self._first = self._request()
         return done
 
     def _has_filter(self) -> bool:
@@ -247,7 +251,10 @@ class _RunningTurn:
 
     def _request(self) -> Request:
         """Return the next request, within the limit that the provider reported, with a reminder if the context is
-        filling up. Every request of a turn passes this check: raises ContextFullError."""
+        filling up.
+
+        The requests about an offer are small, and the next one may hold the whole context: raises ContextFullError if
+        one is longer than the model's window. Other requests may reach a provider that knows its limit better."""
         agent, first = self._agent, self._first
         if first is not None:
             self._first = None
@@ -257,7 +264,7 @@ class _RunningTurn:
         if text is not None:
             self._recorded(partial(agent.append, "user", text, actor="system", data={"reminder": True}))
             request = agent.request(limit=self._limit)
-        if is_full(request.tokens, agent.window):
+        if self._planned and is_full(request.tokens, agent.window):
             raise ContextFullError
         return request
 
