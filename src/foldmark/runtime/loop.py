@@ -103,10 +103,10 @@ async def turn(
 
     The user's text is recorded before the model is asked. If the turn is cancelled or the model fails, the answer so
     far is kept, marked as interrupted, and the turn is closed; the exception propagates. A turn left open by a crash is
-    closed first. In a turn that begins while planning is open, a request that is longer than the model's window is not
-    sent: ContextFullError is raised, and a text that would make it so is not recorded. `writing` is checked before
-    anything is recorded: once another runtime has taken over the agent, nothing more is recorded. Tools run in
-    `threads`, by default those of the event loop.
+    closed first. While planning is open, a request that is longer than the model's window is not sent: ContextFullError
+    is raised, and a text that would make it so is not recorded. `writing` is checked before anything is recorded: once
+    another runtime has taken over the agent, nothing more is recorded. Tools run in `threads`, by default those of the
+    event loop.
     """
     await _RunningTurn(agent, provider, show, asking, writing, threads).run(text)
 
@@ -255,9 +255,8 @@ class _RunningTurn:
 
         The requests about an offer are small, and the next one may hold the whole context: raises ContextFullError if
         one is longer than the model's window. Other requests may reach a provider that knows its limit better."""
-        agent, first = self._agent, self._first
+        agent, self._first, first = self._agent, None, self._first
         if first is not None:
-            self._first = None
             return first
         request = agent.request(limit=self._limit)
         text = None if self._planning_open() else reminder(agent, request.tokens, agent.window)
