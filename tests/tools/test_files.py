@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -289,7 +290,10 @@ def test_links_that_lead_nowhere(links: Place) -> None:
     for n in range(1200):
         (links.folder / f"l{n}").symlink_to(previous)
         previous = f"l{n}"
-    links.refused("read_file", path=previous)
+    if sys.version_info < (3, 13):  # Python follows any number of links from then on
+        links.refused("read_file", path=previous)
+    else:
+        assert links.call("read_file", path=previous) == links.call("read_file", path="deep/inside.txt")
 
 
 INVALID_PATHS = (
