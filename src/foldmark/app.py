@@ -313,8 +313,9 @@ class Setup:
     """The settings and the database of a command, each read on first use. `db` is the database named on the command
     line, if any."""
 
-    def __init__(self, db: str | None) -> None:
-        self._named = db
+    def __init__(self, db: str | None, *, in_utc: bool = False) -> None:
+        self._named, self.in_utc = db, in_utc
+        """`in_utc` is True to show times in UTC."""
 
     @cached_property
     def given(self) -> Settings:
@@ -355,6 +356,10 @@ class Setup:
     def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
         """Open the log for a block, as `opened` does. Report a file that other users could read until now."""
         with self.opened(create=create, given=given) as log:
+            if not self.in_utc:
+                from foldmark.rendering import local_minute
+
+                log.minute = local_minute
             if log.store.narrowed:
                 from foldmark.rendering import harmless
 

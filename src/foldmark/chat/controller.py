@@ -346,7 +346,9 @@ class ChatController:
         with agent.log.store.read() as moment:
             end = moment.end(agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
-        self._notify(f"({end.sentence if end is not None else f'{family.label(agent)} {how}'})")
+        if end is not None:
+            how = f"is {end.how_at(agent.log.minute(end.at))}"
+        self._notify(f"({family.label(agent)} {how})")
 
     def mail(self, agent: Agent) -> None:
         """Report mail that does not wake its recipient."""

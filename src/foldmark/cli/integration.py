@@ -184,6 +184,7 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
     """
     if port is None and (host != "127.0.0.1" or names):
         raise click.UsageError("--host and --allow-host require --http")
+    setup.in_utc = True  # the texts are for other programs' models
     setup.given  # noqa: B018 - report invalid settings before a client connects
     try:
         import_module("mcp")

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from typing import Any
 
 import click
@@ -19,9 +20,29 @@ from foldmark.core.errors import FoldmarkError
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+def _in_utc(context: Context, _: Parameter, value: bool) -> bool:
+    """Note that the times of this process are shown in UTC, as they are in JSON."""
+    if value:
+        context.find_object(Setup).in_utc = True  # type: ignore[union-attr]
+    return value
+
+
+UTC = click.option(
+    "--utc", is_flag=True, expose_value=False, callback=_in_utc, help="Show times in UTC instead of local time."
+)
+
+
 def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command its `Setup` as first argument, and the option `--json` as the last one in its help."""
-    return AS_JSON(click.pass_obj(command))
+    """Give a command its `Setup` as first argument, and the options `--utc` and `--json` as the last ones in its
+    help."""
+
+    @wraps(command)
+    def report(setup: Setup, *args: Any, as_json: bool, **options: Any) -> Any:
+        setup.in_utc = setup.in_utc or as_json
+        return command(setup, *args, as_json=as_json, **options)
+
+    reports: Callable[..., Any] = report
+    return UTC(AS_JSON(click.pass_obj(reports)))
 
 
 def conversations(context: Context, _: Parameter, incomplete: str) -> list[CompletionItem[str]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 import foldmark
 from foldmark.app import Setup, embedding, known_keys, provider
-from foldmark.cli.parameters import chat_commands, conversations, reporting
+from foldmark.cli.parameters import UTC, chat_commands, conversations, reporting
 from foldmark.core.agents import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.ports import Provider
@@ -150,11 +150,12 @@ class _Program(_Group):
     metavar="PATH|URL",
     help="The database; by default FOLDMARK_DB, or foldmark.db in your data folder. On a server: postgresql://…",
 )
+@click.option("--utc", "in_utc", is_flag=True, help="Show times in UTC instead of local time.")
 @click.version_option(foldmark.__version__, prog_name="foldmark")
 @click.pass_context
-def cli(context: click.Context, db: str | None) -> None:
+def cli(context: click.Context, db: str | None, in_utc: bool) -> None:
     """Keep every conversation with a language model, and decide what the model sees of it."""
-    context.obj = Setup(db)
+    context.obj = Setup(db, in_utc=in_utc)
 
 
 def _show(result: Result, as_json: bool) -> None:
@@ -171,6 +172,7 @@ def _show(result: Result, as_json: bool) -> None:
 @click.option("--session", metavar="FILE|ID", help="Open this session of a coding agent; NAME is its conversation.")
 @click.option("--model", "model", metavar="PROVIDER/MODEL", help="Use this model from now on; /model changes it.")
 @click.option("--plain", is_flag=True, help="Print line by line, also on a terminal.")
+@UTC
 @click.pass_obj
 def chat(setup: Setup, name: str | None, session: str | None, model: str | None, plain: bool) -> int:
     """Chat in conversation NAME, creating it if needed.

@@ -3,7 +3,7 @@ conversations [SPEC 8]."""
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ import foldmark
 from foldmark.app import Setup
 from foldmark.cli.parameters import conversations, reporting
 from foldmark.cli.process import progress_bar, warn
+from foldmark.core.agents import minute
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
-from foldmark.rendering import harmless, json_text
+from foldmark.rendering import harmless, json_text, local_minute
 
 if TYPE_CHECKING:
     from foldmark.log import Log
@@ -107,14 +108,17 @@ def sessions(setup: Setup, limit: int, as_json: bool) -> None:
     if as_json:
         print(json_text(forest_data(trees, others[:limit], len(others))))
     else:
-        print(harmless(forest_text(trees, others[:limit], len(others))))
+        time_of = minute if setup.in_utc else local_minute
+        print(harmless(forest_text(trees, others[:limit], len(others), time_of)))
 
 
-def forest_text(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: int) -> str:
+def forest_text(
+    trees: "Sequence[Node]", others: "Sequence[Node]", all_others: int, time_of: Callable[[str], str] = minute
+) -> str:
     """Return trees of sessions as text, followed by the first archived sessions that continue no other."""
-    blocks = ["\n".join(_tree_lines(tree)) for tree in trees]
+    blocks = ["\n".join(_tree_lines(tree, time_of)) for tree in trees]
     if others:
-        lines = ["Archived sessions that continue no other:", *map(_session_line, others)]
+        lines = ["Archived sessions that continue no other:", *(_session_line(node, time_of) for node in others)]
         if all_others > len(others):
             lines.append(f"{count(all_others - len(others), 'session')} more; --limit shows them")
         blocks.append("\n".join(lines))
@@ -132,20 +136,19 @@ def forest_data(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: i
     }
 
 
-def _tree_lines(tree: "Node") -> Iterator[str]:
+def _tree_lines(tree: "Node", time_of: Callable[[str], str]) -> Iterator[str]:
     """Draw a tree: lines lead from each session to those that continue it."""
     waiting = [("", "   ", tree)]
     while waiting:
         branch, below, node = waiting.pop()
-        yield branch + _session_line(node)
+        yield branch + _session_line(node, time_of)
         for child in reversed(node.children):
             last = child is node.children[-1]
             waiting.append((below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "), child))
 
 
-def _session_line(node: "Node") -> str:
+def _session_line(node: "Node", time_of: Callable[[str], str]) -> str:
     """Return one session's line: its number, id, folder, times, and reason for its end."""
-    from foldmark.core.agents import minute
     from foldmark.core.search import PROGRAMS
     from foldmark.sessions.formats import DEFAULT
 
@@ -157,7 +160,7 @@ def _session_line(node: "Node") -> str:
         parts.append(archived.project)
     began, ended = _times(node)
     if began or ended:
-        parts.append(f"{minute(began or '?')} to {minute(ended or '?')}")
+        parts.append(f"{time_of(began or '?')} to {time_of(ended or '?')}")
     if known and known.end_reason:
         full = "" if known.context_at_end is None else f" at {known.context_at_end}%"
         parts.append(f"ended by {known.end_reason}{full}" if known.end_reason != "completed" else f"completed{full}")

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from foldmark.commands.registry import ANYBODY, CommandCall, command
-from foldmark.core.agents import Size, minute
+from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Overview
 from foldmark.core.wording import FINAL, count, listing, percent
@@ -33,7 +33,7 @@ def _list(call: CommandCall) -> Result:
         f"{'*' if each['current'] else ' '} {each['name']:<{width}}  {each['agent'][:8]}  "
         f"{each['context']['messages']:,} of {count(each['messages'], 'message')} in the context"
         + (f" · {count(each['agents'], 'agent')}" if each["agents"] > 1 else "")
-        + f" · last used {minute(each['last_used'])}"
+        + f" · last used {call.agent.log.minute(each['last_used'])}"
         + (" · archived" if each["archived"] else "")
         for each in shown
     ]
@@ -211,7 +211,7 @@ def _arrival(call: CommandCall, agent: Agent) -> str:
     if unread:
         text += f" {count(unread, 'unread message')}; /check-mail shows {'it' if unread == 1 else 'them'}."
     if end:
-        text += f" It is {end.how}."
+        text += f" It is {end.how_at(agent.log.minute(end.at))}."
     return text
 
 

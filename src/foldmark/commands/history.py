@@ -8,7 +8,7 @@ from typing import Any
 from foldmark.commands.live_request import explained, is_live
 from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
-from foldmark.core.agents import Size, minute
+from foldmark.core.agents import Size
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Manifest
@@ -36,16 +36,16 @@ def list_operations(call: CommandCall) -> Result:
     with call.agent.reading() as (moment, at):
         found = operations(moment, at)
     shown = found[-newest:]
-    lines = [_line(done) for done in shown]
+    lines = [_line(done, call.agent.log.minute(done.event.created_at)) for done in shown]
     if older := len(found) - len(shown):
         lines.insert(0, f"{count(older, 'older operation')}; /operations {len(found)} lists all")
     text = "\n".join(lines) or "There is no operation yet."
     return Result(text, None, {"operations": [done.data() for done in shown], "older": older})
 
 
-def _line(done: OperationEntry) -> str:
+def _line(done: OperationEntry, time: str) -> str:
     event = done.event
-    parts = [f"{event.id:>6} · {minute(event.created_at)} · {event.actor} · {done.words}"]
+    parts = [f"{event.id:>6} · {time} · {event.actor} · {done.words}"]
     parts += [f"reason: {one_line(event.reason)}"] if event.reason else []
     parts += [done.took] if done.took else []
     parts += [f"taken back by {done.by}"] if done.by is not None else []
@@ -58,13 +58,16 @@ def _marks(call: CommandCall) -> Result:
     """List the checkpoints and how many messages follow each."""
     with call.agent.reading() as (moment, at):
         found = marks(moment, at)
-    text = "\n".join(map(_mark, found)) or "No checkpoint yet. Use /mark."
+    text = (
+        "\n".join(_mark(mark, call.agent.log.minute(mark.event.created_at)) for mark in found)
+        or "No checkpoint yet. Use /mark."
+    )
     return Result(text, None, {"marks": [mark.data() for mark in found]})
 
 
-def _mark(mark: MarkEntry) -> str:
+def _mark(mark: MarkEntry, time: str) -> str:
     event = mark.event
-    parts = [f"{mark.name} · event {event.id} · {minute(event.created_at)} · {event.actor}"]
+    parts = [f"{mark.name} · event {event.id} · {time} · {event.actor}"]
     parts += [f"reason: {one_line(event.reason)}"] if event.reason else []
     parts.append(f"{sized(mark.behind)} after it" if mark.first else "nothing after it")
     parts += [title(mark.first.content)] if mark.first and mark.first.kind == "user" else []
@@ -160,7 +163,7 @@ def _at(call: CommandCall) -> Result:
     data = {**context_json(call.agent.id, context, turns), "older_messages": older}
     with call.agent.reading() as (moment, at):
         shown = sizes(moment, at)
-    return Result(context_text(name, context, turns, older, shown.tokens), None, data)
+    return Result(context_text(name, context, turns, older, shown.tokens, call.agent.log.minute), None, data)
 
 
 @command("context diff ID [ID2]", at_once=True)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from foldmark.commands.registry import CommandCall
-from foldmark.core.agents import minute
 from foldmark.core.assembly.eviction import client_placeholder, in_place, without_content
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -89,8 +88,8 @@ def sent(call: CommandCall) -> Result:
             own = {"input": usage.input, "read": usage.cache_read, "written": usage.cache_write}
             rows.append({"id": event.id, "created_at": event.created_at, "model": model, **own})
     lines = [
-        f"  {row['id']:>6}  {minute(row['created_at'])}  {row['model']} · {count(row['input'], 'input token')}, "
-        f"{row['read']:,} read from the cache"
+        f"  {row['id']:>6}  {agent.log.minute(row['created_at'])}  {row['model']} · "
+        f"{count(row['input'], 'input token')}, {row['read']:,} read from the cache"
         for row in rows
     ]
     text = "\n".join(lines) or "No request of this session was answered yet."

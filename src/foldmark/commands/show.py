@@ -160,6 +160,7 @@ def context_text(
     turns: Sequence[Turn],
     older: int = 0,
     tokens_of: Callable[[Event], int] = attrgetter("tokens"),
+    time_of: Callable[[str], str] = minute,
 ) -> str:
     """Return a context as text: the beginning of every message of `turns`, and the marks; `older` is the number of
     messages before them."""
@@ -181,7 +182,7 @@ def context_text(
         tokens = sum(map(tokens_of, turn.messages))
         lines += [
             "",
-            f"Turn {turn.id or '-'} · ~{tokens} tokens · {minute(turn.messages[0].created_at)}",
+            f"Turn {turn.id or '-'} · ~{tokens} tokens · {time_of(turn.messages[0].created_at)}",
         ]
         lines += [message_line(message) for message in turn.messages]
     lines += [f"\n{_rule(f'mark {name}')}" for name, _ in marks]
@@ -277,7 +278,7 @@ def rebuilt_text(agent: Agent, found: Rebuilt, kept: Cached | None = None) -> st
     sent = found.sent
     opening = (
         f"Request {sent.id}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
-        f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.record.purpose}.\n"
+        f"{sent.event}, {agent.log.minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.record.purpose}.\n"
         f"{VERDICTS[found.verdict]}: {found.said}.\n"
         f"Sent over the wire: {found.on_the_wire}."
     ) + _cost(kept, "\nCache: ")
@@ -289,16 +290,16 @@ def _list(agent: Agent) -> Result:
     found, kept = newest_cached(agent, MOST_LISTED)
     if not found:
         return Result("Nothing was sent to a model for this agent yet.", None, {"sent": []})
-    lines = [_line(each, kept.get(each.id)) for each in found]
+    lines = [_line(each, agent.log.minute(each.created_at), kept.get(each.id)) for each in found]
     lines += ["", "/context sent ID rebuilds one and shows it."]
     return Result("\n".join(lines), None, {"sent": [_row(each, kept.get(each.id)) for each in found]})
 
 
-def _line(sent: SentRequest, kept: Cached | None) -> str:
+def _line(sent: SentRequest, time: str, kept: Cached | None) -> str:
     purpose = f"{sent.record.purpose}{' (planning)' if sent.record.planning else ''}"
     turn = f" · turn {sent.turn}" if sent.turn else ""
     parts = f"{addressee(sent)} · {_size(sent)} · {purpose}{turn}{_cost(kept, ' · ')}"
-    return f"  {sent.id:>6}  {minute(sent.created_at)}  {parts}"
+    return f"  {sent.id:>6}  {time}  {parts}"
 
 
 def _cost(kept: Cached | None, before: str) -> str:

@@ -93,11 +93,15 @@ class End(Struct, frozen=True):
     @property
     def how(self) -> str:
         """`deleted on 2026-03-01 12:00 by a person`, `dead: killed by agent 5e6f7a8b at 2026-03-01 12:00`."""
+        return self.how_at(minute(self.at))
+
+    def how_at(self, at: str) -> str:
+        """Return `how` with the time as it is shown to a person."""
         if self.killer is None:
-            return f"deleted on {minute(self.at)} by {_actor_name(self.actor)}"
+            return f"deleted on {at} by {_actor_name(self.actor)}"
         killer = self.killer[:8]
         by = f"agent {killer}" if self.actor == "model" else f"{_actor_name(self.actor)} in {killer}"
-        return f"dead: killed by {by} at {minute(self.at)}"
+        return f"dead: killed by {by} at {at}"
 
     @property
     def sentence(self) -> str:

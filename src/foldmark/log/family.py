@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foldmark.core.agents import AgentRecord, Lease, Mail, Size, mail_head, minute
+from foldmark.core.agents import AgentRecord, Lease, Mail, Size, mail_head
 from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
@@ -121,9 +121,8 @@ def archive(conversation: Agent) -> None:
     with conversation.log.store.write() as transaction:
         _check_there(transaction, conversation)
         if since := transaction.archived(conversation.id):
-            raise CommandError(
-                f"{label(conversation)} was already archived on {minute(since)}; /session switch brings it back"
-            )
+            when = conversation.log.minute(since)
+            raise CommandError(f"{label(conversation)} was already archived on {when}; /session switch brings it back")
         transaction.archive(conversation.id, conversation.log.clock())
 
 

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from foldmark.core.agents import AgentRecord, Changes, Size, check_limit, check_name, is_uuid
+from foldmark.core.agents import AgentRecord, Changes, Size, check_limit, check_name, is_uuid, minute
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Clock, NewId, Progress, Snapshot, Store
@@ -174,6 +174,8 @@ class Log:
         self._meanings: LogVectors | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []
+        self.minute: Callable[[str], str] = minute
+        """Return a time in the texts of commands: in UTC, unless the program shows them to a person elsewhere."""
         # One object per agent: all users of an agent in this process share the head that its next append expects.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 

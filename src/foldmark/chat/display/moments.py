@@ -5,7 +5,7 @@ the operations and the turns shown, not with the history.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from rich.cells import cell_len
@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from foldmark.chat.display.operated import WHO, told
 from foldmark.commands.history import difference_lines
 from foldmark.commands.show import context_text, message_line, rebuilt_text, request_text
-from foldmark.core.agents import Size, minute
+from foldmark.core.agents import Size
 from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
@@ -120,7 +120,7 @@ def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, 
         before, after = measured.of(found.before), measured.of(found.after)
         event = moment.event(at)
     entry = line.operations.get(at)
-    head = _head(event, entry, *((before, after) if second is None else (None, None)))
+    head = _head(event, entry, agent.log.minute, *((before, after) if second is None else (None, None)))
     changed = difference_lines(found, before, after, measured.tokens)
     if second is None:
         changed[0] = "Changed with this event:" if changed[1:] else "Nothing changed in the context with this event."
@@ -136,12 +136,18 @@ def _ends(text: str) -> str:
     return f"{text[:BEGINNING]}\n\n… {cut:,} characters …\n\n{text[BEGINNING + cut :]}"
 
 
-def _head(event: Event | None, entry: OperationEntry | None, before: Size | None, after: Size | None) -> str:
+def _head(
+    event: Event | None,
+    entry: OperationEntry | None,
+    time_of: Callable[[str], str],
+    before: Size | None,
+    after: Size | None,
+) -> str:
     if event is None:
         return "There is no event with this id; the context is that of the event before it."
     who = WHO.get(event.actor, event.actor)
     what = message_line(event).strip().splitlines()[0].partition(" ")[2] if entry is None else entry.words
-    parts = [f"{minute(event.created_at)} · {who} · {one_line(what)}"]
+    parts = [f"{time_of(event.created_at)} · {who} · {one_line(what)}"]
     parts += [f"reason: {one_line(event.reason)}"] if entry is not None and event.reason else []
     parts += [f"taken back by {entry.by}"] if entry is not None and entry.by is not None else []
     if before is not None and after is not None:
@@ -155,7 +161,7 @@ def _context(agent: Agent, at: int) -> str:
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
     with agent.reading() as (moment, now):
         tokens_of = sizes(moment, now).tokens
-    return context_text(agent.name or agent.id, context, turns, older, tokens_of)
+    return context_text(agent.name or agent.id, context, turns, older, tokens_of, agent.log.minute)
 
 
 def _request(agent: Agent, at: int) -> str:

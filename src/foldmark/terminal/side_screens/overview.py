@@ -12,7 +12,6 @@ from textual.widgets.option_list import Option
 
 from foldmark.chat.display.operated import brief, line
 from foldmark.chat.display.overview import MEMOS, AgentLine, AgentState, agent_state, agents, price_of_rewind
-from foldmark.core.agents import minute
 from foldmark.core.wording import FINAL, count
 from foldmark.log import Agent
 from foldmark.operations.history import MarkEntry, OperationEntry
@@ -170,7 +169,7 @@ class StatePanel(Panel):
         self._priced = None
         chosen = self._chosen()
         if not isinstance(chosen, MarkEntry):
-            self._show_about([] if chosen is None else _about(chosen))
+            self._show_about([] if chosen is None else _about(chosen, self.agent.log.minute(chosen.event.created_at)))
             return
         agent, mark = self.agent, chosen.name
 
@@ -209,9 +208,9 @@ def _state_row(entry: MarkEntry | OperationEntry) -> Content:
     )
 
 
-def _about(done: OperationEntry) -> list[str]:
+def _about(done: OperationEntry, time: str) -> list[str]:
     event = done.event
-    lines = [f"event {event.id} · {minute(event.created_at)} · {done.words}"]
+    lines = [f"event {event.id} · {time} · {done.words}"]
     lines += [f"reason: {event.reason}"] if event.reason else []
     lines += [done.took] if done.took else []
     lines += [f"taken back by operation {done.by}" if done.by is not None else "in force"]
