@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -47,10 +46,11 @@ class Dialogue:
     def __init__(self, log: Log, model: str) -> None:
         self.agent: Agent = log.agent("default")
         self.model, self.shown = MODELS[model](), list[str]()
-        for text in SAID:
-            self.agent.append("user", text)
-            self.agent.append("assistant", "Noted.")
-            self.agent.end_turn()
+        with self.agent.batch():
+            for text in SAID:
+                self.agent.append("user", text)
+                self.agent.append("assistant", "Noted.")
+                self.agent.end_turn()
         self.ids = {message.content: message.id for message in self.agent.context().messages}
         if model == "none":
             self.agent.configure("tools", "none")
@@ -77,8 +77,8 @@ class Dialogue:
 
 
 @pytest.fixture(params=[*MODELS])
-def dialogue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Dialogue]:
-    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+def dialogue(request: pytest.FixtureRequest) -> Iterator[Dialogue]:
+    with foldmark.open(":memory:", settings={}) as log:
         yield Dialogue(log, request.param)
 
 
