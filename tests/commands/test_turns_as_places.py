@@ -155,3 +155,15 @@ def test_a_full_fork_offers_to_go_there(agent: Agent) -> None:
     done = agent.do("/fork", asking=CHAT)
     child = done.data["child"][:8]
     assert done.text == f"Forked. Child: {child}\nIt waits for its first message: /switch {child} goes there."
+
+
+def test_a_summary_of_earlier_turns_stays_and_is_no_place_itself(agent: Agent) -> None:
+    first, second, third = (turn_of(agent, text) for text in "ABC")
+    summary = agent.do(f"/summarize {first}..{second}").event_id
+    child = child_of(agent, "/fork")
+    for each in (agent, child):
+        with pytest.raises(foldmark.CommandError, match=f"turn {summary} is a summary; `/restore {summary}` brings"):
+            each.do(f"/rewind {summary}")
+        say(each, "D")
+        each.do(f"/rewind {third}")
+        assert [message.id for message in each.context().messages] == [summary]

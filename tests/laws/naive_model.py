@@ -182,8 +182,10 @@ class NaiveAgent:
             elif event.kind == "clear":
                 now.visible, now.marks, now.states = [], {}, []
             elif event.kind == "rewind":
-                now.visible = [i for i in now.visible if i <= event.position or i in start or i in event.messages]
-                now.states = [s for s in now.states if s.id <= event.position or s.id in born | event.messages]
+                until = event.target or event.id  # what was inherited before a turn stays
+                stay = event.messages | {i for i in (*start, *born) if i < until}
+                now.visible = [i for i in now.visible if i <= event.position or i in stay]
+                now.states = [s for s in now.states if s.id <= event.position or s.id in stay]
                 now.marks = {name: i for name, i in now.marks.items() if i <= event.mark}
             elif event.kind in SUBTRACTING:
                 now.visible = [i for i in now.visible if i not in event.messages]
@@ -250,6 +252,7 @@ class NaiveAgent:
             if (
                 (e.kind == "clear" and message.id < e.id)
                 or (e.kind == "rewind" and own and e.position < message.id < e.id and message.id not in e.messages)
+                or (e.kind == "rewind" and not own and 0 < e.target <= message.id and message.id not in e.messages)
                 or (e.kind in SUBTRACTING and message.id in e.messages)
                 or (e.kind == "restore" and message.id == e.target)
             ):
@@ -339,6 +342,18 @@ class NaiveAgent:
         mark = self._mark(name)
         position = self.position(mark)
         return Operation("rewind", mark=mark, position=position, messages=self.before(position))
+
+    def rewind_to(self, turn: int) -> Operation:
+        """Rewind to before a turn, which may be inherited. A turn without visible messages and a summary are errors."""
+        position, kept = self._turn(turn)
+        return Operation("rewind", mark=turn - 1, position=position, messages=kept, target=turn)
+
+    def _turn(self, turn: int) -> tuple[int, frozenset[int]]:
+        """Return the position of a cut before a turn, and the summaries behind it that stay."""
+        if turn not in self.turns() or any(m.id == turn and m.kind == "summary" for m in self.lineage()):
+            raise RefusedError(f"turn {turn} has nothing visible, or is a summary")
+        position = self.position(turn)
+        return (turn - 1 if position == turn else position), self.before(turn - 1, inherited=True)
 
     def fork(self, name: str | None = None) -> Operation:
         """Fork. The child inherits the visible messages (with a mark: own ones after it), without open exchanges."""
@@ -430,11 +445,11 @@ class NaiveAgent:
         before = [e for e in self.summaries if e.id in named]
         return replace(operation, messages=messages.union(*(e.messages for e in before)))
 
-    def before(self, position: int) -> frozenset[int]:
-        """Return the own visible summaries after a position that replaced only messages before it: they stand before
-        it."""
+    def before(self, position: int, *, inherited: bool = False) -> frozenset[int]:
+        """Return the own visible summaries (and those `inherited`) after a position that replaced only messages before
+        it: they stand before it."""
         gone = {m.id for m in self.lineage() if m.turn in self.erased}
-        own, found = {m.id for m in self.own} - gone, set[int]()
+        own, found = {m.id for m in (self.lineage() if inherited else self.own)} - gone, set[int]()
         for e in self.summaries:
             if e.id in own and e.id > position and all(i <= position or i in found for i in e.messages - gone):
                 found.add(e.id)

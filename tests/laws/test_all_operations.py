@@ -167,6 +167,13 @@ class Histories(SideBySide, RuleBasedStateMachine):
         word = "clear" if target and word == "clear" else "rewind"
         self.operate(pair, self.with_name(f"/{word}", target), lambda: pair.model.rewind(target))
 
+    @rule(who=WHO, known=MOSTLY, pick=PICK)
+    def rewind_to_a_turn(self, who: int, known: bool, pick: int) -> None:
+        pair = self.pair(who)
+        gid = self.some_turn(pair, known, pick)
+        if not pair.model.settling() and gid not in map(int, filter(str.isdigit, pair.model.marks())):
+            self.operate(pair, f"/rewind {gid}", lambda: pair.model.rewind_to(gid))
+
     @rule(who=WHO, name=MAYBE_NAME, actor=st.sampled_from(["human", "model"]))
     def fork(self, who: int, name: str | None, actor: str) -> None:
         pair = self.pair(who)

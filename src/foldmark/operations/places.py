@@ -12,7 +12,7 @@ from foldmark.core.segments import END, Segment, Segments, contains, intersect, 
 from foldmark.core.turns import settle
 from foldmark.core.wording import listing
 from foldmark.operations.decide import turns_named
-from foldmark.request.exchanges import calls_before, exchanges, ranges_of, still_open, summaries_before, visible_after
+from foldmark.request.exchanges import calls_before, exchanges, ranges_of, still_open, summaries_before
 from foldmark.request.planning import not_while_planning
 from foldmark.request.standing import Standing
 
@@ -22,9 +22,7 @@ ID_DIGITS = 20
 
 def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
     """Return a rewind to a mark, by default the newest, or to the beginning of a turn, named by its id."""
-    place = _placed(moment, at, name)
-    kept = summaries_before(moment, at, place.position)
-    return Rewind(place.mark, place.event, place.position, kept, place.turn, place.inherited)
+    return _back_to(_placed(moment, at, name))
 
 
 def retry(moment: Snapshot, at: Standing) -> Rewind:
@@ -33,15 +31,15 @@ def retry(moment: Snapshot, at: Standing) -> Rewind:
     not_while_planning(moment, at, "its questions are not asked again")
     for message in in_place_newest_first(moment.messages(at.visible, newest_first=True)):
         if message.kind == "summary":
-            raise CommandError(
-                f"the newest turn is a summary; `/restore {message.id}` brings back the messages that it replaces"
-            )
+            raise _is_summary("the newest turn", message.id)
         opens = message.id == message.turn_id or bool((message.data or {}).get("birth"))
         if message.kind == "user" and (message.actor == "human" or opens):
-            position = message.id
-            kept, later = summaries_before(moment, at, position), _inherited_after(moment, at, position)
-            return Rewind(None, position, position, kept, message.turn_id, later)
+            return _back_to(_place_in(moment, at, message.turn_id, message.id))
     raise CommandError("there is nothing to retry: the context holds no question")
+
+
+def _back_to(place: "_Place") -> Rewind:
+    return Rewind(place.mark, place.event, place.position, place.kept, place.turn, place.inherited)
 
 
 def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
@@ -52,7 +50,9 @@ def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
     if name is None:
         return _forked(moment, at, Fork(child, without_open(moment, at, at.visible), scratchpad=at.scratchpad))
     place = _placed(moment, at, name)
-    start = normal((*place.inherited, *visible_after(moment, at, place.position)))
+    own = intersect(at.visible, [Segment(at.record.id, place.position + 1, END)])
+    stay = [Segment(at.record.id, each, each) for each in place.kept]
+    start = normal((*place.inherited, *subtract(own, stay)))
     fork = Fork(child, without_open(moment, at, start), place.mark, place.position, turn=place.turn)
     return _forked(moment, at, fork)
 
@@ -86,36 +86,41 @@ def _forked(moment: Snapshot, at: Standing, fork: Fork) -> Fork:
 
 
 class _Place(NamedTuple):
-    """A place to go back to or to fork from: a mark or the beginning of a turn; the event that it names, the position
-    of a cut there, and the inherited ranges behind it."""
+    """A place to go back to or to fork from: a mark or a turn; the event that it names and the position of a cut there;
+    the summaries behind it that stand before it, and the inherited ranges behind it."""
 
     mark: str | None
     turn: int | None
     event: int
     position: int
+    kept: tuple[int, ...]
     inherited: Segments
 
 
 def _placed(moment: Snapshot, at: Standing, name: str | None) -> _Place:
-    """Return the place of a mark, by default the newest, or of a turn with visible messages, named by its id. A mark
-    may have a number as its name."""
+    """Return the place of a mark, by default the newest, or before a turn with visible messages, named by its id. A
+    mark may have a number as its name."""
     if name is None or name in at.fold.marks or not (name.isascii() and name.isdigit() and int(name[:ID_DIGITS])):
         name, mark_id, position = marked(moment, at, name)
-        return _Place(name, None, mark_id, position, ())
+        return _Place(name, None, mark_id, position, summaries_before(moment, at, position), ())
     turn = int(name[:ID_DIGITS])
-    turns_named(moment, at, [turn])
-    inherited = _inherited_after(moment, at, turn - 1)
-    return _Place(None, turn, turn - 1, _settled_position(moment, at, turn - 1), inherited)
+    if turns_named(moment, at, [turn])[turn][0].kind == "summary":
+        raise _is_summary(f"turn {turn}", turn)
+    return _place_in(moment, at, turn, turn - 1)
 
 
-def _inherited_after(moment: Snapshot, at: Standing, position: int) -> Segments:
-    """Return the visible events that the agent inherited after a position, without the summaries that replace only
-    earlier messages."""
-    later: list[Segment] = []
-    for agent in {segment.agent for segment in at.visible} - {at.record.id}:
-        kept = [Segment(agent, each, each) for each in summaries_before(moment, at, position, agent)]
-        later += subtract((Segment(agent, position + 1, END),), kept)
-    return intersect(at.visible, later)
+def _place_in(moment: Snapshot, at: Standing, turn: int | None, position: int) -> _Place:
+    """Return the place behind a position before or in a turn, which may be inherited."""
+    own, agents = at.record.id, {at.record.id, *(segment.agent for segment in at.lineage)}
+    kept = summaries_before(moment, at, position, agents)
+    later = intersect(at.visible, [Segment(agent, position + 1, END) for agent in agents])
+    stay = [Segment(agent, each, each) for agent in agents for each in kept]
+    inherited = tuple(segment for segment in subtract(later, stay) if segment.agent != own)
+    return _Place(None, turn, position, _settled_position(moment, at, position), kept, inherited)
+
+
+def _is_summary(what: str, event_id: int) -> CommandError:
+    return CommandError(f"{what} is a summary; `/restore {event_id}` brings back the messages that it replaces")
 
 
 def marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:

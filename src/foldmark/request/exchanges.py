@@ -100,18 +100,18 @@ def visible_after(moment: Snapshot, at: Standing, position: int) -> Segments:
     return subtract(own, [Segment(at.record.id, each, each) for each in summaries_before(moment, at, position)])
 
 
-def summaries_before(moment: Snapshot, at: Standing, position: int, agent: str = "") -> tuple[int, ...]:
-    """Return the visible summaries of an agent, by default this one, after a position that replace only earlier
-    messages [SPEC 5.7]."""
-    own, visible = agent or at.record.id, at.visible
-    later, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
-    for event in moment.events(moment.of_kind("summary", later)):  # one may replace another
+def summaries_before(moment: Snapshot, at: Standing, position: int, agents: Iterable[str] = ()) -> tuple[int, ...]:
+    """Return the visible summaries of these agents, by default this one, after a position that replace only earlier
+    messages [SPEC 5.7]. A summary counts as replacing nothing of agents that are not named."""
+    later = normal(Segment(agent, position + 1, at.newest) for agent in agents or (at.record.id,))
+    found = dict[int, str]()
+    for event in moment.events(sorted(moment.of_kind("summary", later))):  # one may replace another
         operation = operation_of(event)
         replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), later)
         # It counts only if everything that it replaces after the position is such a summary, so nothing else is lost.
-        if moment.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
-            found[event.id] = None
-    return tuple(each for each in found if contains(visible, own, each))
+        if moment.size(replaced).messages == sum(contains(replaced, owner, other) for other, owner in found.items()):
+            found[event.id] = event.agent_id
+    return tuple(each for each, owner in found.items() if contains(at.visible, owner, each))
 
 
 def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message]:
