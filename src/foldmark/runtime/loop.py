@@ -253,10 +253,10 @@ class _RunningTurn:
         """Return the next request, within the limit that the provider reported, with a reminder if the context is
         filling up.
 
-        The requests about an offer are small, and the next one may hold the whole context: raises ContextFullError if
-        one is longer than the model's window. Other requests may reach a provider that knows its limit better."""
-        agent, self._first, first = self._agent, None, self._first
-        if first is not None:
+        While planning is open, raises ContextFullError for one that is longer than the model's window."""
+        agent = self._agent
+        if (first := self._first) is not None:
+            self._first = None
             return first
         request = agent.request(limit=self._limit)
         text = None if self._planning_open() else reminder(agent, request.tokens, agent.window)
