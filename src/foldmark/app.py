@@ -311,11 +311,10 @@ def _new_id() -> str:
 
 class Setup:
     """The settings and the database of a command, each read on first use. `db` is the database named on the command
-    line, if any."""
+    line, if any. With `in_utc`, the texts of commands show times in UTC, otherwise in local time."""
 
     def __init__(self, db: str | None, *, in_utc: bool = False) -> None:
         self._named, self.in_utc = db, in_utc
-        """`in_utc` is True to show times in UTC."""
 
     @cached_property
     def given(self) -> Settings:
