@@ -1,17 +1,25 @@
 """The application in a real terminal, which tmux provides: keys, bracketed pastes, `$EDITOR`, Ctrl-C and the end."""
 
+import fcntl
 import os
+import pty
+import select
 import shlex
 import shutil
+import signal
+import struct
 import sys
+import termios
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 from tmux import Tmux
 
 import foldmark
+from patience import LIMIT
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux, a terminal to test with, is missing")
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux, a terminal to test with, is missing")
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 EDITOR = """
@@ -21,6 +29,7 @@ file.write_text(file.read_text().replace("world", "WORLD"))
 """
 
 
+@needs_tmux
 def test_the_prompt_in_a_real_terminal(tmp_path: Path) -> None:
     (tmp_path / "editor.py").write_text(EDITOR)
     env = {
@@ -60,3 +69,38 @@ def test_the_prompt_in_a_real_terminal(tmp_path: Path) -> None:
             f"hello WORLD\ntwo\nthree\n{pasted}"
         ]
         assert not context.marks
+
+
+def test_the_chat_ends_with_its_terminal(tmp_path: Path) -> None:
+    """A window is closed while an answer streams: what had come is kept, and no process is left behind."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "LC_ALL": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "FOLDMARK_DB": str(tmp_path / "log.db"),
+        "FOLDMARK_OFFLINE_DELAY": "0.2",
+    }
+    master, slave = pty.openpty()
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    process = Popen(
+        [PROGRAM, "chat"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=env,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(slave)
+    shown = b""
+    for text, answer in ((b"A message, or", b"hello\r"), (b"streaming", b"")):
+        while text not in shown:
+            assert select.select([master], [], [], LIMIT)[0], shown[-2000:]
+            shown += os.read(master, 1 << 16)
+        os.write(master, answer)
+    os.close(master)
+    assert process.wait(LIMIT) == 128 + signal.SIGHUP
+    with foldmark.open(tmp_path / "log.db", create=False) as log:
+        ended = [(event.kind, event.interrupted) for event in log.agent("default").events()]
+    assert ended == [("user", False), ("assistant", True), ("turn_ended", True)]

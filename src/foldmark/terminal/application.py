@@ -23,10 +23,10 @@ from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
 from foldmark.log import Agent
 from foldmark.rendering import harmless
+from foldmark.terminal import output, pasting
 from foldmark.terminal.chat import ChatScreen
 from foldmark.terminal.dialogs import ApprovalDialog
 from foldmark.terminal.panels import WIDE, Panel, PanelScreen
-from foldmark.terminal.pasting import install
 from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.view import TerminalView
 
@@ -44,7 +44,8 @@ SCREENS = {
 def run(agent: Agent, models: Models, opening: str = "") -> int:
     """Chat in the application until the person leaves. `opening` is shown first. Return the exit code of the last
     error."""
-    install()
+    output.install()
+    pasting.install()
     application = ChatApplication(agent, models, opening)
     try:
         application.run()
