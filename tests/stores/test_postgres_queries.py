@@ -368,6 +368,7 @@ def test_the_columns_are_those_of_every_store(log: Log) -> None:
         ("user", "user", "dropped", asked + 6),
     ]
     assert column(agent, f"SELECT content FROM messages WHERE id = {call}") == ['{"path":"x"}']
+    assert column(agent, "SELECT tool FROM messages ORDER BY id") == ["", "read_file", "read_file", "", ""]
     assert column(agent, "SELECT status FROM turns ORDER BY id") == ["completed", "dropped"]
     assert column(agent, "SELECT kind FROM operations ORDER BY id") == ["mark", "rewind"]
     assert column(agent, "SELECT data::json ->> 'name' FROM operations WHERE kind = 'mark'") == ["M"]

@@ -75,6 +75,7 @@ def test_the_columns_of_a_message(log: Log) -> None:
     assert [row["id"] for row in found[1:4]] == [asked, call, result]
     assert [row["group_id"] for row in found] == [None, *[asked] * 4]
     assert [row["parsing_strategy"] for row in found] == ["openai"] * 5
+    assert [row["tool"] for row in found] == ["", "", "read_file", "read_file", ""]
     assert {row["agent_id"] for row in found} == {agent.id}
     assert found[2]["content"] == '{"path":"x"}'
     assert [row["tokens"] for row in found] == [message.tokens for message in agent.context().messages]
@@ -91,6 +92,30 @@ def test_the_example_of_the_seed(log: Log) -> None:
         "ORDER BY id DESC LIMIT 5;"
     )
     assert rows(agent, sql) == [["assistant", "Here is the refactor plan."], ["user", "Make a Refactor Plan"]]
+
+
+def test_the_example_finds_no_earlier_query(log: Log) -> None:
+    """A query and its answer repeat what they look for."""
+    agent = log.agent("a")
+    turn(agent, "What is the plan?", "The plan: stores first.")
+    for number in range(3):
+        agent.append("user", f"Look up number {number}.")
+        agent.append_tool_call("query_db", {"sql": query_db._EXAMPLE}, call_id=f"c{number}", dialect="openai")
+        answer = agent.call_tool("query_db", {"sql": query_db._EXAMPLE})
+        agent.append_tool_result(f"c{number}", answer, dialect="openai")
+        agent.end_turn()
+    assert rows(agent, query_db._EXAMPLE) == [["assistant", "The plan: stores first."], ["user", "What is the plan?"]]
+    assert query_db._EXAMPLE in agent.call_tool("describe_db", {})
+    assert [hit.event_id for hit in log.search("plan", 9)] == [2, 1]
+
+
+def test_a_call_whose_data_is_damaged_has_no_tool(log: Log) -> None:
+    agent = log.agent("a")
+    agent.append("user", "one")
+    call = agent.append_tool_call("read_file", {}, call_id="c1", dialect="openai")
+    agent.append_tool_result("c1", "two", dialect="openai")
+    connection(log).execute("UPDATE events SET data = '{' WHERE id = ?", (call,))
+    assert rows(agent, "SELECT kind, tool FROM messages") == [["user", ""], ["tool_call", ""], ["tool_result", ""]]
 
 
 def test_turns_operations_and_memos(log: Log) -> None:

@@ -21,7 +21,7 @@ from foldmark.core.turns import Message
 
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "messages": (
-        *("id", "agent_id", "group_id", "role", "kind"),
+        *("id", "agent_id", "group_id", "role", "kind", "tool"),
         *("content", "status", "parsing_strategy", "tokens", "created_at"),
     ),
     "turns": ("id", "agent_id", "first_id", "last_id", "messages", "tokens", "status", "created_at"),

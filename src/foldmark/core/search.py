@@ -198,14 +198,14 @@ class SearchResult(Struct, frozen=True):
         return PROGRAMS.get(self.source, self.source)
 
 
-_UNFOUND = re.compile(r"(?:mcp_.*foldmark__?)?filter_context")
+_UNFOUND = re.compile(r"(?:mcp_.*foldmark__?)?(?:filter_context|query_db|recall)")
 
 
 def is_unfound(tool: str | None) -> bool:
-    """Return True if a tool's calls and results are excluded from searches, because they repeat messages that a person
-    wanted to forget.
+    """Return True if a tool's calls and results are excluded from searches: they repeat other messages, even some that
+    a person wanted to forget.
 
-    Coding agents call the tool by a longer name.
+    Coding agents call the tools by longer names.
     """
     return tool is not None and _UNFOUND.fullmatch(tool) is not None
 

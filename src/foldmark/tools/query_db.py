@@ -43,7 +43,8 @@ _PART = re.compile(r"substr\((.*), *([1-9]\d{0,17}), *([1-9]\d{0,17})\)", re.IGN
 """A column that is itself part of a text."""
 
 _EXAMPLE = (
-    "SELECT role, content FROM messages WHERE status != 'dropped' AND content LIKE '%plan%' ORDER BY id DESC LIMIT 5"
+    "SELECT role, content FROM messages WHERE status != 'dropped' AND tool != 'query_db' AND content LIKE '%plan%' "
+    "ORDER BY id DESC LIMIT 5"
 )
 
 Find = Callable[[str], Rows]
@@ -217,6 +218,7 @@ _MEANINGS = {
             "group_id": "its turn; turns.id",
             "role": "system, user, assistant or tool",
             "kind": "system, user, assistant, tool_call, tool_result, tool or summary",
+            "tool": "of a tool_call and its tool_result the tool's name, else ''; query_db repeats other messages",
             "content": "the text; of a tool_call the arguments as JSON",
             "status": "dropped (not in the context: do not rely on it), tool_call, or completed",
             "parsing_strategy": "the format of a tool call or result: anthropic, openai, gemini or gemini_gca",
@@ -276,8 +278,8 @@ def spec(dialect: str) -> ToolSpec:
         "Look up older messages of this conversation, also those not shown to you, with one read-only SQL SELECT "
         f"({dialect}). Views: "
         + "; ".join(f"{name}({', '.join(columns)})" for name, columns in VIEWS.items())
-        + ". Rows with status = 'dropped' were taken out of the context: leave them out. ORDER BY id DESC gives the "
-        "newest first.",
+        + ". Rows with status = 'dropped' were taken out of the context: leave them out, as those with tool "
+        "= 'query_db', which repeat others. ORDER BY id DESC gives the newest first.",
         schema(QueryArguments),
     )
 

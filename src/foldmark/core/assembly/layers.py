@@ -9,7 +9,7 @@ from foldmark.core.wording import listing, one_line, quoted
 _HISTORY = "### HISTORY\nParts of this conversation may be missing or shortened."
 _QUERY = (
     ' A tool result that ends in "[TRUNCATED. ...]" is whole in the database; the query named there shows it. Look for '
-    "older messages with query_db: ORDER BY id DESC, and only rows with status != 'dropped'."
+    "older messages with query_db: ORDER BY id DESC, and only rows with status != 'dropped' and tool != 'query_db'."
 )
 _MEMOS = (
     "\nBefore you assume something, look into the memos. Save decisions and their reasons as memos, not what the code "

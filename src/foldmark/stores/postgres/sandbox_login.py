@@ -21,7 +21,7 @@ from foldmark.stores.sandbox import ROLE
 
 _SQL = queries("postgres", "sandbox")
 
-_VERSION = 1
+_VERSION = 2
 """Version of the schema that `build` creates; an older one is replaced."""
 
 _MOST_TEXT = 1_000_000

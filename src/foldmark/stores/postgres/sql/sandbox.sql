@@ -45,6 +45,11 @@ CREATE FUNCTION "{name}".said(stored text) RETURNS text LANGUAGE sql IMMUTABLE A
                 chr(16) || '1', chr(16)) END
     $$;
 
+-- The name in the data of a call. Reading the data as JSON would fail at an escaped NUL in any of its members.
+CREATE FUNCTION "{name}".tool(data text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+        SELECT coalesce(substring(data FROM '[{{,]"name":"([^"\\]*)"'), '')
+    $$;
+
 CREATE FUNCTION "{name}".sized(made text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
         IF octet_length(made) > {most} THEN
             RAISE EXCEPTION 'a text got longer than {most} bytes; ask for parts: substr(content, 1, 4000)'
@@ -82,7 +87,11 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "{name}" TO "{name}"
 
 -- name: messages
 -- The messages of a scope.
-SELECT e.id, s.uuid, e.turn, {role}, e.kind, "{name}".said(e.content),
+SELECT e.id, s.uuid, e.turn, {role}, e.kind,
+    CASE e.kind WHEN 'tool_call' THEN "{name}".tool(e.data) WHEN 'tool_result' THEN coalesce(
+        (SELECT "{name}".tool(c.data) FROM events c WHERE c.root = e.root AND c.id = e.answers), ''
+    ) ELSE '' END,
+    "{name}".said(e.content),
     CASE WHEN NOT e.id <@ s.visible THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END,
     e.dialect, e.tokens, e.created_at
 FROM "{name}".scope() s JOIN events e ON e.root = s.root AND e.agent = s.agent AND e.id BETWEEN s.first AND s.last

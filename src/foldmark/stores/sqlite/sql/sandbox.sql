@@ -4,7 +4,14 @@
 -- name: messages
 -- The messages of a scope.
 SELECT e.id, {uuid} AS agent_id, e.turn AS group_id, {role} AS role,
-    <e.kind> AS kind, <e.content> AS content,
+    <e.kind> AS kind,
+    coalesce(CASE e.kind
+        WHEN 'tool_call' THEN CASE WHEN json_valid(<e.data>) THEN json_extract(<e.data>, '$.name') END
+        WHEN 'tool_result' THEN (
+            SELECT json_extract(<c.data>, '$.name') FROM main.events c WHERE c.id = e.answers AND json_valid(<c.data>)
+        )
+    END, '') AS tool,
+    <e.content> AS content,
     CASE WHEN NOT ({visible}) THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END AS status,
     <e.dialect> AS parsing_strategy, e.tokens, <e.created_at> AS created_at
 FROM main.events e WHERE e.nth IS NOT NULL AND {inside}
