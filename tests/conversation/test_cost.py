@@ -123,8 +123,8 @@ def test_time_never_runs_backwards(agent: foldmark.Agent) -> None:
 
 def test_answers_count_as_recorded(agent: foldmark.Agent) -> None:
     agent.append("user", "a question that does not count")
-    agent.append("assistant", "a" * 300)
-    assert answered(agent, "anthropic", MODEL) == 100
+    agent.append("assistant", "a" * 285)
+    assert answered(agent, "anthropic", MODEL) == 100  # at 2.85 bytes a token
 
 
 # Their costs

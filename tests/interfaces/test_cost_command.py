@@ -58,10 +58,10 @@ def test_a_session_file_is_replayed_in_memory(cli: Cli, tmp_path: Path) -> None:
 def test_a_conversation_of_the_database_with_a_small_budget(cli: Cli, agent: foldmark.Agent) -> None:
     newest = agent.standing().newest
     done = cli(
-        "cost", "long", "--budget", str(BUDGET), "--low-water", "0.8, 0.5", "--model", "anthropic/claude-opus-4-8"
+        "cost", "long", "--budget", str(BUDGET), "--low-water", "0.8, 0.5", "--model", "anthropic/claude-haiku-4-5"
     )
     assert (done.code, done.err) == (0, "")
-    assert done.lines[0] == f"long: {TURNS} requests to anthropic/claude-opus-4-8, budget {BUDGET:,} tokens"
+    assert done.lines[0] == f"long: {TURNS} requests to anthropic/claude-haiku-4-5, budget {BUDGET:,} tokens"
     tokens = rows(done.out)
     assert list(tokens) == ["steady 0.8", "steady 0.5", *EVERY[1:]]
     assert tokens["full history"] > tokens["eager"] > tokens["steady 0.8"] > tokens["steady 0.5"]

@@ -82,7 +82,7 @@ def test_a_price_says_what_breaks_and_when_it_is_even(log: Log) -> None:
     rows = context_turns(agent).rows
     drop, evict, summary = prices(agent, rows, {12})
     assert (summary.key, summary.what) == ("s", "summarizes 1 turn")
-    assert summary.text.startswith("the model reads 196 once")
+    assert summary.text.startswith("the model reads 207 once")
     assert "follow each other" in prices(agent, rows, {1, 18})[-1].text
     for each, what in ((drop, "drops 1 turn"), (evict, "evicts 1 result")):
         assert each.what == what

@@ -22,8 +22,10 @@ def test_one_module_decides_how_tokens_are_counted() -> None:
     assert count("openai", "gpt-5", data) == 250
     assert count("gemini", "gemini-2.5-pro", data) == 250
     assert count("nobody", "nothing", data) == 250
-    assert count("anthropic", "claude-opus-5", data) == 334
-    assert count("anthropic", "claude-opus-5", data, tokenizer=True) == 334
+    assert count("anthropic", "claude-haiku-4-5", data) == 334
+    assert count("anthropic", "claude-opus-4-8", data) == count("openrouter", "anthropic/claude-opus-4-8", data) == 441
+    assert count("nobody", "eu.claude-sonnet-5-v1", data) == 419
+    assert count("anthropic", "claude-haiku-4-5", data, tokenizer=True) == 334
 
 
 def test_the_dispatch_point_counts_a_body_with_the_tokenizer_when_asked() -> None:

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from foldmark.core.errors import CommandError
 from foldmark.providers.registry import BUILT_IN
@@ -51,17 +52,39 @@ def test_the_longest_name_wins_and_dates_belong_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "name"),
+    ("provider", "name", "newest"),
     [
-        ("anthropic", "claude-opus-5-9"),
-        ("anthropic", "claude-sonnet-5-12"),
-        ("openai", "gpt-5.9"),
-        ("openai", "gpt-55"),
-        ("gemini", "gemini-2.51-pro"),
+        ("openai", "gpt-6.2-sol", "gpt-6.1-sol"),
+        ("openai_responses", "gpt-6.2-sol-2027-02-01", "gpt-6.1-sol"),
+        ("openai", "gpt-5.9", "gpt-5.6"),
+        ("anthropic", "claude-opus-5-9", "claude-opus-5-5"),
+        ("anthropic", "claude-sonnet-5-12@20270101", "claude-sonnet-5-5"),
+        ("openrouter", "anthropic/claude-opus-4.9", "claude-opus-5-5"),
+        ("gemini", "gemini-4-flash", "gemini-3.8-flash"),
     ],
 )
-def test_a_version_that_is_not_in_the_table_has_no_price(provider: Any, name: Any) -> None:
-    assert model_of(provider, name).input_price is None
+def test_a_new_model_of_a_known_family_is_guessed_from_the_newest_one(provider: str, name: str, newest: str) -> None:
+    found = model_of(provider, name)
+    assert (found.assumed, found.guessed_from) == (True, newest)
+    like = model_of(provider, f"anthropic/{newest}" if provider == "openrouter" else newest)
+    assert found == replace(like, assumed=True, guessed_from=newest, source=f"a guess: the figures of {newest}")
+    set_here = model_of(provider, name, {f"{provider}/{name}": {"window": 5000}})
+    assert (set_here.window, set_here.assumed, set_here.guessed_from) == (5000, False, "")
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"),
+    [("anthropic", "claude-3-5-sonnet-20241022"), ("openai", "gpt-3.5-turbo"), ("openai", "gpt-6.2-nova")],
+)
+def test_other_unknown_models_are_not_guessed(provider: str, name: str) -> None:
+    found = model_of(provider, name)
+    assert (found.window, found.input_price, found.assumed, found.guessed_from) == (200_000, None, True, "")
+
+
+def test_a_known_version_in_another_notation_is_known() -> None:
+    found = model_of("openrouter", "anthropic/claude-opus-4.8")
+    assert found == model_of("openrouter", "anthropic/claude-opus-4-8")
+    assert not found.assumed
 
 
 def test_resellers_have_the_figures_of_the_makers() -> None:
@@ -142,4 +165,4 @@ def test_the_table_says_which_models_bind_and_read_thinking() -> None:
         assert known == makers | {model, older, odd}, model
     assert reads("anthropic", odd, fable)
     assert reads("somebody", "a", "b")
-    assert model_of("anthropic", odd).binds is None
+    assert model_of("anthropic", odd).binds  # as the newest one of its family

@@ -37,7 +37,7 @@ from foldmark.log.log import Agent
 from foldmark.providers.registry import canonical, dialect_of
 from foldmark.request.prepare import kept_for, on_the_wire, options
 from foldmark.request.windowing import Target
-from foldmark.tokens.counting import BYTES_PER_TOKEN, count
+from foldmark.tokens.counting import count, uncalibrated
 
 WHOLE: dict[str, Any] = {"sliding_context_tokens": 0, "context_size": 0, "truncation": False}
 
@@ -237,7 +237,7 @@ def replay(
                 sender.ends = policy.ends
             if isinstance(sender, NewestMessagesSender):
                 sender.fit(policy.budget, groups_of(own_messages(moment, at)))
-            ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
+            ledgers.append(_Ledger(policy, sender, Cache(rules, uncalibrated(provider, model))))
         for number, (each, now) in enumerate(visible(moment, at, found, dialect.reads)):
             if rules is not None and (now.opened or not now.plain):
                 units = now.read.units(END)

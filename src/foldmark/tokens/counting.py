@@ -7,6 +7,7 @@ docs/decisions/0008-calibration.md has the figures.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from foldmark.core.assembly.media import Medium, payload
 from foldmark.core.config import Config
+from foldmark.tokens.models import model_of
 
 OFF = 0.02
 """The relative error of an estimate above which the ratio is corrected."""
@@ -42,9 +44,6 @@ def recalibrated(size: int, reported: int, ratio: float) -> float | None:
     measured = round(size / reported, 3)
     return measured if usable(measured) else None
 
-
-BYTES_PER_TOKEN = {"anthropic": 3.0}
-"""Bytes per token by provider; 4 for others [S3]."""
 
 TOKENIZED = ("openai", "openai_responses")
 """Providers whose tokenizer is public."""
@@ -87,9 +86,11 @@ Ruler: TypeAlias = BytesRuler | TokenizerRuler
 """Sizes can be added and compared; only whole requests have tokens."""
 
 
+@lru_cache(maxsize=64)
 def uncalibrated(provider: str, model: str) -> float:
     """Return the bytes per token of a model before calibration. Claude counts alike at every provider."""
-    return BYTES_PER_TOKEN.get("anthropic" if "claude" in model else provider, 4.0)
+    begin = model.find("claude")
+    return model_of(provider if begin < 0 else "anthropic", model[max(begin, 0) :]).bytes_per_token
 
 
 def ruler(provider: str, model: str, config: Config) -> Ruler:
@@ -110,7 +111,7 @@ def calibration_key(provider: str, model: str, config: Config) -> str:
 def count(provider: str, model: str, data: bytes, *, tokenizer: bool = False) -> int:
     """Return the estimated tokens of a serialized request, uncalibrated.
 
-    The estimate is bytes / 4, for Anthropic / 3. With `tokenizer`, the tokenizer counts requests to OpenAI's models;
+    The estimate is bytes by `uncalibrated`. With `tokenizer`, the tokenizer counts requests to OpenAI's models;
     data that is not a JSON object is then counted as text. Raises CommandError if tiktoken is needed and not installed.
     """
     if not (tokenizer and provider in TOKENIZED):

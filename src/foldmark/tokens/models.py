@@ -1,7 +1,8 @@
 """The table of models: published windows, limits, prices and caches, overridden by the settings [SPEC 10].
 
 `models.json` contains the figures and their sources and is read on first use. The defaults of a provider are the window
-of 200K tokens (128K for GPT-4) of [S1] and the discounts of [S3]. Unknown figures are None, never guessed.
+of 200K tokens (128K for GPT-4) of [S1] and the discounts of [S3]. A new model of a known family takes the figures of
+the newest one in the table, marked as a guess; other unknown figures are None.
 """
 
 import re
@@ -27,7 +28,9 @@ Factor: TypeAlias = Annotated[float, Meta(ge=0, le=10)] | None
 class Model(Struct, frozen=True, kw_only=True):
     """The figures of a model.
 
-    `window` is the maximum tokens of a request; `assumed` is True if nothing is published or set for this model.
+    `window` is the maximum tokens of a request; `assumed` is True if nothing is published or set for this model, and
+    `guessed_from` names the model whose figures it then takes, if any. `bytes_per_token` is the size of a token in a
+    request before calibration.
     `output` is the maximum tokens of an answer. Prices are dollars per million tokens; `cache_read` and `cache_write`
     are factors of `input_price` for tokens read from the provider's cache and written to it. A prefix is cached from
     `cache_least` tokens on and grows in steps of `cache_step`. `caching` is `explicit` (the request sets breakpoints),
@@ -48,8 +51,10 @@ class Model(Struct, frozen=True, kw_only=True):
     binds: bool | None = None
     reads: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    bytes_per_token: float = 4.0
     source: str = ""
     assumed: bool = False
+    guessed_from: str = ""
 
     @property
     def answer(self) -> int:
@@ -74,6 +79,10 @@ SETTABLE = {
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(Model)}
 _GOES_ON = re.compile(r"$|[-@:](?!\d{1,2}(?!\d))")
 """The rest of a name after a name in the table: nothing, a date or a variant, but not a further version number."""
+
+
+_DATE = re.compile(r"[-@:](?:\d{8}|\d{4}-\d{2}-\d{2}).*")
+_VERSION = re.compile(r"\d{1,2}(?:\.\d{1,2})?", re.ASCII)
 
 
 class _Provider(Struct, frozen=True):
@@ -107,7 +116,7 @@ def model_of(
     tables = _checked(overrides, configured)
     for changes in (tables.get((name, "")), _longest(model, tables, name)):
         found |= {**changes, "source": "settings"} if changes else {}
-        found |= {"assumed": False} if changes and "window" in changes else {}
+        found |= {"assumed": False, "guessed_from": ""} if changes and "window" in changes else {}
     return msgspec.convert(found, Model)
 
 
@@ -138,10 +147,12 @@ def _published(provider: str, model: str) -> dict[str, Any]:
         return {**_published(about.vendors[vendor], rest), **about.but}
     if about.same_as:
         return {**_published(about.same_as, model), **about.but}
-    name = _named(model, about.models)
+    name, guess = _named(model, about.models), {}
+    if not name and (name := _newest_of_family(model, about.models)) and _parted(model) != _parted(name):
+        guess = {"assumed": True, "guessed_from": name, "source": f"a guess: the figures of {name}"}
     if not name:
         return about.default
-    return {**about.default, "assumed": False, "source": about.source, **about.models[name]}
+    return {**about.default, "assumed": False, "source": about.source, **about.models[name], **guess}
 
 
 def _longest(model: str, tables: Mapping[tuple[str, str], dict[str, Any]], provider: str) -> dict[str, Any] | None:
@@ -153,6 +164,27 @@ def _named(model: str, names: Iterable[str]) -> str:
     """Return the longest name that matches the model, or ""."""
     fitting = (name for name in names if model.startswith(name) and _GOES_ON.match(model, len(name)))
     return max(fitting, key=len, default="")
+
+
+def _newest_of_family(model: str, names: Iterable[str]) -> str:
+    """Return the name of the model's own version in another notation (`opus-4.8`), else that of the newest version of
+    its family; "" for a model of no known family, or older than all known versions of its family."""
+    family, version = _parted(model)
+    known = {parted[1]: name for name in names if (parted := _parted(name))[0] == family}
+    if not version or not known or version < min(known):
+        return ""
+    return known.get(version, known[max(known)])
+
+
+def _parted(model: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the words of a model's name, which name its family, and its version; both without a date."""
+    words, version = list[str](), list[int]()
+    for part in _DATE.sub("", model).split("-"):
+        if _VERSION.fullmatch(part):
+            version += map(int, part.split("."))
+        else:
+            words.append(part)
+    return tuple(words), tuple(version)
 
 
 def _checked(overrides: Mapping[str, Any], configured: Collection[str]) -> dict[tuple[str, str], dict[str, Any]]:
