@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import wire_openai
 from plan import Fail, Reply, Say, Think, Use, Wire
 from server import Loopback
 from talking import Seen, connect, conversation
@@ -128,6 +129,22 @@ def test_a_cache_miss_without_a_change_is_the_providers() -> None:
         assert it.why() == [("provider", None)]
 
 
+def test_a_provider_that_reports_nothing_about_its_cache_has_missed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(reply: Reply) -> dict[str, int]:
+        return {"prompt_tokens": reply.usage.input, "completion_tokens": reply.usage.output}
+
+    monkeypatch.setattr(wire_openai, "_chat_usage", silent)
+    with talk(OpenAIWire()) as it:
+        for _ in range(2):
+            it.say(WORDS)
+        assert (it.row()["cache"]["missed"], it.why()) == (0, [("unknown", None)])
+        line = it.agent.do("/context sent").text.splitlines()[0]
+        assert line.endswith("cache unknown: the provider reports nothing about its cache")
+        newest = newest_turn(it.agent)
+        assert newest is not None
+        assert newest.text == "Cache: unknown: the provider reports nothing about its cache."
+
+
 def test_thinking_leaves_with_its_turn() -> None:
     with talk(AnthropicWire(), calls=1, look="Yes.", thought=WORDS, said=WORDS, context_policy="eager") as it:
         it.say("Look.")
@@ -149,7 +166,7 @@ def test_another_model_and_other_tools() -> None:
 
 @pytest.mark.parametrize("policy", ["eager", "steady"])
 def test_changes_by_policy_explain_a_cache_miss(policy: str) -> None:
-    with talk(AnthropicWire(), calls=8, context_policy=policy, sliding_context_tokens=20_000) as it:
+    with talk(AnthropicWire(), calls=8, context_policy=policy, sliding_context_tokens=24_000) as it:
         for _ in range(3):
             it.say(WORDS)
         rows = it.agent.do("/context sent").data["sent"]

@@ -43,6 +43,7 @@ from foldmark.dialects.anthropic.messages import encode, parse
 from foldmark.dialects.anthropic.thinking import bind, mark
 from foldmark.providers.anthropic_api import connect
 from foldmark.providers.registry import Access
+from foldmark.request.usage import usage_data, usage_of
 
 MODEL = "claude-opus-5-5"
 UNBOUND = "claude-opus-5"
@@ -500,6 +501,25 @@ def test_a_call_that_the_limit_may_have_cut_is_left_out() -> None:
     assert calls_of(CALL, second, stop="max_tokens") == ["c1"]
     assert calls_of(CALL, second, TEXT_BLOCK, stop="max_tokens") == ["c1", "c2"]
     assert calls_of(CALL, second, stop="refusal") == []
+
+
+def test_the_last_of_several_calls_tells_the_size_of_the_request() -> None:
+    """Searches of the provider and its compactions call the model again; the usage is the sum."""
+    calls = [
+        {"type": "message", "input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 9},
+        {"type": "compaction", "input_tokens": 90_000},
+        {"type": "message", "input_tokens": 20, "cache_creation_input_tokens": 41_000, "output_tokens": 9},
+        {"type": "advisor_message", "input_tokens": 77},
+    ]
+    sums = {"input_tokens": 30, "cache_read_input_tokens": 40_000, "cache_creation_input_tokens": 41_000}
+    usage = parse(message(TEXT_BLOCK, usage={**sums, "iterations": calls}))[-2]
+    assert isinstance(usage, Usage)
+    assert (usage.input, usage.size) == (81_030, 41_020)
+    assert usage_of(usage_data("anthropic", "m", usage, None)) == usage
+    for others in ([], [calls[0]], [calls[1]], None, [7]):
+        alone = parse(message(TEXT_BLOCK, usage={**sums, "iterations": others}))[-2]
+        assert isinstance(alone, Usage)
+        assert alone.size == alone.input == 81_030
 
 
 @pytest.mark.parametrize(

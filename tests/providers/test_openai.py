@@ -500,7 +500,7 @@ COMPLETIONS: list[tuple[dict[str, Any], list[Piece]]] = [
     ),
     (
         completion(content="Hi.", usage={"prompt_tokens": True, "completion_tokens": -1, "prompt_tokens_details": []}),
-        ["Hi.", Usage(), Stopped("end", "stop")],
+        ["Hi.", Usage(cache_known=False), Stopped("end", "stop")],
     ),
     (
         completion(
@@ -543,7 +543,7 @@ REFUSAL = {"type": "message", "content": [{"type": "refusal", "refusal": "I won'
 RESPONSES: list[tuple[dict[str, Any], list[Piece]]] = [
     (
         response(RS, message("I ", "look."), FC, usage={"input_tokens": 100, "output_tokens": 7}),
-        [Kept(RS), "I look.", SEEN, Usage(100, 0, 0, 7), Stopped("calls", "completed")],
+        [Kept(RS), "I look.", SEEN, Usage(100, 0, 0, 7, cache_known=False), Stopped("calls", "completed")],
     ),
     (
         response(

@@ -102,6 +102,21 @@ def test_a_reset_answer_has_no_known_usage(place: HookPlace) -> None:
     assert tokens(place.write(answer(150_000), reset, user("go on"), answer(60_000))) == 60_000
 
 
+def test_the_last_of_several_calls_of_a_model_tells_the_size(place: HookPlace) -> None:
+    """The usage is the sum of all calls that a provider made for one answer; a trim resets the sum."""
+    calls = [{"type": "message", **usage(77_000)}, {"type": "compaction", **usage(70_000)}]
+    calls += [{"type": "message", **usage(80_000)}, {"type": "advisor_message", **usage(9_000)}]
+    several = answer(158_000)
+    several["message"]["usage"]["iterations"] = calls
+    assert tokens(place.write(several)) == 80_000
+    for others in ([], [7], None, [{"type": "compaction", **usage(70_000)}]):
+        several["message"]["usage"]["iterations"] = others
+        assert tokens(place.write(several)) == 158_000
+    reset = answer(1_107)
+    reset["message"]["usage"] = {**dict.fromkeys(usage(5_000), 0), "iterations": calls}
+    assert tokens(place.write(answer(150_000), reset)) is None
+
+
 def test_invalid_numbers_count_as_0(place: HookPlace) -> None:
     wrong = answer(5_000)
     for value in ("many", -1, 1.5, True, None, 10**30, [1]):

@@ -287,6 +287,15 @@ class Usage(Struct, frozen=True):
     cache_write: int = 0
     output: int = 0
     altered: tuple[dict[str, Any], ...] = ()
+    cache_known: bool = True
+    """False if the provider reports nothing about its cache: the input may have been read from one."""
+    last_input: int = 0
+    """The input of the last of several calls of the model that the provider made for this request; 0 for one call."""
+
+    @property
+    def size(self) -> int:
+        """The size of the request as its provider counts it: the input of one call of the model."""
+        return self.last_input or self.input
 
     @property
     def input(self) -> int:

@@ -77,6 +77,8 @@ class Cached(Struct, frozen=True):
         cache."""
         if self.missed is None and not (self.usage.cache_read or self.usage.cache_write):
             return ""
+        if self.missed is _UNREPORTED:
+            return f"cache {_UNREPORTED.reasons[0].text}"
         counts = f"read {self.usage.cache_read:,}, wrote {self.usage.cache_write:,}"
         if self.missed is None or not self.missed.reasons:
             return counts
@@ -131,6 +133,8 @@ def newest_turn(agent: Agent, most: int = 50) -> Newest | None:
     turn = [(each, one) for each, one in known if each.turn == known[0][0].turn]
     if not any(one.words for _, one in turn):
         return None
+    if not any(one.usage.cache_known for _, one in turn):
+        return Newest(f"Cache: {_UNREPORTED.reasons[0].text}.", 0)
     read, wrote = (sum(getattr(one.usage, name) for _, one in turn) for name in ("cache_read", "cache_write"))
     summary = f"Cache: in the newest turn {count(len(turn), 'request')} read {read:,} tokens and wrote {wrote:,}."
     misses = [(each, one.missed) for each, one in turn if one.missed is not None and one.missed.tokens]
@@ -163,7 +167,9 @@ def _cached(
             continue
         rules = rules_of(agent.log.model_named(f"{each.provider}/{each.model}"))
         missed = None
-        if rules is not None and before is not None:
+        if rules is not None and not usages[each.id].cache_known:
+            missed = _UNREPORTED
+        elif rules is not None and before is not None:
             missed = _missed(moment, agent, before, each, usages, changes, rules)
         elif rules is not None and complete and each is answers[0]:
             missed = Missed(0, 0, (Reason("first", "the first request"),))
@@ -199,6 +205,8 @@ def _missed(
     found = found or list(_policy(before, now)) or [_AT_LAST[_begins(agent, before, now)]]
     return Missed(held, tokens, tuple(found))
 
+
+_UNREPORTED = Missed(0, 0, (Reason("unknown", "unknown: the provider reports nothing about its cache"),))
 
 _AT_LAST = {
     True: Reason("provider", "nothing changed; the provider did not keep it"),

@@ -20,15 +20,22 @@ _COUNTS = ("fresh", "cache_read", "cache_write", "output")
 def usage_of(data: dict[str, Any] | None) -> Usage | None:
     """Return the cost of a request from the data of a usage event; None if the data has no cost."""
     counts: dict[str, Any] = {name: (data or {}).get(name) for name in _COUNTS}
-    return Usage(**counts) if all(isinstance(each, int) for each in counts.values()) else None
+    if data is None or not all(isinstance(each, int) for each in counts.values()):
+        return None
+    last = data.get("last_input", 0)
+    known = data.get("cache_known") is not False
+    return Usage(**counts, cache_known=known, last_input=last if isinstance(last, int) else 0)
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
     """Return the data of a usage event: the reported cost of an answer, and the provider's alterations of the
     request."""
     counts = {name: getattr(usage, name) for name in _COUNTS}
-    altered = {"altered": list(usage.altered)} if usage.altered else {}
-    return {"provider": provider, "model": model, **counts, "stopped": stopped.said if stopped else "", **altered}
+    more: dict[str, Any] = {"altered": list(usage.altered)} if usage.altered else {}
+    more |= ({"last_input": usage.last_input} if usage.last_input else {}) | (
+        {} if usage.cache_known else {"cache_known": False}
+    )
+    return {"provider": provider, "model": model, **counts, "stopped": stopped.said if stopped else "", **more}
 
 
 def left_out(altered: Sequence[dict[str, Any]]) -> str:
@@ -97,7 +104,7 @@ def snapshots(moment: Snapshot, at: Standing, messages: Sequence[Event]) -> dict
         event = None if own is None else moment.event(own)
         usage = None if event is None else usage_of(event.data)
         if usage is not None:
-            weighed = Weighed(usage.input + usage.output, True)
+            weighed = Weighed(usage.size + usage.output, True)
         elif contains(at.visible, last.agent_id, last.id):
             weighed = Weighed(moment.size(until(at.visible, last.id)).tokens, False)
         else:

@@ -34,8 +34,9 @@ def assumed(agent: Agent) -> str | None:
     known = agent.log.model_named(name)
     if not known.assumed:
         return None
+    by = f"that of {known.guessed_from}, like all figures of this model; " if known.guessed_from else ""
     return (
-        f"The window of {known.window:,} tokens is assumed: none is published for {name}. "
+        f"The window of {known.window:,} tokens is assumed: {by}none is published for {name}. "
         f'Add `window = TOKENS` under [models."{name}"] in .foldmark.toml to set it.'
     )
 
@@ -130,7 +131,7 @@ def calibrate(agent: Agent, request: Request, usage: Usage) -> None:
     from foldmark.tokens.counting import calibration_key, recalibrated, ruler
 
     at = agent.standing()
-    whole, by = usage.input + usage.cleared, ruler(request.provider, request.model, at.config)
+    whole, by = usage.size + usage.cleared, ruler(request.provider, request.model, at.config)
     ratio = recalibrated(request.size, whole, by.ratio)
     if ratio is not None:
         name = calibration_key(request.provider, request.model, at.config)

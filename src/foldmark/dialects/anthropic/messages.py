@@ -200,7 +200,16 @@ def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
     altered = (*objects_in(message.get("input_transformations")), *objects_in(edits))
     container = as_object(message.get("container"))
     kept = [Kept({"type": CONTAINER, CONTAINER: container})] if as_text(container.get("id")) else []
-    return (*_pieces(content), *kept, Usage(fresh, read, write, output, altered), Stopped(why, word))
+    usage = Usage(fresh, read, write, output, altered, last_input=_last_call(message))
+    return (*_pieces(content), *kept, usage, Stopped(why, word))
+
+
+def _last_call(message: Mapping[str, Any]) -> int:
+    """Return the input tokens of the last of several calls of the model on the messages; 0 if there was one."""
+    listed = objects_in(as_object(message.get("usage")).get("iterations"))
+    calls = [call for call in listed if call.get("type") == "message"]
+    parts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return sum(tokens(calls[-1], part) for part in parts) if len(listed) > 1 and calls else 0
 
 
 def _pieces(content: list[Any]) -> Iterator[Piece]:

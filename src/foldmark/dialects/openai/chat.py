@@ -172,7 +172,8 @@ def spent(usage: Any, names: tuple[str, str], read: int = 0) -> Usage:
     whole = tokens(usage, input_name)
     read = min(tokens(usage, f"{input_name}_details", "cached_tokens") or read, whole)
     written = min(tokens(usage, f"{input_name}_details", "cache_write_tokens"), whole - read)
-    return Usage(whole - read - written, read, written, tokens(usage, output_name))
+    known = bool(read) or "cached_tokens" in as_object(as_object(usage).get(f"{input_name}_details"))
+    return Usage(whole - read - written, read, written, tokens(usage, output_name), cache_known=known)
 
 
 def _tool_calls(calls: Any) -> list[ToolCall]:
@@ -199,7 +200,8 @@ def _usage(usage: Any) -> list[Piece]:
     names = ("prompt_tokens", "completion_tokens")
     if not set(names) & as_object(usage).keys():
         return []
-    return [spent(usage, names, tokens(usage, "prompt_cache_hit_tokens"))]
+    found = spent(usage, names, tokens(usage, "prompt_cache_hit_tokens"))
+    return [replace(found, cache_known=found.cache_known or "prompt_cache_hit_tokens" in usage)]
 
 
 # The blocks that a cache sees

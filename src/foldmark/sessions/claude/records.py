@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.sessions.claude.blocks import is_api_error, read_message, response_of, says_full
+from foldmark.sessions.hook.tail import context_usage
 from foldmark.sessions.lenient_json import filled_text, member, whole_number
 from foldmark.sessions.messages import (
     NOTHING,
@@ -157,7 +158,8 @@ def _usage(value: dict[str, Any]) -> AnswerUsage | None:
     usage, model = value["message"].get("usage"), filled_text(value["message"].get("model"))
     if not isinstance(usage, dict) or model == "<synthetic>":
         return None
-    numbers = [whole_number(usage.get(name)) for name in _USAGE]
+    counted = context_usage(usage)
+    numbers = [whole_number(counted.get(name)) for name in _USAGE]
     if numbers == [None] * len(_USAGE):
         return None
     return AnswerUsage(model, response_of(value), *(number or 0 for number in numbers))
