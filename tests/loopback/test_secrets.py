@@ -504,10 +504,11 @@ def test_a_provider_that_repeats_the_keys_in_its_error(
         async def talk() -> None:
             async with Supervisor(log, partial(provider, settings=log.given, attempts=1)) as agents:
                 agents.attended = agent.id
+                agent.do("/mark M")
                 with pytest.raises(ProviderError) as caught:
                     await agents.say(agent, "Hello?")
                 raised.append(caught.value)
-                agent.do("/fork")
+                agent.do("/fork M")
                 await asyncio.sleep(0)
                 await agents.settled()
 
