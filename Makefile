@@ -35,7 +35,7 @@ lint: $(READY)
 # All tests with 3,000 new examples of each random one, and with every step of those of which a sample runs otherwise:
 # an hour or two instead of minutes.
 deep: $(READY)
-	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto --dist worksteal
+	@FOLDMARK_DEEP=1 $(BIN)/pytest --timeout 0 -n auto --dist worksteal
 	@$(MAKE) --no-print-directory torture
 
 # The tests as on other people's machines: locale, time zone, proxies, kernels, processors, other Pythons. Half an hour.
@@ -64,7 +64,7 @@ clients:
 CLIENT_TESTS := $(addprefix tests/live/test_,clients.py codex.py gemini_cli.py interactive.py long_gemini.py long_session.py \
   random_session.py random_others.py)
 test-clients: $(READY) clients
-	@$(BIN)/pytest -n 0 --durations=10 $(CLIENT_TESTS) || $(BIN)/pytest -n 0 --last-failed $(CLIENT_TESTS)
+	@$(BIN)/pytest -n 0 --timeout 900 --durations=10 $(CLIENT_TESTS) || $(BIN)/pytest -n 0 --timeout 900 --last-failed $(CLIENT_TESTS)
 
 $(READY): pyproject.toml uv.lock
 	@echo "Setting up $(VENV) (once) ..."

@@ -142,7 +142,7 @@ def settings() -> str:
 
 
 def forgetting() -> str:
-    """The page about forgetting as it is, with its table of answers made anew."""
+    """Return docs/forgetting.md with its table of answers generated from the examples."""
     rows = [f"| {', '.join(f'`{text}`' for text in row.examples)} | {row.effect} |" for row in ANSWERS]
     return _with_table("forgetting.md", "answers", ["| you say | what happens |", "| --- | --- |", *rows])
 

@@ -139,7 +139,7 @@ class Playing:
         usage = Usage(1000, 500, 50, 20)
         yield [Thought("Two"), Kept(THINKING), "I look ", "at both.", *looks, usage, Stopped("calls", "tool_use")]
         yield ["I mark.", slash("mark", "BEFORE")]
-        yield ["You, child, look again.", slash("fork")]
+        yield ["You, child, look again.", slash("fork", "BEFORE")]
         yield [slash("send", f"{CHILD} to-child"), slash("send", f"{OTHER} to-another")]
         yield ["I wait.", self._mail(PARENT), slash("check-mail"), ToolCall("look-3", "look", {"n": 3})]
         yield [Kept(THINKING), "That led nowhere.", slash("clear", "BEFORE"), usage]

@@ -71,8 +71,14 @@ def test_the_prompt_in_a_real_terminal(tmp_path: Path) -> None:
         assert not context.marks
 
 
-def test_the_chat_ends_with_its_terminal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hangup", [signal.SIG_DFL, signal.SIG_IGN], ids=["as usual", "under nohup"])
+def test_the_chat_ends_with_its_terminal(tmp_path: Path, hangup: signal.Handlers) -> None:
     """A window is closed while an answer streams: what had come is kept, and no process is left behind."""
+
+    def begin() -> None:
+        signal.signal(signal.SIGHUP, hangup)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
@@ -90,17 +96,21 @@ def test_the_chat_ends_with_its_terminal(tmp_path: Path) -> None:
         stderr=slave,
         env=env,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=begin,
     )
     os.close(slave)
-    shown = b""
-    for text, answer in ((b"A message, or", b"hello\r"), (b"streaming", b"")):
-        while text not in shown:
-            assert select.select([master], [], [], LIMIT)[0], shown[-2000:]
-            shown += os.read(master, 1 << 16)
-        os.write(master, answer)
-    os.close(master)
-    assert process.wait(LIMIT) == 128 + signal.SIGHUP
+    try:
+        shown = b""
+        for text, answer in ((b"A message, or", b"hello\r"), (b"streaming", b"")):
+            while text not in shown:
+                assert select.select([master], [], [], LIMIT)[0], shown[-2000:]
+                shown += os.read(master, 1 << 16)
+            os.write(master, answer)
+        os.close(master)
+        assert process.wait(LIMIT) == 128 + signal.SIGHUP
+    finally:
+        process.kill()
+        process.wait()
     with foldmark.open(tmp_path / "log.db", create=False) as log:
         ended = [(event.kind, event.interrupted) for event in log.agent("default").events()]
     assert ended == [("user", False), ("assistant", True), ("turn_ended", True)]

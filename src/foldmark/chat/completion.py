@@ -35,26 +35,12 @@ Meaning = Literal[
 ]  # fmt: skip
 """The kinds of things that an argument can name."""
 
-_FREE = (
-    *(
-        "CRITERIA",
-        "DATE",
-        "FILE",
-        "FOLDER",
-        "MESSAGE",
-        "N",
-        "NEW",
-        "OFFER",
-        "QUERY",
-        "RANGES",
-        "SESSION",
-        "TEXT",
-        "TOKENS",
-    ),
-    "session new NAME",
-)
+_FREE = "CRITERIA DATE FILE FOLDER MESSAGE N NEW OFFER QUERY RANGES SESSION TEXT TOKENS"
+"""Words for free text and numbers."""
+
 MEANINGS: Mapping[str, Meaning | None] = {
-    **dict.fromkeys(_FREE),
+    **dict.fromkeys(_FREE.split()),
+    "session new NAME": None,
     "COMMAND": "command",
     "GID": "turn",
     "ID": "event",

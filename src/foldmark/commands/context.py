@@ -68,7 +68,7 @@ def _clear(call: CommandCall) -> Result:
 
 @command("rewind [MARK|GID] [--preview]", interrupts=True, reason=True)
 def _rewind(call: CommandCall) -> Result:
-    """Go back to MARK, by default the newest checkpoint, or to before turn GID."""
+    """Go back to MARK (by default the newest checkpoint), or to just before turn GID."""
 
     def said(receipt: Receipt) -> Result:
         done = receipt.operation

@@ -16,9 +16,9 @@ from foldmark.core.segments import Segment
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
-from foldmark.log.live_session import sizes
 from foldmark.operations.differences import MOST_TURNS, Difference, difference
 from foldmark.operations.history import Explanation, MarkEntry, OperationEntry, explain, marks, operations, sized
+from foldmark.request.client_requests import sizes
 from foldmark.request.standing import Standing
 from foldmark.request.usage import left_out
 

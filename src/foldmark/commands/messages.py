@@ -1,4 +1,4 @@
-"""Messages of the log, in the context or not: `/message list | show | remove`, `/note`, `/attach`, `/retry` [SPEC 4,
+"""Commands for messages, visible or not: `/message list | show | remove`, `/note`, `/attach`, `/retry` [SPEC 4,
 S2]."""
 
 from itertools import groupby
@@ -9,7 +9,6 @@ from foldmark.commands.context import operation_result
 from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.core.agents import minute
-from foldmark.core.assembly.media import LARGEST_DOCUMENT
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Rewind
 from foldmark.core.ports import Snapshot
@@ -25,9 +24,6 @@ from foldmark.operations.redaction import TRACES_MAY_STAY, others_losing
 from foldmark.request.standing import Standing
 from foldmark.request.usage import Weighed, snapshots, usage_of
 from foldmark.sending.status import is_unanswered
-
-LARGEST_FILE = LARGEST_DOCUMENT * 3 // 4
-"""Maximum number of bytes of a file that is read to be attached."""
 
 LISTED = 10
 """Number of turns that are listed by default."""
@@ -191,31 +187,31 @@ def _remove(call: CommandCall) -> Result:
 
 @command("note TEXT...")
 def _note(call: CommandCall) -> Result:
-    """Add a message of yours without asking the model."""
+    """Add your message without asking the model."""
     event_id = _added(call, call.arguments["TEXT"])
     return Result(f"Noted as message {event_id}.", None, {"message": event_id})
 
 
 @command("attach FILE...")
 def _attach(call: CommandCall) -> Result:
-    """Add a file (text, image, PDF) as a message of yours without asking the model."""
-    from foldmark.text.attachment import attachment  # few messages are files
+    """Add a file (text, image, PDF) as your message without asking the model."""
+    from foldmark.text.attachment import LARGEST_FILE, attachment  # few messages are files
 
     named = call.arguments["FILE"]
     quoted = len(named) > 1 and named[0] == named[-1] and named[0] in "\"'"
-    file = attachment(*_read(named[1:-1] if quoted else named))
+    file = attachment(*_read(named[1:-1] if quoted else named, LARGEST_FILE))
     event_id = _added(call, file.content, file.data)
     return Result(f"Attached as message {event_id}: {file.kind}.", None, {"message": event_id, "type": file.media})
 
 
-def _read(named: str) -> tuple[str, bytes]:
-    """Return the name and the content of a file. Raises CommandError."""
+def _read(named: str, most: int) -> tuple[str, bytes]:
+    """Return the name and the content of a file of up to `most` bytes. Raises CommandError."""
     try:
         path = Path(named).expanduser()
         if path.exists() and not path.is_file():
             raise CommandError(f"{named} is no file; name a text, an image or a PDF")
-        if path.stat().st_size > LARGEST_FILE:
-            raise CommandError(f"{named} has {path.stat().st_size:,} bytes; no model takes more than {LARGEST_FILE:,}")
+        if path.stat().st_size > most:
+            raise CommandError(f"{named} has {path.stat().st_size:,} bytes; no model takes more than {most:,}")
         return path.name, path.read_bytes()
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error

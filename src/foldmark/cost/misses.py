@@ -77,7 +77,7 @@ class Cached(Struct, frozen=True):
         cache."""
         if self.missed is None and not (self.usage.cache_read or self.usage.cache_write):
             return ""
-        if self.missed is _UNREPORTED:
+        if self.missed is not None and not self.usage.cache_known:
             return f"cache {_UNREPORTED.reasons[0].text}"
         counts = f"read {self.usage.cache_read:,}, wrote {self.usage.cache_write:,}"
         if self.missed is None or not self.missed.reasons:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
-from foldmark.core.events import Event, Filter
+from foldmark.core.events import Filter
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segments, contains, intersect, since, subtract, until
 from foldmark.core.wording import count, one_line
@@ -21,7 +21,7 @@ from foldmark.editing.offer import Offer, short
 from foldmark.operations import decide
 from foldmark.operations.effects import NOBODY, Asking, Result
 from foldmark.operations.receipts import Receipt
-from foldmark.request.client_requests import NextRequest
+from foldmark.request.client_requests import sizes
 from foldmark.request.exchanges import closure
 from foldmark.request.planning import (
     Planning,
@@ -34,7 +34,7 @@ from foldmark.request.planning import (
     replies,
     talk,
 )
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, showing
 from foldmark.text.choosing import Choice, chosen
 from foldmark.text.consent import Doubt, Look, No, Refinement, Yes, is_look, read
 from foldmark.text.selection import Candidate, MatchRange
@@ -105,20 +105,15 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
     inside = {message.id for message in said}
     closed = closure(moment, at, list(moment.lookup(event.id for event in found)))
     along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
-    client = NextRequest.of(moment, at)  # whose numbers count in a live session
-    known = {} if client is None else client.by_event()
-
-    def tokens_of(each: Event | Candidate) -> int:
-        return known.get(each.id, each.tokens)
+    sized = sizes(moment, at)
 
     def ranged(rows: Sequence[Candidate], each: MatchRange) -> MatchRange:
-        return replace(each, tokens=sum(tokens_of(row) for row in rows if each.first <= row.id <= each.last))
+        return replace(each, tokens=sum(sized.tokens(row) for row in rows if each.first <= row.id <= each.last))
 
     def size(segments: Segments) -> Size:
-        stored = moment.size(segments)
-        return stored if client is None else stored._replace(tokens=client.tokens(replace(at.fold, segments=segments)))
+        return sized.of(showing(moment, at, segments))
 
-    tokens = [tokens_of(event) for event in map(moment.event, along) if event is not None]
+    tokens = [sized.tokens(event) for event in map(moment.event, along) if event is not None]
     now = subtract(at.visible, talk(moment, at))
     gone = _filter(moment, at, preview.mode, wanted, preview.criteria)
     return Offer(
@@ -127,7 +122,7 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
         preview.criteria,
         tuple(event.id for event in found),
         tuple(ranged(rows, each) for near, rows in parts for each in near.ranges(moment, [row.id for row in rows])),
-        Size(len(found), sum(map(tokens_of, found))),
+        Size(len(found), sum(map(sized.tokens, found))),
         tuple(along),
         sum(tokens),
         size(now),

@@ -55,9 +55,11 @@ class EditedMessages(NamedTuple):
 
 
 class _Progress:
-    """The edit of the first messages of a request: those to send instead, and what the edit of the next ones needs.
-    `ours` and `theirs` are digests of what goes out and of what the client sent, if the model binds thinking; `waiting`
-    has the messages that are still to be inserted, and `gone` the calls that have left."""
+    """The edit of the first messages of a request: the messages to send instead, and the state for the next ones.
+
+    `ours` and `theirs` are digests of the sent and of the client's messages, if the model binds thinking. `waiting`
+    lists the messages to insert later, `gone` the ids of calls that have left.
+    """
 
     def __init__(self, view: ContextView) -> None:
         self.ours, self.theirs = blake2b(digest_size=16), blake2b(digest_size=16)
@@ -122,8 +124,8 @@ def edited(
     view: ContextView,
     memory: EditMemory | None = None,
 ) -> EditedMessages:
-    """Return the messages to send instead of `sent`; `known` has an entry for each. `memory` is that of the transcript.
-    Raises MisplacedError."""
+    """Return the messages to send instead of `sent`; `known` has an entry for each. `memory` holds the edit of
+    the transcript's previous request. Raises MisplacedError."""
     memory = memory or EditMemory()
     first, done, same = memory.begin(sent, known, view)
     for place in range(first, len(sent)):

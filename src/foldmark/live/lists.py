@@ -12,7 +12,8 @@ from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.live.status import taken_out
 from foldmark.log import Agent
-from foldmark.log.live_session import client_tokens, sizes
+from foldmark.log.live_session import client_tokens
+from foldmark.request.client_requests import sizes
 
 _LARGEST, _LISTED, _SHOWN = 3, 10, 200
 """Number of largest turns that `context` names, of those that a list shows by default, and of messages shown."""

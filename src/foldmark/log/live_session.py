@@ -1,12 +1,8 @@
 """Conversations that a gateway records while a coding agent runs [SPEC 5.7]: recognize one, and measure how full its
 agent's context is."""
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from msgspec.structs import replace
-
-from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -69,24 +65,3 @@ def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:
     then = agent.stood(moment, newest[0].id)
     counted = usage.fresh + usage.cache_read + usage.cache_write + usage.output
     return max(0, counted + at.size.tokens - then.size.tokens)
-
-
-class Sizes(NamedTuple):
-    """The tokens of a message, and the size of the context at a standing while the moment lasts: in a live session
-    those of its client's requests, as far as their sizes are recorded, otherwise as stored."""
-
-    tokens: Callable[[Event], int]
-    of: Callable[[Standing], Size]
-
-
-def sizes(moment: Snapshot, at: Standing) -> Sizes:
-    """Return the sizes of messages and contexts up to a standing."""
-    request = NextRequest.of(moment, at)
-    if request is None:
-        return Sizes(lambda event: event.tokens, lambda then: then.size)
-    known, fits = request.by_event(), request.tokens
-
-    def of(then: Standing) -> Size:
-        return then.size._replace(tokens=fits(replace(then.fold, segments=then.visible)))
-
-    return Sizes(lambda event: known.get(event.id, event.tokens), of)

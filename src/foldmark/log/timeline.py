@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 WRITTEN = 1000
-"""Number of an agent's newest events that this process remembers as its own."""
+"""Number of events of an agent for which this process remembers that it recorded them: the newest."""
 
 Happening = Literal["born", "run", "mail", "killed"]
 """Happenings that a runtime must learn of at once: an agent was forked from another, received mail, or was killed."""

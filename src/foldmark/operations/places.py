@@ -21,7 +21,7 @@ ID_DIGITS = 20
 
 
 def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
-    """Return a rewind to a mark, by default the newest, or to the beginning of a turn, named by its id."""
+    """Return a rewind to a mark or to the beginning of a turn, given by its id; by default to the newest mark."""
     return _back_to(_placed(moment, at, name))
 
 
@@ -86,15 +86,25 @@ def _forked(moment: Snapshot, at: Standing, fork: Fork) -> Fork:
 
 
 class _Place(NamedTuple):
-    """A place to go back to or to fork from: a mark or a turn; the event that it names and the position of a cut there;
-    the summaries behind it that stand before it, and the inherited ranges behind it."""
+    """Where a rewind ends or a fork begins: at a mark or before a turn."""
 
     mark: str | None
+    """The mark's name; None for a turn."""
+
     turn: int | None
+    """The turn's id; None for a mark."""
+
     event: int
+    """Id of the mark's event, or of the last event before the turn."""
+
     position: int
+    """Id of the last event that stays."""
+
     kept: tuple[int, ...]
+    """Ids of summaries that were recorded later and replace messages before this place."""
+
     inherited: Segments
+    """Visible ranges of ancestors after this place."""
 
 
 def _placed(moment: Snapshot, at: Standing, name: str | None) -> _Place:

@@ -16,7 +16,9 @@ MOST = 100
 """Maximum number of numbers in a range ("tickets 3-5") that are read one by one."""
 
 _TOKEN = re.compile(
-    r"(?P<link>\b(?:no|nr|num)\.)|(?P<word>[^\W\d_]+)|(?P<number>\d{1,18}(?:\.\d+)*)(?P<more>[^\W\d_])?|(?P<range>-|–|—)(?=\s*\d)|(?P<stop>[.!?;:\n]\s)"
+    r"(?P<link>\b(?:no|nr|num)\.)|(?P<word>[^\W\d_]+)"
+    r"|(?P<number>\d{1,18}(?:\.\d+)*)(?P<more>[^\W\d_])?"
+    r"|(?P<range>-|–|—)(?=\s*\d)|(?P<stop>[.!?;:\n]\s)"
 )
 _LINKS = frozenset(("and", "or", "und", "oder", "to", "through", "bis", "no", "nr", "number", "num", "nummer"))
 """Words that may stand between a name and its number, or between numbers."""

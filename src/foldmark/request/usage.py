@@ -32,9 +32,10 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
     request."""
     counts = {name: getattr(usage, name) for name in _COUNTS}
     more: dict[str, Any] = {"altered": list(usage.altered)} if usage.altered else {}
-    more |= ({"last_input": usage.last_input} if usage.last_input else {}) | (
-        {} if usage.cache_known else {"cache_known": False}
-    )
+    if usage.last_input:
+        more["last_input"] = usage.last_input
+    if not usage.cache_known:
+        more["cache_known"] = False
     return {"provider": provider, "model": model, **counts, "stopped": stopped.said if stopped else "", **more}
 
 

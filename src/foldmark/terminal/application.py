@@ -26,6 +26,7 @@ from foldmark.rendering import harmless
 from foldmark.terminal import output, pasting
 from foldmark.terminal.chat import ChatScreen
 from foldmark.terminal.dialogs import ApprovalDialog
+from foldmark.terminal.hangup import on_hangup
 from foldmark.terminal.panels import WIDE, Panel, PanelScreen
 from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.view import TerminalView
@@ -111,6 +112,8 @@ class ChatApplication(App[None]):
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                     asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
+            if not self.is_headless:
+                on_hangup(lambda: self._put(lambda: self._end_by(signal.SIGHUP)))
 
     def on_chat_screen_ready(self) -> None:
         """Begin the chat once its screen is complete."""

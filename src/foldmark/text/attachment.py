@@ -12,6 +12,9 @@ TEXT = "text/plain"
 LARGEST_TEXT = 2_000_000
 """Maximum number of bytes of a text that is attached."""
 
+LARGEST_FILE = LARGEST_DOCUMENT * 3 // 4
+"""Maximum number of bytes of any file that is attached."""
+
 _IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF87a": GIF, b"GIF89a": GIF}
 """The media types of images, by the bytes with which their files begin."""
 
@@ -33,7 +36,7 @@ def attachment(name: str, raw: bytes) -> Attachment:
         raise CommandError(f"{name} is empty")
     if media is None:
         raise CommandError(f"{name} is neither text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF")
-    most = {TEXT: LARGEST_TEXT, PDF: LARGEST_DOCUMENT * 3 // 4}.get(media, LARGEST * 3 // 4)
+    most = {TEXT: LARGEST_TEXT, PDF: LARGEST_FILE}.get(media, LARGEST * 3 // 4)
     if len(raw) > most:
         raise CommandError(f"{name} has {len(raw):,} bytes; at most {most:,} of such a file are sent")
     if media == TEXT:

@@ -111,8 +111,9 @@ def calibration_key(provider: str, model: str, config: Config) -> str:
 def count(provider: str, model: str, data: bytes, *, tokenizer: bool = False) -> int:
     """Return the estimated tokens of a serialized request, uncalibrated.
 
-    The estimate is bytes by `uncalibrated`. With `tokenizer`, the tokenizer counts requests to OpenAI's models;
-    data that is not a JSON object is then counted as text. Raises CommandError if tiktoken is needed and not installed.
+    The estimate divides the bytes by the model's bytes per token (`uncalibrated`). With `tokenizer`, requests to
+    OpenAI's models are counted by the tokenizer; data that is not a JSON object is then counted as text. Raises
+    CommandError if tiktoken is needed and not installed.
     """
     if not (tokenizer and provider in TOKENIZED):
         return BytesRuler(uncalibrated(provider, model)).tokens(len(data))

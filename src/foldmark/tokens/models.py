@@ -26,35 +26,55 @@ Factor: TypeAlias = Annotated[float, Meta(ge=0, le=10)] | None
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """The figures of a model.
-
-    `window` is the maximum tokens of a request; `assumed` is True if nothing is published or set for this model, and
-    `guessed_from` names the model whose figures it then takes, if any. `bytes_per_token` is the size of a token in a
-    request before calibration.
-    `output` is the maximum tokens of an answer. Prices are dollars per million tokens; `cache_read` and `cache_write`
-    are factors of `input_price` for tokens read from the provider's cache and written to it. A prefix is cached from
-    `cache_least` tokens on and grows in steps of `cache_step`. `caching` is `explicit` (the request sets breakpoints),
-    `automatic` or `none`. `binds` is True if a thinking block is valid only after the messages that it was made for,
-    None if that is unknown; `reads` are other such models whose thinking this one reads, `unread` models whose thinking
-    it does not read. `source` is the origin of the figures.
-    """
+    """The figures of a model."""
 
     window: Tokens
+    """Maximum tokens of a request."""
+
     output: Tokens | None
+    """Maximum tokens of an answer."""
+
     input_price: Price
+    """Dollars per million tokens."""
+
     output_price: Price
+    """Dollars per million tokens."""
+
     cache_read: Factor
+    """Price of a token read from the provider's cache, as a factor of `input_price`."""
+
     cache_write: Factor
+    """Price of a token written to the provider's cache, as a factor of `input_price`."""
+
     cache_least: Annotated[int, Meta(ge=0, le=10**9)]
+    """Minimum tokens of a prefix that is cached."""
+
     cache_step: Tokens
+    """Tokens by which a cached prefix grows."""
+
     caching: Literal["explicit", "automatic", "none"]
+    """`explicit` if requests set the breakpoints."""
+
     binds: bool | None = None
+    """Whether a thinking block is valid only after the messages that it was made for; None if that is unknown."""
+
     reads: tuple[str, ...] = ()
+    """Other models that bind thinking whose thinking this one reads."""
+
     unread: tuple[str, ...] = ()
+    """Models whose thinking this one does not read."""
+
     bytes_per_token: float = 4.0
+    """Size of a token in a request before calibration."""
+
     source: str = ""
+    """Origin of the figures."""
+
     assumed: bool = False
+    """Whether nothing is published or set for this model."""
+
     guessed_from: str = ""
+    """The model whose figures this one takes because nothing is published for it; empty if there is none."""
 
     @property
     def answer(self) -> int:
@@ -80,9 +100,11 @@ _TYPES = {field.name: field.type for field in msgspec.structs.fields(Model)}
 _GOES_ON = re.compile(r"$|[-@:](?!\d{1,2}(?!\d))")
 """The rest of a name after a name in the table: nothing, a date or a variant, but not a further version number."""
 
-
 _DATE = re.compile(r"[-@:](?:\d{8}|\d{4}-\d{2}-\d{2}).*")
+"""The date of a model's release in its name, and what follows."""
+
 _VERSION = re.compile(r"\d{1,2}(?:\.\d{1,2})?", re.ASCII)
+"""A part of a name that is a version number."""
 
 
 class _Provider(Struct, frozen=True):

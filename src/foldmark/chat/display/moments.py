@@ -21,9 +21,9 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
-from foldmark.log.live_session import sizes
 from foldmark.operations.differences import difference
 from foldmark.operations.history import OperationEntry, operations, sized
+from foldmark.request.client_requests import sizes
 from foldmark.request.standing import showing
 from foldmark.sending.rebuilding import rebuilt
 

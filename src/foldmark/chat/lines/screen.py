@@ -217,7 +217,7 @@ def message_text(message: Event) -> str:
 
 
 def news_elsewhere(agent: Agent, events: Sequence[int]) -> Iterator[str]:
-    """Yield each operation among these events of an agent, which another program has recorded."""
+    """Yield the operations among these events of an agent, which another program recorded."""
     with agent.reading() as (moment, at):
         found = moment.events(list(events))
         done = {each.event.id: line(each) for each in operations(moment, at)}

@@ -15,6 +15,7 @@ from foldmark.dialects.anthropic import blocks as blocks_of
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.blocks import NAME, THINKING, Block, answer_blocks, markable, only_thoughts
 from foldmark.dialects.anthropic.thinking import ThinkingRequest, thinking_request
+from foldmark.dialects.anthropic.usage import INPUT_PARTS, context_usage
 from foldmark.dialects.bodies import as_object, as_text, described, objects_in, text_parts, tokens
 from foldmark.dialects.dialect import Dialect, ThinkingRule
 from foldmark.dialects.errors import not_understood
@@ -200,16 +201,15 @@ def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
     altered = (*objects_in(message.get("input_transformations")), *objects_in(edits))
     container = as_object(message.get("container"))
     kept = [Kept({"type": CONTAINER, CONTAINER: container})] if as_text(container.get("id")) else []
-    usage = Usage(fresh, read, write, output, altered, last_input=_last_call(message))
+    usage = Usage(fresh, read, write, output, altered, last_input=_last_call(as_object(message.get("usage"))))
     return (*_pieces(content), *kept, usage, Stopped(why, word))
 
 
-def _last_call(message: Mapping[str, Any]) -> int:
+def _last_call(usage: Mapping[str, Any]) -> int:
     """Return the input tokens of the last of several calls of the model on the messages; 0 if there was one."""
-    listed = objects_in(as_object(message.get("usage")).get("iterations"))
-    calls = [call for call in listed if call.get("type") == "message"]
-    parts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return sum(tokens(calls[-1], part) for part in parts) if len(listed) > 1 and calls else 0
+    last = context_usage(usage)
+    several = last is not usage and len(objects_in(usage.get("iterations"))) > 1
+    return sum(tokens(last, part) for part in INPUT_PARTS) if several else 0
 
 
 def _pieces(content: list[Any]) -> Iterator[Piece]:

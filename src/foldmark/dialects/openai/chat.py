@@ -165,14 +165,14 @@ def text_of(content: Any) -> str:
     )
 
 
-def spent(usage: Any, names: tuple[str, str], read: int = 0) -> Usage:
+def spent(usage: Any, names: tuple[str, str], read: int | None = None) -> Usage:
     """Return the usage, given the `names` of the fields for input and output. The input includes the tokens read from a
     cache, which some servers report in a separate field (`read`), and the tokens written to it."""
+    known = read is not None or "cached_tokens" in as_object(as_object(usage).get(f"{names[0]}_details"))
     input_name, output_name = names
     whole = tokens(usage, input_name)
-    read = min(tokens(usage, f"{input_name}_details", "cached_tokens") or read, whole)
+    read = min(tokens(usage, f"{input_name}_details", "cached_tokens") or read or 0, whole)
     written = min(tokens(usage, f"{input_name}_details", "cache_write_tokens"), whole - read)
-    known = bool(read) or "cached_tokens" in as_object(as_object(usage).get(f"{input_name}_details"))
     return Usage(whole - read - written, read, written, tokens(usage, output_name), cache_known=known)
 
 
@@ -200,8 +200,8 @@ def _usage(usage: Any) -> list[Piece]:
     names = ("prompt_tokens", "completion_tokens")
     if not set(names) & as_object(usage).keys():
         return []
-    found = spent(usage, names, tokens(usage, "prompt_cache_hit_tokens"))
-    return [replace(found, cache_known=found.cache_known or "prompt_cache_hit_tokens" in usage)]
+    hit = "prompt_cache_hit_tokens"
+    return [spent(usage, names, tokens(usage, hit) if hit in usage else None)]
 
 
 # The blocks that a cache sees

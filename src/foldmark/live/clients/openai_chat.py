@@ -52,7 +52,7 @@ _INJECTED = re.compile(
     r"\s*(<(system-reminder|environment_details)>|This is the Qwen Code\. We are setting up the context)"
 )
 _GOT_IT = "Got it. Thanks for the context!"
-"""The answer that qwen-code itself writes to its description of the surroundings."""
+"""The answer to the description of the surroundings; written by qwen-code, not by a model."""
 
 _BESIDE = b"acting as the managed memory extraction subagent"
 """Text in the system prompt with which qwen-code repeats a conversation, in order to remember parts of it."""

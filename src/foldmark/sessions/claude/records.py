@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.dialects.anthropic.usage import context_usage
 from foldmark.sessions.claude.blocks import is_api_error, read_message, response_of, says_full
-from foldmark.sessions.hook.tail import context_usage
 from foldmark.sessions.lenient_json import filled_text, member, whole_number
 from foldmark.sessions.messages import (
     NOTHING,

@@ -13,15 +13,11 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from foldmark.core.wording import WINDOW, percent
+from foldmark.dialects.anthropic.usage import PARTS, context_usage
 from foldmark.sessions.backwards import lines_backwards
 from foldmark.sessions.hook.process import SessionState
 
 MOST_TOKENS = 10**9
-
-_PARTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-
-_ON_MESSAGES = ("message", "iteration")
-"""Types of calls in a usage that read the messages; others are compactions and advisors."""
 
 LARGE_WINDOW = 1_000_000
 
@@ -92,22 +88,10 @@ def window_of(environment: Mapping[str, str], names: Iterable[str], tokens: int,
     return LARGE_WINDOW if large and not environment.get("CLAUDE_CODE_DISABLE_1M_CONTEXT") else WINDOW
 
 
-def context_usage(usage: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the part of a usage that says how large the context is. A provider that called its model several times for
-    one answer, because of its own tools or a compaction, lists each call in `iterations` and reports their sum; only
-    the last one on the messages read all of the context."""
-    calls = usage.get("iterations")
-    if isinstance(calls, list) and any(token_count(usage, key) for key in _PARTS):  # a trim resets the sum only
-        for call in reversed(calls):
-            if isinstance(call, dict) and call.get("type") in _ON_MESSAGES and any(map(call.get, _PARTS)):
-                return call
-    return usage
-
-
 def used(usage: Mapping[str, object]) -> int:
     """Return the tokens in the context after an answer with this `usage`."""
     counted = context_usage(usage)
-    return sum(token_count(counted, key) for key in _PARTS)
+    return sum(token_count(counted, key) for key in PARTS)
 
 
 def token_count(table: object, key: str) -> int:
