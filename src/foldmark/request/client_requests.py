@@ -8,7 +8,7 @@ answered request.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -32,7 +32,9 @@ from foldmark.request.client_sizes import (
 from foldmark.request.passed_requests import PassedRequests, recorded_requests
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
-from foldmark.text.selection import Candidate
+
+if TYPE_CHECKING:
+    from foldmark.text.selection import Candidate
 
 LEFT = "the client no longer sends it"
 """The reason recorded when messages leave the context because the client left them out."""
@@ -339,7 +341,7 @@ class Sizes(NamedTuple):
     """The tokens of a message, and the size of the context at a standing while the moment lasts: in a live session
     those of its client's requests, as far as their sizes are recorded, otherwise as stored."""
 
-    tokens: Callable[[Event | Candidate], int]
+    tokens: "Callable[[Event | Candidate], int]"
     of: Callable[[Standing], Size]
 
 
