@@ -7,7 +7,8 @@ import pytest
 from command_line import Cli
 
 import foldmark
-from foldmark import copying
+from foldmark.copying import steps
+from foldmark.core.records import CopiedEvent
 
 
 def test_a_database_is_copied(cli: Cli, db: str, log: foldmark.Log, tmp_path: Path) -> None:
@@ -52,8 +53,42 @@ def test_a_refused_copy_writes_nothing(cli: Cli, db: str, log: foldmark.Log, tmp
     refused = cli("copy", db, str(target))
     assert refused.code == 2
     assert f"{target} has conversations that {db} does not have: 'own'" in refused.err
+    assert "--conversation NAME" in refused.err
+    assert cli("copy", db, str(target), "--as", "two").code == 2
     with foldmark.open(target) as other:
         assert [agent.name for agent in other.agents()] == ["own"]
+
+
+def test_a_conversation_is_brought_into_a_database_in_use(cli: Cli, db: str, log: foldmark.Log, tmp_path: Path) -> None:
+    agent, target = log.agent("talk"), str(tmp_path / "used.db")
+    agent.append("user", "hello")
+    with foldmark.open(target) as other:
+        for text in ("mine", "also mine"):
+            other.agent("own").append("user", text)
+    done = cli("copy", db, target, "--conversation", "talk")
+    assert (done.code, done.err) == (0, "")
+    assert done.lines[:2] == [f"{target}: 1 new event", "  talk: events 1-1 are 3-3 here"]
+    agent.append("assistant", "Hello.")
+    data = json.loads(cli("copy", db, target, "--conversation", "talk", "--json").out)
+    assert data["added"] == [{"name": "talk", "agent": agent.id, "events": 1, "ahead": False, "ids": [[1, 2, 3]]}]
+    with foldmark.open(target) as other:
+        other.agent("talk").append("user", "and here")
+    ahead = cli("copy", db, target, "--conversation", "talk")
+    assert ahead.lines[:2] == [
+        f"{target}: nothing new",
+        f"  talk has grown in {target} only; exchange FROM and TO to bring that back",
+    ]
+    assert cli("copy", target, db, "--conversation", "talk").lines[0] == f"{db}: 1 new event"
+    for path, text in ((db, "one"), (target, "two")):
+        with foldmark.open(path) as each:
+            each.agent("talk").append("user", text)
+    refused = cli("copy", db, target, "--conversation", "talk")
+    assert (refused.code, refused.out) == (2, "")
+    assert "'talk' has grown in" in refused.err
+    assert cli("copy", db, target, "--conversation", "talk", "--as", "other talk").code == 0
+    with foldmark.open(target) as other:
+        texts = [message.content for message in other.agent("other talk").context().messages]
+    assert texts == ["hello", "Hello.", "and here", "one"]
 
 
 def test_an_interrupted_copy_continues(
@@ -62,17 +97,17 @@ def test_an_interrupted_copy_continues(
     for number in range(9):
         log.agent("one").append("user", f"{number}")
     target, pages = str(tmp_path / "copy.db"), 0
-    monkeypatch.setattr(copying, "_EVENTS", 2)
-    told = copying._Copy._advance
+    monkeypatch.setattr(steps, "EVENTS", 2)
+    told = steps.Copy._advance
 
-    def interrupted(self: copying._Copy, event: copying.CopiedEvent) -> None:  # type: ignore[name-defined]
+    def interrupted(self: steps.Copy, event: CopiedEvent) -> None:
         nonlocal pages
         pages += 1
         if pages == 5:
             raise KeyboardInterrupt
         told(self, event)
 
-    monkeypatch.setattr(copying._Copy, "_advance", interrupted)
+    monkeypatch.setattr(steps.Copy, "_advance", interrupted)
     stopped = cli("copy", db, target)
     assert stopped.code == 130
     assert "run it again to go on" in stopped.err

@@ -81,13 +81,17 @@ def _dump_command(address: str, file: Path) -> str:
     multiple=True,
     help="Copy only this one with its forks; may be repeated. The whole database by default.",
 )
+@click.option("--as", "called", metavar="NAME", help="Give the conversation this name in TO, and other uuids.")
 @reporting
-def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], as_json: bool) -> int:
+def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], called: str | None, as_json: bool) -> int:
     """Copy conversations from one database to another.
 
     FROM and TO are paths of SQLite files or postgresql:// addresses; TO is created if it is missing. Ids stay as they
-    are, so TO must be empty or hold earlier copies of FROM only; then only new events are copied. It may be interrupted
-    at any time and goes on when it is run again. At the end all events are compared.
+    are if TO is empty or holds earlier copies of FROM only. Any other TO gets the conversations that --conversation
+    names, with new ids, which are printed.
+
+    A copy that is repeated adds only what is new. It may be interrupted at any time and goes on when it is run again.
+    At the end all events are compared.
 
     Vectors for a search by meaning are not copied; `foldmark index` makes them.
     """
@@ -98,12 +102,12 @@ def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], as_json
         raise CommandError("a database in memory ends with this command; name a file")
     with foldmark.open(source, create=False, settings=setup.given) as log:
         with log.store.read() as moment:
-            scope(moment, names)  # before the target is created
+            scope(moment, names, called)  # before the target is created
         with foldmark.open(target, settings=setup.given) as other, progress_bar("Copying") as progress:
             if other.store.address == log.store.address:
                 raise CommandError(f"{shown(target)} is the source of the copy; name another database")
             try:
-                report = copied(log.store, other.store, names, progress)
+                report = copied(log.store, other.store, names, progress, called=called)
             except KeyboardInterrupt:
                 report = None
     if report is None:
@@ -127,6 +131,12 @@ def _copy_text(target: str, report: "CopyReport") -> str:
     if report.erased:
         lines.append(f"  {count(report.erased, 'event')} erased, as in the original")
     agents = f"{count(report.conversations, 'conversation')}, {count(report.agents, 'agent')}"
+    for each in report.added:
+        if each.ahead:
+            lines.append(f"  {each.name} has grown in {target} only; exchange FROM and TO to bring that back")
+        elif ids := each.ids:
+            (first, *_), (begin, last, at) = ids[0], ids[-1]
+            lines.append(f"  {each.name}: events {first}-{last} are {ids[0][2]}-{at + last - begin} here")
     lines.append(f"  {agents}, {count(report.compared, 'event')} compared: the same in both ({report.hash[:12]})")
     return harmless("\n".join(lines))
 

@@ -1,264 +1,51 @@
 """Copy conversations between stores: all, some, or only the records added since the last copy [docs/backup.md].
 
-Each step is a transaction that leaves a sound database, and none is repeated. The target's contents show the progress,
-so an interrupted copy resumes when it is started again, and a repeated one copies only new records. The source is read
-as of one moment. `comparing` selects the records to copy, checks before any write that the target can receive them, and
-compares both stores at the end.
+A target that is empty, or has only earlier copies of the source, gets all records with their ids (`steps`). In any
+other target the ids of events are taken, so named conversations get new ones (`adding`, `renumbering`). The source is
+read as of one moment. `comparing` selects the records to copy, checks before any write that the target can receive
+them, and compares both stores at the end.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Sequence
 
-from msgspec import Struct
-
-from foldmark.copying.comparing import CopyScope, check, hash_of, hashes, is_message, merged, parts, scope, texts_of
-from foldmark.core.agents import AgentRecord, Mail
-from foldmark.core.errors import CommandError, DamagedError, StoreError
-from foldmark.core.ports import Progress, Snapshot, Store
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo, CopiedSent
-from foldmark.core.replay import recorded, replay
-from foldmark.core.segments import until
-from foldmark.core.wording import listing
-from foldmark.operations.redaction import erase
-from foldmark.request.standing import birth_of
+from foldmark.copying.adding import Addition
+from foldmark.copying.comparing import OwnContentsError, scope
+from foldmark.copying.steps import AddedConversation, Copy, CopyReport
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import Progress, Store
 from foldmark.stores.addresses import shown
 
-_EVENTS, _BYTES, _AT_ONCE = 1000, 4_000_000, 200
-"""Maximum events and bytes of a page, and records of other kinds per transaction."""
+__all__ = ["AddedConversation", "CopyReport", "copy"]
 
 
-class CopyReport(Struct, frozen=True):
-    """The result of a copy: the numbers of conversations and agents in its scope, of copied records by kind, and of
-    events erased in the target; the number of events compared at the end, and the hash of everything."""
-
-    conversations: int
-    agents: int
-    events: int
-    erased: int
-    mail: int
-    requests: int
-    memos: int
-    sessions: int
-    compared: int
-    hash: str
-
-
-def copy(source: Store, target: Store, names: Sequence[str] = (), progress: Progress = lambda *_: None) -> CopyReport:
+def copy(
+    source: Store,
+    target: Store,
+    names: Sequence[str] = (),
+    progress: Progress = lambda *_: None,
+    *,
+    called: str | None = None,
+) -> CopyReport:
     """Copy conversations with all their forks (without `names`, the whole database), then compare both stores.
 
-    Ids do not change. Records that the target already has stay, so only new ones are copied. `progress` receives the
-    messages done and in all. Raises CommandError, with nothing written, if a name is unknown or the target contains
-    anything that is not from an earlier copy; DamagedError at a damaged event; StoreError if the two differ afterwards.
+    Records that the target already has stay, so only new ones are copied. Ids do not change if the target is empty or
+    has only earlier copies of the source. Otherwise the events of the named conversations get new ids. With `called`,
+    the only named conversation is copied under this name, with other uuids, so that it may exist a second time.
+    `progress` receives the messages done and in all.
+
+    Raises CommandError, with nothing written, if a name is unknown or taken, if a conversation has grown in both
+    databases, or if a whole database is to be copied into one with contents of its own; DamagedError at a damaged
+    event; StoreError if the two differ afterwards.
     """
     if source is target:
         raise CommandError(f"{shown(source.address)} is the source of the copy; name another database")
     with source.read() as moment:
-        wanted = scope(moment, names)
-        return _Copy(moment, target, (shown(source.address), shown(target.address)), wanted, progress).run()
-
-
-class _Copy:
-    def __init__(
-        self, moment: Snapshot, target: Store, names: tuple[str, str], wanted: CopyScope, progress: Progress
-    ) -> None:
-        self._moment, self._target, self._names, self._wanted = moment, target, names, wanted
-        with target.read() as reading:
-            self._present = check(moment, reading, names, wanted)
-        self._missing = {agent: record for agent, record in wanted.agents.items() if agent not in self._present}
-        self._forks = {record.fork_event: agent for agent, record in self._missing.items()}
-        of = sum(record.messages for record in wanted.agents.values())
-        had = sum(record.messages for agent, record in self._present.items() if agent in wanted.agents)
-        self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
-        self._counts = dict.fromkeys(("events", "erased", *_COUNTED.values()), 0)
-
-    def run(self) -> CopyReport:
-        self._rename()
-        self._events()
-        self._erase()
-        self._end()
-        self._beside()
-        self._fold()
-        compared, hash = self._compare()
-        roots = sum(record.parent is None for record in self._wanted.agents.values())
-        return CopyReport(roots, len(self._wanted.agents), **self._counts, compared=compared, hash=hash)
-
-    def _advance(self, event: CopiedEvent) -> None:
-        if is_message(event):
-            self._done += 1
-            if self._done % 100 == 0:
-                self._progress(min(self._done, self._total), self._total)
-
-    # Names
-
-    def _rename(self) -> None:
-        """Rename conversations as in the source. Two may have swapped names, so all lose their names first."""
-        renamed = [
-            record
-            for agent, record in self._wanted.agents.items()
-            if agent in self._present and self._present[agent].name != record.name
-        ]
-        if renamed:
-            with self._target.write() as writing:
-                for record in renamed:
-                    writing.rename(record.id, record.id)
-                for record in renamed:
-                    if record.name is not None:  # a deleted conversation has lost its name
-                        writing.rename(record.id, record.name)
-
-    # The log
-
-    def _events(self) -> None:
-        behind = {
-            agent: self._present[agent].head if agent in self._present else 0
-            for agent, record in self._wanted.agents.items()
-            if agent not in self._present or self._present[agent].head < record.head
-        }
-        for page in _pages(self._moment.copied_events(behind)):
-            agents = self._needed(page)
-            with self._target.write() as writing:
-                writing.take_agents(agents)
-                writing.take_events(page)
-            self._counts["events"] += len(page)
-            for event in page:
-                self._advance(event)
-        for some in parts(list(self._missing.values()), _AT_ONCE):
-            with self._target.write() as writing:
-                writing.take_agents({self._wanted.all[record.id]: record for record in some})
-
-    def _needed(self, page: Sequence[CopiedEvent]) -> dict[int, AgentRecord]:
-        """Return the missing agents that begin in a page, by place: those with an event in it, or forked in it."""
-        begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
-        places = {self._wanted.all[agent]: agent for agent in begun if agent in self._missing}
-        return {place: self._missing.pop(places[place]) for place in sorted(places)}
-
-    def _erase(self) -> None:
-        """Erase the events that were erased in the source after being copied."""
-        agents = [agent for agent in self._wanted.agents if agent in self._present]
-        with self._target.read() as reading:
-            done = {id for id, *_ in reading.erased(agents)}
-        left: dict[tuple[str, int], int] = {}
-        for id, agent, by in self._moment.erased(agents):
-            if id not in done:
-                left[agent, by] = max(id, left.get((agent, by), 0))
-                self._counts["erased"] += 1
-        operations = {event.id: event for event in self._moment.events([by for _, by in left])}
-        for (agent, by), last in sorted(left.items(), key=lambda item: item[0][1]):
-            turn = (operations[by].data or {}).get("turn", 0)
-            with self._target.write() as writing:
-                erase(writing, agent, turn, last, by)
-
-    # Beside the log
-
-    def _end(self) -> None:
-        """Kill, delete and archive agents as in the source."""
-        with self._target.read() as reading:
-            ends = {end.agent: end for end in reading.copied(CopiedEnd, self._wanted.wanted)}
-        none = CopiedEnd("", None, None, None)
-        ours = {end.agent: end for end in self._moment.copied(CopiedEnd, self._wanted.wanted)}
-        changed = [agent for agent in {**ends, **ours} if ends.get(agent, none) != ours.get(agent, none)]
-        for some in parts(changed, _AT_ONCE):
-            with self._target.write() as writing:
-                for agent in some:
-                    before, after = ends.get(agent, none), ours.get(agent, none)
-                    if after.killed is not None and before.killed is None:
-                        writing.kill(agent, *after.killed)
-                    if before.archived is not None and before.archived != after.archived:
-                        writing.archive(agent, None)
-                    if after.deleted is not None and before.deleted is None:
-                        writing.delete(agent, *after.deleted)
-                    if after.archived is not None and before.archived != after.archived:
-                        writing.archive(agent, after.archived)
-
-    def _beside(self) -> None:
-        if self._wanted.whole:
-            self._remove_memos()
-        for kind in self._wanted.kinds:
-            last = 0
-            while page := self._page(kind, last):
-                self._take(page)
-                self._counts[_COUNTED[kind]] += len(page)
-                last = page[-1].id
-        if self._wanted.whole:
-            numbers = self._moment.numbers()
-            with self._target.write() as writing:
-                writing.take_numbers(numbers)
-
-    def _remove_memos(self) -> None:
-        with self._target.read() as reading:
-            both = merged(self._moment.copied(CopiedMemo), reading.copied(CopiedMemo))
-            gone = [copied.id for memo, copied in both if memo is None and copied is not None]
-        for memo in gone:
-            with self._target.write() as writing:
-                writing.remove_memo(memo)
-
-    def _page(self, kind: type[Any], last: int) -> list[Any]:
-        """Return the next records after an id that the target lacks or has in an earlier form."""
-        agents = self._wanted.wanted
-        with self._target.read() as reading:
-            both = merged(self._moment.copied(kind, agents, last), reading.copied(kind, agents, last))
-            return list(islice((mine for mine, other in both if mine is not None and mine != other), _AT_ONCE))
-
-    def _take(self, page: Sequence[Any]) -> None:
-        hashes = {hash for each in page if isinstance(each, CopiedSent) for hash in texts_of(each)}
-        with self._target.write() as writing:
-            missing = hashes.difference(writing.kept_texts(hashes))
-            writing.take(page, self._moment.kept_texts(missing))
-
-    # Derived data
-
-    def _fold(self) -> None:
-        """Store the segments of agents without stored ones."""
-        for some in parts(list(self._wanted.agents.values()), _AT_ONCE):
-            with self._target.read() as reading:
-                outlines = reading.outlines([record.id for record in some])
-            left = [record for record in some if outlines[record.id].fold is None]
-            if left:
-                with self._target.write() as writing:
-                    for record in left:
-                        try:
-                            born = birth_of(writing, record.id, record.fork_event).fold
-                            fold = replay(born, recorded(writing.operations(record.id)))
-                        except DamagedError:
-                            continue  # it is unreadable in the source as well
-                        own = writing.head(record.id).record
-                        writing.save_fold(fold, writing.size(until(fold.segments, own.newest)).less(own.own))
-
-    # The end
-
-    def _compare(self) -> tuple[int, str]:
-        """Compare the whole scope of the copy with the target. Return the number of events and the hash of everything.
-        Raises StoreError if the two differ."""
-        number, ours = hashes(self._moment, self._wanted, self._advance)
-        with self._target.read() as reading:
-            _, theirs = hashes(reading, self._wanted, self._advance)
-        if wrong := [part for part, hash in ours.items() if theirs[part] != hash]:
-            agents = self._wanted.agents
-            named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
-            raise StoreError(
-                f"the copy in {self._names[1]} differs from {self._names[0]}: {listing(named, 5)}. "
-                "Has another program written reading meanwhile? `foldmark doctor` checks each of the two."
-            )
-        return number, hash_of(ours)
-
-
-_COUNTED: dict[type, str] = {
-    Mail: "mail",
-    CopiedMemo: "memos",
-    CopiedSent: "requests",
-    CodingSession: "sessions",
-}
-"""Kind of record -> the field of a report that counts it."""
-
-
-def _pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
-    """Yield events in pages that fit in a transaction."""
-    page, size = list[CopiedEvent](), 0
-    for event in events:
-        page.append(event)
-        size += len(event.content) + len(event.data or "")
-        if len(page) >= _EVENTS or size >= _BYTES:
-            yield page
-            page, size = [], 0
-    if page:
-        yield page
+        wanted = scope(moment, names, called)
+        addresses = (shown(source.address), shown(target.address))
+        if called is None:
+            try:
+                return Copy(moment, target, addresses, wanted, progress).run()
+            except OwnContentsError:
+                if wanted.whole:
+                    raise
+        return Addition(moment, target, addresses, wanted, progress, called).run()

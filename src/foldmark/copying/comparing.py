@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from foldmark.core.agents import AgentRecord, Mail
+from foldmark.core.agents import AgentRecord, Mail, check_name
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import Snapshot
@@ -21,6 +22,10 @@ Item = TypeVar("Item")
 Beside = TypeVar("Beside", Mail, CopiedSent, CopiedMemo, CodingSession)
 
 _AT_ONCE = 500
+
+
+class OwnContentsError(CommandError):
+    """The target of a copy has contents that are not from an earlier copy of the source."""
 
 
 class CopyScope(Struct, frozen=True):
@@ -42,9 +47,14 @@ class CopyScope(Struct, frozen=True):
         return list(_KINDS) if self.whole else [Mail, CopiedSent]
 
 
-def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
+def scope(moment: Snapshot, names: Sequence[str], called: str | None = None) -> CopyScope:
     """Return the conversations with these names or uuids and all their forks; without names, the whole database. Raises
-    CommandError for an unknown name, and if other conversations have written to these."""
+    CommandError for an unknown name, if other conversations have written to these, and unless `called`, a new name, can
+    be given to the only named one."""
+    if called is not None:
+        check_name(called)
+        if len(names) != 1:
+            raise CommandError("--as gives a name to one conversation: name it with --conversation")
     records = {record.id: record for record in moment.agents()}
     places = {agent: place for place, agent in enumerate(records, 1)}
     if not names:
@@ -75,9 +85,10 @@ def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: Copy
     present = {record.id: record for record in theirs.agents()}
     for kind, found in _foreign(ours, theirs, present, names, wanted):
         if found:
-            raise CommandError(
-                f"{names[1]} has {kind}: {listing(found, 5)}. A copy keeps all ids, so these would collide. Nothing "
-                "was copied. Name a new database, or one that holds only earlier copies."
+            raise OwnContentsError(
+                f"{names[1]} has {kind}: {listing(found, 5)}. A copy of a whole database keeps all ids, so these would "
+                "collide. Nothing was copied. Bring the conversations that you need, which get new ids: "
+                "--conversation NAME. Or name a new database, or one that holds only earlier copies."
             )
     return present
 
@@ -98,7 +109,7 @@ def _foreign(
     if not wanted.whole:
         taken = {record.name for agent, record in present.items() if record.name and agent not in wanted.agents}
         if both := [record.name for record in wanted.agents.values() if record.name in taken]:
-            raise CommandError(
+            raise OwnContentsError(
                 f"{target} has other conversations named {listing(both)}, which were renamed in {source} since. "
                 "Copy the whole database."
             )
@@ -205,7 +216,7 @@ def hashes(
     events = 0
     for record in moment.agents():
         if record.id in wanted.agents:
-            add(record.id, record)
+            add(record.id, replace(record, tokens=0))  # data with other ids may be longer
     for end in moment.copied(CopiedEnd, wanted.wanted):
         add(end.agent, end)
     for event in moment.copied_events(dict.fromkeys(wanted.agents, 0)):

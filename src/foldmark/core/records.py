@@ -8,6 +8,7 @@ copied.
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from struct import Struct as Layout
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -153,6 +154,11 @@ class CodingSessions(CodingSessionsView, Protocol):
         never changes."""
 
 
+IMPORTED_LINE = Layout("<8sQII")
+"""A line of an imported file in the content of the record of an import: its key, first event, number of events, and the
+distance from the beginning of its group to that event."""
+
+
 class CopiedEvent(Struct, frozen=True):
     """An event as it is stored. `data` is its JSON text; `apart` marks a result that is apart from its call
     (`Snapshot.apart_results`); `redacted` is the operation that erased the event, if it was erased."""
@@ -259,6 +265,9 @@ class Copying(CopyingView, Protocol):
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
         """Append events with their ids to any agents. Raises StoreError if an event is not newer than its agent's
         newest, or its id is taken. An operation invalidates its agent's stored segments."""
+
+    def take_erased(self, agent: str, event_ids: Sequence[int], by: int) -> None:
+        """Name the operation that erased these events of an agent, which were taken as erased ones before it."""
 
     def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
         """Store records beside the log, replacing records with the same id, and texts by their hashes."""

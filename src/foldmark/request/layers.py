@@ -29,7 +29,7 @@ from foldmark.core.events import Event, Fork
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import Memo
 from foldmark.core.request import Child, Family, Part
-from foldmark.core.segments import Segment, contains, until
+from foldmark.core.segments import Segment, Segments, contains, until
 from foldmark.core.turns import Message
 from foldmark.core.wording import title
 from foldmark.request.planning import planning
@@ -297,14 +297,18 @@ def summary_in_force(moment: Snapshot, at: Standing, before: int, since: int, re
             covered = msgspec.convert(event.data, Covered)
         except msgspec.ValidationError:  # recorded by another program
             covered = None
-        if covered is not None and covered.until < before and covered.covers == visible_hash(moment, at, covered.until):
+        if (
+            covered is not None
+            and covered.until < before
+            and covered.covers == visible_hash(moment, at.visible, covered.until)
+        ):
             return WindowSummary(event, covered)
         searched = until(searched, event.id - 1)
     return None
 
 
-def visible_hash(moment: Snapshot, at: Standing, last: int) -> str:
-    """Return the hash of everything that is visible up to event `last`. It includes the size, which an erasure
-    changes."""
-    visible = until(at.visible, last)
+def visible_hash(moment: Snapshot, segments: Segments, last: int) -> str:
+    """Return the hash of everything in these visible segments up to event `last`. It includes the size, which an
+    erasure changes."""
+    visible = until(segments, last)
     return sha256(msgspec.json.encode([moment.bounds(visible), moment.size(visible)])).hexdigest()

@@ -217,7 +217,7 @@ def window_summary_due(agent: Agent) -> DueSummary | None:
         first, turn, last = events[0].id, min(turns), events[-1].id
         if earlier is not None and not units.reach(count + 1):
             first, turn = earlier.covered.first, earlier.covered.turns[0]
-        covered = Covered(first, last, (turn, max(turns)), visible_hash(moment, at, last))
+        covered = Covered(first, last, (turn, max(turns)), visible_hash(moment, at.visible, last))
         return DueSummary(covered, since(until(new, last), events[0].id), earlier)
 
 
@@ -237,7 +237,7 @@ def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
     if written is not None:
         agent.context()  # other processes may have written to the agent in the meantime
         with agent.batch() as moment:
-            if visible_hash(moment, agent.standing_in(moment), covered.until) != covered.covers:
+            if visible_hash(moment, agent.standing_in(moment).visible, covered.until) != covered.covers:
                 return None
             event_id = agent.operate(lambda *_: written.operation, actor="system", content=written.text).event_id
             # The window passes a summary like any other turn, and as the oldest one it would leave first.
@@ -248,7 +248,7 @@ def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
     agent.context()
     with agent.batch() as moment:
         at = agent.standing_in(moment)
-        if not at.config.window_summary or visible_hash(moment, at, covered.until) != covered.covers:
+        if not at.config.window_summary or visible_hash(moment, at.visible, covered.until) != covered.covers:
             return None
         return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
 

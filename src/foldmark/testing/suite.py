@@ -309,10 +309,9 @@ def append_in_turn(store: Store, connection: Connection, agent: str, own: str, t
 
 def copy_into(store: Store, connection: Connection, open: Callable[[str], Store], address: str) -> None:
     """Copy everything into the database at `address` in small steps. Report each step and wait for `resume`."""
-    from foldmark import copying
-    from foldmark.copying import copy
+    from foldmark.copying import copy, steps
 
-    copying._EVENTS, copying._AT_ONCE = 4, 2
+    steps.EVENTS, steps.AT_ONCE = 4, 2
     target = open(address)
     write = target.write
 

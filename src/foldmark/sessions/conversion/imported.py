@@ -1,30 +1,27 @@
 """Read and write the records of imports, so that a later import of a session adds only new messages [SPEC 8].
 
 Each import records a `command` event after the events that it appended. Its data names the session and the part of the
-file that was read. Its content lists every line with its events (`_LINE`, in base64). Events that no import appended
-are the person's own.
+file that was read. Its content lists every line with its events (`IMPORTED_LINE`, in base64). Events that no import
+appended are the person's own.
 """
 
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
-from struct import Struct as Layout
 from typing import Any, NamedTuple
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
 from foldmark.core.agents import is_uuid
 from foldmark.core.events import Event
+from foldmark.core.records import IMPORTED_LINE
 from foldmark.core.segments import END, Segment, Segments, normal
 from foldmark.log import Agent, Log
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import RecordEntry, record_key
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
-
-_LINE = Layout("<8sQII")
-"""A line: its key, first event, number of events, and the distance from the beginning of its group to that event."""
 
 
 class ImportedLine(NamedTuple):
@@ -91,7 +88,7 @@ class ImportedSession:
         """The imported lines by key; lines with the same key are in order."""
         found: dict[bytes, list[ImportedLine]] = {}
         for each in self._lists:
-            for key, first, length, before in _LINE.iter_unpack(a2b_base64(each)):
+            for key, first, length, before in IMPORTED_LINE.iter_unpack(a2b_base64(each)):
                 line, own = ImportedLine(first, length, first - before), found.setdefault(key, [])
                 at = next((at for at, other in enumerate(own) if first and other.first == first), None)
                 if at is None:
@@ -155,7 +152,7 @@ def _imports(log: Log, agents: Iterable[Agent]) -> Iterator[tuple[Event, ImportR
 
 def packed(key: bytes, line: ImportedLine) -> bytes:
     """Return a line as an import records it."""
-    return _LINE.pack(key, line.first, line.length, line.first - line.group)
+    return IMPORTED_LINE.pack(key, line.first, line.length, line.first - line.group)
 
 
 def record_import(agent: Agent, note: ImportRecord, lines: bytes | bytearray, time: datetime | None) -> None:

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foldmark import copying
-from foldmark.copying import copy
+from foldmark.copying import copy, steps
 from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.errors import CommandError, DamagedError, StoreError
-from foldmark.core.ports import Store
+from foldmark.core.ports import Snapshot, Store
 from foldmark.core.records import CodingSession, CopiedEvent, Numbers
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
@@ -49,6 +49,16 @@ from foldmark.testing.suite import (
 )
 
 
+def _without_ids(moment: Snapshot, agent: str) -> list[Any]:
+    """Return what a store knows of an agent, without ids of events."""
+    own = (Segment(agent, 1, END),)
+    messages, operations, gone = list(moment.messages(own)), moment.operations(agent), moment.tombstones(own)
+    by = [moment.erased_by(each.id) for each in gone]
+    found = [*messages, *operations, *gone, *by]
+    words = [None if each is None else (each.kind, each.content, each.created_at, each.interrupted) for each in found]
+    return [words, moment.size(own), moment.weight(own), moment.end(agent), moment.fates(agent)]
+
+
 class CopyingTests(Suite):
     """A copy is complete, and a target with its own contents is refused."""
 
@@ -62,8 +72,8 @@ class CopyingTests(Suite):
 
     @pytest.fixture(autouse=True)
     def _small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(copying, "_EVENTS", 4)
-        monkeypatch.setattr(copying, "_AT_ONCE", 2)
+        monkeypatch.setattr(steps, "EVENTS", 4)
+        monkeypatch.setattr(steps, "AT_ONCE", 2)
 
     @settings(examples, max_examples=min(25, examples.max_examples // 3))
     @given(steps=st.lists(STEPS, max_size=16), more=st.lists(STEPS, max_size=8))
@@ -99,6 +109,24 @@ class CopyingTests(Suite):
         again = copy(store, target)
         assert (again.events, again.requests, again.mail, again.memos, again.sessions, again.erased) == (0,) * 6
         assert again.hash == second.hash != first.hash
+
+    @settings(examples, max_examples=min(25, examples.max_examples // 3))
+    @given(steps=st.lists(STEPS, max_size=16), more=st.lists(STEPS, max_size=8))
+    def test_a_database_in_use_gets_a_conversation_with_other_ids(
+        self, store: Store, target: Store, steps: list[Step], more: list[Step]
+    ) -> None:
+        """The target goes on with its own conversations between two copies, and after them."""
+        history = RecordedHistory(store)
+        own = root(target, "own")
+        names = (history.agents[0], history.agents[2])
+        for part in (steps, more):
+            append(target, own, draft(), draft("turn_ended", ""))
+            history.play(store, part)
+            copy(store, target, names)
+            with store.read() as ours, target.read() as theirs:
+                for agent in history.agents:
+                    assert _without_ids(ours, agent) == _without_ids(theirs, agent)
+        append(target, own, draft())
 
     def test_copied_messages_are_found(self, store: Store, target: Store) -> None:
         """This also holds for messages between others that were copied earlier."""

@@ -1,0 +1,294 @@
+"""The steps of a copy that keeps all ids.
+
+Each step is a transaction that leaves a sound database, and none is repeated. The target's contents show the progress,
+so an interrupted copy resumes when it is started again, and a repeated one copies only new records.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct
+
+from foldmark.copying.comparing import CopyScope, check, hash_of, hashes, is_message, merged, parts, texts_of
+from foldmark.copying.renumbering import Run
+from foldmark.core.agents import AgentRecord, Mail
+from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.ports import Progress, Snapshot, Store, Transaction
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo, CopiedSent
+from foldmark.core.replay import recorded, replay
+from foldmark.core.segments import until
+from foldmark.core.wording import listing
+from foldmark.operations.redaction import erase
+from foldmark.request.standing import birth_of
+
+EVENTS, _BYTES, AT_ONCE = 1000, 4_000_000, 200
+"""Maximum events and bytes of a page, and records of other kinds per transaction."""
+
+
+class AddedConversation(Struct, frozen=True):
+    """A conversation that was added to a database with conversations of its own."""
+
+    name: str
+    """Its name in the target."""
+
+    agent: str
+    """Its uuid in the target."""
+
+    events: int
+    """Number of events that were added."""
+
+    ahead: bool
+    """True if it has grown in the target only: nothing was added."""
+
+    ids: tuple[Run, ...]
+    """Its events: first and last id in the source, and first id in the target, for each run of neighbouring ids."""
+
+
+class CopyReport(Struct, frozen=True):
+    """The result of a copy: the numbers of conversations and agents in its scope, of copied records by kind, and of
+    events erased in the target; the number of events compared at the end, and the hash of everything. `added` are the
+    conversations whose events have other ids than in the source."""
+
+    conversations: int
+    agents: int
+    events: int
+    erased: int
+    mail: int
+    requests: int
+    memos: int
+    sessions: int
+    compared: int
+    hash: str
+    added: tuple[AddedConversation, ...] = ()
+
+
+class Copy:
+    """A copy of a scope into a target that has only earlier copies of the same source."""
+
+    def __init__(
+        self, moment: Snapshot, target: Store, names: tuple[str, str], wanted: CopyScope, progress: Progress
+    ) -> None:
+        self._moment, self._target, self._names, self._wanted = moment, target, names, wanted
+        with target.read() as reading:
+            self._present = self._check(reading)
+        wanted = self._wanted
+        self._missing = {agent: record for agent, record in wanted.agents.items() if agent not in self._present}
+        self._forks = {record.fork_event: agent for agent, record in self._missing.items()}
+        of = sum(record.messages for record in wanted.agents.values())
+        had = sum(record.messages for agent, record in self._present.items() if agent in wanted.agents)
+        self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
+        self._counts = dict.fromkeys(("events", "erased", *COUNTED.values()), 0)
+
+    def _check(self, reading: Snapshot) -> dict[str, AgentRecord]:
+        """Return the agents of the target, uuid -> record. Raises CommandError if it cannot receive the copy."""
+        return check(self._moment, reading, self._names, self._wanted)
+
+    def run(self) -> CopyReport:
+        """Copy everything that the target lacks, and compare. Raises DamagedError and StoreError."""
+        self._rename()
+        self._events()
+        self._erase()
+        self._end()
+        self._beside()
+        self._fold()
+        compared, hash = self._compare()
+        roots = sum(record.parent is None for record in self._wanted.agents.values())
+        return CopyReport(roots, len(self._wanted.agents), compared=compared, hash=hash, **self._counts)  # type: ignore[arg-type]
+
+    def _advance(self, event: CopiedEvent) -> None:
+        if is_message(event):
+            self._done += 1
+            if self._done % 100 == 0:
+                self._progress(min(self._done, self._total), self._total)
+
+    # Names
+
+    def _rename(self) -> None:
+        """Rename conversations as in the source. Two may have swapped names, so all lose their names first."""
+        renamed = [
+            record
+            for agent, record in self._wanted.agents.items()
+            if agent in self._present and self._present[agent].name != record.name
+        ]
+        if renamed:
+            with self._target.write() as writing:
+                for record in renamed:
+                    writing.rename(record.id, record.id)
+                for record in renamed:
+                    if record.name is not None:  # a deleted conversation has lost its name
+                        writing.rename(record.id, record.name)
+
+    # The log
+
+    def _events(self) -> None:
+        behind = {
+            agent: self._present[agent].head if agent in self._present else 0
+            for agent, record in self._wanted.agents.items()
+            if agent not in self._present or self._present[agent].head < record.head
+        }
+        for page in self._pages(behind):
+            with self._target.write() as writing:
+                events = self._stored(page, writing)
+                writing.take_agents(self._needed(events))
+                writing.take_events(events)
+                self._written(page, writing)
+            self._counts["events"] += len(page)
+            for event in page:
+                self._advance(event)
+        for some in parts(list(self._missing.values()), AT_ONCE):
+            with self._target.write() as writing:
+                writing.take_agents({self._wanted.all[record.id]: record for record in some})
+
+    def _pages(self, behind: Mapping[str, int]) -> Iterator[list[CopiedEvent]]:
+        """Yield the events after the id given for each agent, in pages that fit in a transaction."""
+        return in_pages(self._moment.copied_events(behind))
+
+    def _stored(self, page: list[CopiedEvent], writing: Transaction) -> list[CopiedEvent]:
+        """Return events as the target stores them."""
+        return page
+
+    def _written(self, page: list[CopiedEvent], writing: Transaction) -> None:
+        """Complete events whose stored form refers to one of these."""
+
+    def _needed(self, page: Sequence[CopiedEvent]) -> dict[int, AgentRecord]:
+        """Return the missing agents that begin in a page, by place: those with an event in it, or forked in it."""
+        begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
+        places = {self._wanted.all[agent]: agent for agent in begun if agent in self._missing}
+        return {place: self._missing.pop(places[place]) for place in sorted(places)}
+
+    def _erase(self) -> None:
+        """Erase the events that were erased in the source after being copied."""
+        agents = [agent for agent in self._wanted.agents if agent in self._present]
+        with self._target.read() as reading:
+            done = {id for id, *_ in reading.erased(agents)}
+        left: dict[tuple[str, int], int] = {}
+        for id, agent, by in self._moment.erased(agents):
+            if id not in done:
+                left[agent, by] = max(id, left.get((agent, by), 0))
+                self._counts["erased"] += 1
+        for (agent, by), last in sorted(left.items(), key=lambda item: item[0][1]):
+            with self._target.write() as writing:
+                operation = next(iter(writing.events([by])), None)
+                turn = 0 if operation is None else (operation.data or {}).get("turn", 0)
+                erase(writing, agent, turn, last, by)
+
+    # Beside the log
+
+    def _end(self) -> None:
+        """Kill, delete and archive agents as in the source."""
+        with self._target.read() as reading:
+            ends = {end.agent: end for end in reading.copied(CopiedEnd, self._wanted.wanted)}
+        none = CopiedEnd("", None, None, None)
+        ours = {end.agent: end for end in self._moment.copied(CopiedEnd, self._wanted.wanted)}
+        changed = [agent for agent in {**ends, **ours} if ends.get(agent, none) != ours.get(agent, none)]
+        for some in parts(changed, AT_ONCE):
+            with self._target.write() as writing:
+                for agent in some:
+                    before, after = ends.get(agent, none), ours.get(agent, none)
+                    if after.killed is not None and before.killed is None:
+                        writing.kill(agent, *after.killed)
+                    if before.archived is not None and before.archived != after.archived:
+                        writing.archive(agent, None)
+                    if after.deleted is not None and before.deleted is None:
+                        writing.delete(agent, *after.deleted)
+                    if after.archived is not None and before.archived != after.archived:
+                        writing.archive(agent, after.archived)
+
+    def _beside(self) -> None:
+        if self._wanted.whole:
+            self._remove_memos()
+        for kind in self._wanted.kinds:
+            last = 0
+            while page := self._page(kind, last):
+                with self._target.write() as writing:
+                    self._take(page, writing)
+                self._counts[COUNTED[kind]] += len(page)
+                last = page[-1].id
+        if self._wanted.whole:
+            numbers = self._moment.numbers()
+            with self._target.write() as writing:
+                writing.take_numbers(numbers)
+
+    def _remove_memos(self) -> None:
+        with self._target.read() as reading:
+            both = merged(self._moment.copied(CopiedMemo), reading.copied(CopiedMemo))
+            gone = [copied.id for memo, copied in both if memo is None and copied is not None]
+        for memo in gone:
+            with self._target.write() as writing:
+                writing.remove_memo(memo)
+
+    def _page(self, kind: type[Any], last: int) -> list[Any]:
+        """Return the next records after an id that the target lacks or has in an earlier form."""
+        agents = self._wanted.wanted
+        with self._target.read() as reading:
+            both = merged(self._moment.copied(kind, agents, last), reading.copied(kind, agents, last))
+            return list(islice((mine for mine, other in both if mine is not None and mine != other), AT_ONCE))
+
+    def _take(self, page: Sequence[Any], writing: Transaction) -> None:
+        """Store records, with the texts of requests that the target lacks."""
+        hashes = {hash for each in page if isinstance(each, CopiedSent) for hash in texts_of(each)}
+        missing = hashes.difference(writing.kept_texts(hashes))
+        writing.take(page, self._moment.kept_texts(missing))
+
+    # Derived data
+
+    def _fold(self) -> None:
+        """Store the segments of agents without stored ones."""
+        for some in parts(list(self._wanted.agents.values()), AT_ONCE):
+            with self._target.read() as reading:
+                outlines = reading.outlines([record.id for record in some])
+            left = [record for record in some if outlines[record.id].fold is None]
+            if left:
+                with self._target.write() as writing:
+                    for record in left:
+                        try:
+                            born = birth_of(writing, record.id, record.fork_event).fold
+                            fold = replay(born, recorded(writing.operations(record.id)))
+                        except DamagedError:
+                            continue  # it is unreadable in the source as well
+                        own = writing.head(record.id).record
+                        writing.save_fold(fold, writing.size(until(fold.segments, own.newest)).less(own.own))
+
+    # The end
+
+    def _as_copied(self, reading: Snapshot) -> Snapshot:
+        """Return the part of the target that the copy has made."""
+        return reading
+
+    def _compare(self) -> tuple[int, str]:
+        """Compare the whole scope of the copy with the target. Return the number of events and the hash of everything.
+        Raises StoreError if the two differ."""
+        number, ours = hashes(self._moment, self._wanted, self._advance)
+        with self._target.read() as reading:
+            _, theirs = hashes(self._as_copied(reading), self._wanted, self._advance)
+        if wrong := [part for part, hash in ours.items() if theirs[part] != hash]:
+            agents = self._wanted.agents
+            named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
+            raise StoreError(
+                f"the copy in {self._names[1]} differs from {self._names[0]}: {listing(named, 5)}. "
+                "Has another program written reading meanwhile? `foldmark doctor` checks each of the two."
+            )
+        return number, hash_of(ours)
+
+
+COUNTED: dict[type, str] = {
+    Mail: "mail",
+    CopiedMemo: "memos",
+    CopiedSent: "requests",
+    CodingSession: "sessions",
+}
+"""Kind of record -> the field of a report that counts it."""
+
+
+def in_pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
+    """Yield events in pages that fit in a transaction."""
+    page, size = list[CopiedEvent](), 0
+    for event in events:
+        page.append(event)
+        size += len(event.content) + len(event.data or "")
+        if len(page) >= EVENTS or size >= _BYTES:
+            yield page
+            page, size = [], 0
+    if page:
+        yield page
