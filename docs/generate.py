@@ -31,7 +31,11 @@ ABOUT = {
     "model": About("The model that answers.", "+"),
     "system": About("The system prompt.", "S0"),
     "sliding_context_tokens": About("The window's budget in tokens; 0 is off.", "S3"),
-    "sliding_context_low_water": About("The share of the budget to which `steady` reduces a full window.", "+"),
+    "sliding_context_low_water": About(
+        "The share of the budget, less system prompt, tools and a reserve, to which `steady` reduces a full window; at 1 "
+        "it moves with nearly every turn, and stays below the budget.",
+        "+",
+    ),
     "context_size": About("Maximum number of turns in a request; 0 sends all.", "S2"),
     "context_policy": About("`steady`: requests only grow between boundaries. `eager`: each is made afresh.", "+"),
     "truncate_recent": About("Characters kept of the newest tool results of the active turn.", "S2"),
