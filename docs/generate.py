@@ -32,8 +32,8 @@ ABOUT = {
     "system": About("The system prompt.", "S0"),
     "sliding_context_tokens": About("The window's budget in tokens; 0 is off.", "S3"),
     "sliding_context_low_water": About(
-        "The share of the budget, less system prompt, tools and a reserve, to which `steady` reduces a full window; at 1 "
-        "it moves with nearly every turn, and stays below the budget.",
+        "The share of the budget, less system prompt, tools and a reserve, to which `steady` reduces a full window; at "
+        "1 it moves with nearly every turn, and stays below the budget.",
         "+",
     ),
     "context_size": About("Maximum number of turns in a request; 0 sends all.", "S2"),
