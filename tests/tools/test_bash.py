@@ -2,10 +2,12 @@
 
 import os
 import signal
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import Popen
 from time import monotonic
 
 import pytest
@@ -230,6 +232,26 @@ def test_an_interruption_ends_all_of_it(place: Place, command: str) -> None:
     thread.join(LIMIT)
     assert str(came[0]).endswith("[interrupted before it was done]")
     assert gone(*found)
+
+
+@pytest.mark.parametrize("command", ["sleep 600", "trap '' TERM; sleep 600 & sleep 600"])
+def test_a_killed_program_leaves_no_command_behind(tmp_path: Path, command: str) -> None:
+    """Nobody can clean up after `kill -9`, as when the memory is full."""
+    program = (
+        "import os, sys; from foldmark.tools.working.bash import run;"
+        "run(['/bin/sh', '-c', 'echo $$ > pid; ' + sys.argv[1]], os.getcwd(), os.environ, 600)"
+    )
+    with Popen([sys.executable, "-c", program, command], cwd=tmp_path) as process:
+        until = monotonic() + LIMIT
+        while not (written := tmp_path / "pid").exists() or not written.read_text().strip():
+            assert monotonic() < until
+            threading.Event().wait(0.005)
+        group = int(written.read_text())
+        assert process.poll() is None
+        process.kill()
+    while any(bash._runs_in(group, each / "stat") for each in Path("/proc").glob("[0-9]*")):
+        assert monotonic() < until, "the command goes on"
+        threading.Event().wait(0.005)
 
 
 def test_nothing_is_run_in_a_turn_that_was_interrupted(place: Place) -> None:

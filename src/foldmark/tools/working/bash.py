@@ -1,16 +1,16 @@
 """`bash`: one shell command in the working folder, after a person has agreed to it [SPEC 4.1].
 
 It runs in its own process session, without the providers' keys and with bounded output, until it ends, its time limit
-expires, or the turn is interrupted. All processes of that session are ended. A process that leaves the session
-(`setsid`) keeps running and is not waited for. Not available on Windows.
+expires, or the turn is interrupted. All processes of that session are ended, also if this process is killed. A process
+that leaves the session (`setsid`) keeps running and is not waited for. Not available on Windows.
 """
 
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired
@@ -96,7 +96,7 @@ def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, s
         except (OSError, ValueError) as error:
             raise CommandError(f"the command cannot be started: {getattr(error, 'strerror', None) or error}") from None
         assert process.stdout is not None
-        with process.stdout as source:
+        with process.stdout as source, _ended_with_us(process.pid):
             try:
                 end = _follow(process, source.fileno(), output, monotonic() + timeout, cut)
             finally:
@@ -104,6 +104,36 @@ def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, s
             _drain(source.fileno(), output)
     code = process.returncode
     return CommandResult(output.text(), end, -signal.SIGKILL if code is None else code)
+
+
+_WATCHER = 'read _ || { kill -TERM -"$0"; sleep 1; kill -KILL -"$0"; }'
+"""A shell script that waits for a line, and ends a process group if there is only an end of input."""
+
+
+@contextmanager
+def _ended_with_us(group: int) -> Iterator[None]:
+    """End a process group if this process is killed within the block, which nothing here can then do."""
+    command = ("/bin/sh", "-c", _WATCHER, str(group))
+    try:
+        watcher = Popen(
+            command,
+            cwd="/",
+            env={"PATH": os.defpath},
+            stdin=PIPE,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:  # no more processes: the command itself runs
+        yield
+        return
+    try:
+        yield
+    finally:
+        assert watcher.stdin is not None
+        with suppress(BrokenPipeError), watcher.stdin as end:
+            end.write(b"\n")
+        watcher.wait()
 
 
 def _follow(process: "Popen[bytes]", source: int, output: CommandOutput, until: float, cut: Event) -> End:
