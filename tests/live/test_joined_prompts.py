@@ -202,6 +202,25 @@ def test_the_summary_of_an_earlier_session(gemini: GeminiRunning) -> None:
     assert [agent.name for agent in gemini.agents] == [gemini.agent.name]
 
 
+def test_the_summary_of_an_earlier_session_leaves_out_what_has_left(gemini: GeminiRunning) -> None:
+    """Also after a restart, and where the client quotes only the beginning of a long message."""
+    long = "my secret plan " * 60
+    said = {line: gemini.client.say(line) for line in ("one", long, "again", "again")}
+    last = gemini.agent.context().turns(100)[-1].id
+    secret = gemini.turn(long)
+    gemini.agent.do(f"/context drop {secret}")
+    gemini.agent.do(f"/context drop {last}")
+    gemini.again("s" * 32)
+    quoted = [f"User: {each[:500]}{'...' * (len(each) > 500)}\n\nAssistant: {answer}" for each, answer in said.items()]
+    gemini.client.post(
+        "generateContent", {"contents": [{"role": "user", "parts": [{"text": SUMMARY.format("\n\n".join(quoted))}]}]}
+    )
+    asked = gemini.upstream.requests[-1].body["contents"][0]["parts"][0]["text"]
+    assert ("secret" in asked, said[long] in asked) == (False, False)
+    assert ("User: one" in asked, said["one"] in asked, "User: again" in asked) == (True, True, True)
+    assert asked.endswith("\n\nSummary (max 80 chars):")
+
+
 def test_another_run_goes_on_after_a_reply_that_begins_with_blanks(gemini: GeminiRunning) -> None:
     gemini.client.say("one")
     gemini.model.fails = [Reply((Use("c1", "read_file", {}, SIGNED),), stop="calls")]

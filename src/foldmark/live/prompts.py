@@ -137,12 +137,12 @@ def is_command(line: str, sign: str) -> bool:
     )
 
 
-def without_commands(text: str, sign: str) -> str:
+def without_commands(text: str, sign: str, has_left: Callable[[str], bool] = lambda _: False) -> str:
     """Return a text without its command lines, for a request outside the conversation that repeats prompts. A question
     about a prompt ends with it, or has it between two tags: there a mistake counts as a command, too. So it does where
     a question quotes a conversation, as Gemini CLI's for the title of an earlier session; the answers to prompts with
-    commands begin with replies, and are left out."""
-    text = _quoted_without(text, sign)
+    commands begin with replies, and are left out. So are quoted messages that have left the context (`has_left`)."""
+    text = _quoted_without(text, sign, has_left)
     before, _, last = text.rstrip().rpartition("\n")
     if command_in(last.strip(), sign) is not None:
         text = f"{before}\n{_LEFT_OUT}" if before else _LEFT_OUT
@@ -153,8 +153,9 @@ def without_commands(text: str, sign: str) -> str:
     )
 
 
-def _quoted_without(text: str, sign: str) -> str:
-    """Return a text without the commands in the conversation that it quotes, and without the answers to them."""
+def _quoted_without(text: str, sign: str, has_left: Callable[[str], bool]) -> str:
+    """Return a text without the commands in the conversation that it quotes, without the answers to them, and without
+    messages that have left."""
     quoted, gap, question = text.rpartition("\n\n")
     begins = [found.start() for found in _SPEAKER.finditer(quoted)]
     kept, answered = [quoted[: begins[0]] if begins else quoted], False
@@ -166,7 +167,7 @@ def _quoted_without(text: str, sign: str) -> str:
             clean = [_LEFT_OUT if command_in(line.strip(), sign) is not None else line for line in lines]
             answered = clean != lines
             turn = f"{speaker}: " + "\n".join(clean)
-        if speaker != "Assistant" or not answered:
+        if not has_left(said) and (speaker != "Assistant" or not answered):
             kept.append(turn)
     return "".join(kept) + gap + question
 
@@ -220,8 +221,9 @@ def as_sent(dialect: ClientDialect, message: ClientMessage, sign: str) -> Client
     return msgspec.structs.replace(message, blocks=tuple(blocks))
 
 
-def without_repeated(dialect: ClientDialect, raw: bytes, sign: str) -> bytes:
-    """Return a message without the commands to Foldmark that it repeats; empty bytes for a reply to one."""
+def without_repeated(dialect: ClientDialect, raw: bytes, sign: str, has_left: Callable[[str], bool]) -> bytes:
+    """Return a message without the commands to Foldmark that it repeats, and without messages in a conversation that it
+    quotes that have left; empty bytes for a reply to a command."""
     message = dialect.read(raw)
     if dialect.is_reply(message):
         return b""
@@ -229,7 +231,9 @@ def without_repeated(dialect: ClientDialect, raw: bytes, sign: str) -> bytes:
     kept = [block for at, block in enumerate(message.blocks) if at not in queued and not dialect.is_own(block)]
     blocks = list(map(decoded, kept))
     clean = [
-        {**block, "text": without_commands(block["text"], sign)} if isinstance(block.get("text"), str) else block
+        {**block, "text": without_commands(block["text"], sign, has_left)}
+        if isinstance(block.get("text"), str)
+        else block
         for block in blocks
     ]
     if clean == blocks and len(kept) == len(message.blocks):

@@ -37,7 +37,7 @@ from foldmark.live.recording import Recorder
 from foldmark.live.sizes import PassedOn
 from foldmark.live.tally import Tally
 from foldmark.live.transcript import ClientTranscript, sub_agent
-from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
+from foldmark.live.unnamed import LeftMessages, UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
 from foldmark.log.live_session import client_session
 from foldmark.request.client_sizes import LOCAL, Shown
@@ -329,7 +329,8 @@ class Sessions:
                 if shown.changed:
                     raw = shown.messages
                     break
-        made = [clean for each in raw if (clean := prompts.without_repeated(dialect, each, self._sign))]
+        left = LeftMessages(self._log, self._folder, dialect)
+        made = [clean for each in raw if (clean := prompts.without_repeated(dialect, each, self._sign, left))]
         return EditedMessages(made, "", changed=made != [each.raw for each in request.sent])
 
     def _session(self, session: str, dialect: ClientDialect) -> ClientTranscript:
