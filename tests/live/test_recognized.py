@@ -5,10 +5,11 @@ import json
 from typing import Any
 
 import pytest
-from claude_client import BOUND, ClaudeRunning
+from claude_client import BOUND, REMINDER, ClaudeRunning
 from codex_client import INJECTED
 from plan import Fail, Reply, Say, Use
 from running import Running
+from wire_anthropic import SYSTEM_MESSAGES
 
 from foldmark.request.client_requests import NextRequest
 
@@ -184,4 +185,39 @@ def test_an_answer_without_its_thinking_is_the_same_answer(request: pytest.Fixtu
     own[:left] = whole  # the model before again
     client.say("six")
     assert running.users()[-4:] == ["READ two", "four", "five", "six"]
+    assert system_operations(running) == []
+
+
+SKILLS = "<system-reminder>\nThese skills are available.\n</system-reminder>"
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["to a system message", "and back"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_clients_own_texts_move_when_the_model_changes(running: ClaudeRunning, back: bool, restarted: bool) -> None:
+    """Claude Code 2.1 puts its reminders into the first message, or into a system message behind it."""
+    client = running.client
+    client.messages.append({"role": "user", "content": [REMINDER, spoken(SKILLS), spoken("one")]})
+    ask(running, client.messages)
+    client.say("two")
+    first = client.messages[0]
+    if restarted:
+        running.end()
+        running.begin(running.gateway.port, running.gateway.secret)
+    client.messages[0] = {**first, "content": [first["content"][0], first["content"][2]]}
+    client.headers["anthropic-beta"] = SYSTEM_MESSAGES
+    client.messages.insert(1, {"role": "system", "content": [spoken(SKILLS)]})
+    client.say("three")
+    if back:
+        client.messages[:2] = [first]
+        client.say("four")
+    said = ["one", "two", "three", *(["four"] if back else [])]
+    assert [each.content for each in running.agent.context().messages if each.kind == "user"] == said
+    assert system_operations(running) == []
+    before = running.users()
+    dropped = running.agent.do(f"/context drop {running.turn('one')}").event_id
+    client.say("five")
+    assert "one" not in running.users()
+    running.agent.do(f"/restore {dropped}")
+    client.say("six")
+    assert running.users()[: len(before)] == before
     assert system_operations(running) == []

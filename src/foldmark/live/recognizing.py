@@ -2,9 +2,10 @@
 
 - If a request got no answer, some clients send the next prompt in one message with the one before it.
 - When the model changes, clients leave out the thinking of earlier answers, which another model could not read.
+- When the model changes, Claude Code moves its own texts between a user's message and a system message behind it.
 
-Both are the same messages as before. So a request is divided as its messages are known, and an answer without its
-thinking has the key that it had with it.
+All are the same messages as before. So a request is divided as its messages are known. An answer without its thinking,
+or a user's message with other texts of the client, has the key that it had before.
 """
 
 import re
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from foldmark.core.assembly.caching import common_length
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, SentMessage, decoded
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, SentMessage, decoded
 from foldmark.live.leaving_out import KnownMessage
 
 _SEAM = re.compile(rb'\\n"(?=[,}])')
@@ -43,6 +44,39 @@ class Thoughts(NamedTuple):
         return KnownMessage(known.key, tuple(ids)) if len(ids) == blocks else known
 
 
+class Injected(NamedTuple):
+    """The blocks that the client itself put into a user's message: the message's key without them, their places, and
+    the number of all blocks."""
+
+    without: str
+    places: tuple[int, ...]
+    size: int
+
+
+def injected(dialect: ClientDialect, message: ClientMessage) -> Injected | None:
+    """Return the client's own blocks of a user's message; None if there are none, or no others."""
+    if message.role != "user":
+        return None
+    parts = dialect.parts(message)
+    places = tuple(at for at, part in enumerate(parts) if part is None)
+    if not 0 < len(places) < len(parts):
+        return None
+    said = [_SEAM.sub(b'"', block) for at, block in enumerate(message.blocks) if at not in places]
+    without = dialect.key_without(message, said)
+    return Injected(without, places, len(parts)) if without else None
+
+
+def injected_data(dialect: ClientDialect, messages: Iterable[ClientMessage]) -> dict[str, Any]:
+    """Return the client's own blocks of users' messages as data of a gateway's record."""
+    found = {each.key: own for each in messages if (own := injected(dialect, each)) is not None}
+    return {"injected": {key: [own.without, own.size, *own.places] for key, own in found.items()}} if found else {}
+
+
+def injected_in(about: Mapping[str, Any]) -> dict[str, Injected]:
+    """Return the client's own blocks of the users' messages that a gateway's record adds, by their keys."""
+    return {key: Injected(without, tuple(at), size) for key, (without, size, *at) in about["injected"].items()}
+
+
 def thoughts_data(dialect: ClientDialect, answers: Iterable[tuple[str, Sequence[bytes]]]) -> dict[str, Any]:
     """Return the thinking in answers, each with its key and its blocks, as data of a gateway's record."""
     found: dict[str, list[Any]] = {}
@@ -60,13 +94,15 @@ def thoughts_in(about: Mapping[str, Any]) -> dict[str, Thoughts]:
     return {key: Thoughts(without, tuple(at), ids[key]) for key, (without, *at) in about["thoughts"].items()}
 
 
-def recognized(request: ClientRequest, keys: Sequence[str], thoughts: Mapping[str, Thoughts]) -> ClientRequest:
-    """Return a request with its messages as they are known: by `keys`, in order, and by the `thoughts` of answers, by
-    their keys."""
+def recognized(
+    request: ClientRequest, keys: Sequence[str], thoughts: Mapping[str, Thoughts], own: Mapping[str, Injected]
+) -> ClientRequest:
+    """Return a request with its messages as they are known: by `keys`, in order, by the `thoughts` of answers and the
+    client's `own` blocks of users' messages, by their keys."""
     same = common_length(keys, [each.message.key for each in request.sent])
     if same == len(keys) or same == len(request.sent):
         return request
-    finder = _Finder(request.dialect, keys, same, thoughts)
+    finder = _Finder(request.dialect, keys, same, thoughts, own)
     found = [part for each in request.sent[same:] for part in finder.found(each)]
     return replace(request, sent=(*request.sent[:same], *found))
 
@@ -74,9 +110,18 @@ def recognized(request: ClientRequest, keys: Sequence[str], thoughts: Mapping[st
 class _Finder:
     """Finds messages among `keys` in order, from the place `at` on."""
 
-    def __init__(self, dialect: ClientDialect, keys: Sequence[str], at: int, thoughts: Mapping[str, Thoughts]) -> None:
-        self._dialect, self._keys, self._at = dialect, keys, at
-        self._spoken = [thoughts[key].without if key in thoughts else key for key in keys]
+    def __init__(
+        self,
+        dialect: ClientDialect,
+        keys: Sequence[str],
+        at: int,
+        thoughts: Mapping[str, Thoughts],
+        own: Mapping[str, Injected],
+    ) -> None:
+        self._dialect, self._keys, self._at, self._own = dialect, keys, at, own
+        self._spoken = [
+            thoughts[key].without if key in thoughts else own[key].without if key in own else key for key in keys
+        ]
         self._last = {key: place for place, key in enumerate(keys)}
         self._last_spoken = {key: place for place, key in enumerate(self._spoken)}
 
@@ -90,8 +135,25 @@ class _Finder:
             yield one
         elif self._passes(message.key) or message.role != "user":
             yield one
+        elif (key := self._without_own(message)) is not None:
+            yield one._replace(message=replace(message, key=key))
         else:
             yield from self._divided(one)
+
+    def _without_own(self, message: ClientMessage) -> str | None:
+        """Go behind the next message that differs only in the client's own blocks, and return its key; None if there
+        is none."""
+        now = injected(self._dialect, message)
+        spoken = message.key if now is None else now.without
+        if self._last_spoken.get(spoken, -1) < self._at:
+            return None
+        place = self._spoken.index(spoken, self._at)
+        before = self._own.get(self._keys[place])
+        # The events of blocks are found by their number, or by their places (`TranscriptView.sent`).
+        if before is not None and before.size == len(message.blocks) and (now is None or now.places != before.places):
+            return None
+        self._at = place + 1
+        return self._keys[place]
 
     def _divided(self, one: SentMessage) -> Iterator[SentMessage]:
         dialect, blocks = self._dialect, self._dialect.blocks(one.raw)

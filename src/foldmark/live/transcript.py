@@ -22,7 +22,7 @@ from foldmark.editing.evicting import evict
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import KnownMessage, ranges
 from foldmark.live.prompts import as_sent
-from foldmark.live.recognizing import thoughts_data, thoughts_in
+from foldmark.live.recognizing import injected_data, injected_in, thoughts_data, thoughts_in
 from foldmark.live.sizes import PassedOn, sizes
 from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
@@ -255,6 +255,8 @@ class ClientTranscript(TranscriptView):
             for at, (message, place) in enumerate(zip(new, places[first:], strict=True))
         ]
         more: dict[str, Any] = thoughts_data(self.dialect, ((each.key, each.blocks) for each in new if each.thinks))
+        recorded = (each for each, place in zip(new, places[first:], strict=True) if place is None)
+        more |= injected_data(self.dialect, recorded)
         at = [place for place in places[:first] if place is not None]
         if passed is not None:
             more |= sizes(self.dialect, self._measured, [*(self.known[place] for place in at), *added], passed)
@@ -380,6 +382,8 @@ class ClientTranscript(TranscriptView):
         self._replied = ("executed" in about or "said" in about or self._replied) and "answered" not in about
         if "added" not in about:
             return
+        if "injected" in about:
+            self.injected = {**self.injected, **injected_in(about)}
         if "thoughts" in about:
             self.thoughts = {**self.thoughts, **thoughts_in(about)}
         before = self.known

@@ -21,7 +21,7 @@ from foldmark.live.asking import AskedFor, asked_line
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
 from foldmark.live.leaving_out import EditMemory, KnownMessage, aligned, asked_in
 from foldmark.live.prompts import command_in, is_not_done
-from foldmark.live.recognizing import Thoughts, recognized
+from foldmark.live.recognizing import Injected, Thoughts, recognized
 from foldmark.live.sizes import PassedOn
 from foldmark.log import Agent
 from foldmark.request.client_sizes import LOCAL
@@ -44,7 +44,8 @@ class Seen(NamedTuple):
 class TranscriptView:
     """The messages of one agent of a client. `known` are those that it sends, as far as they are recorded, and `left`
     the events of those that it no longer sends. `bound` maps an answer's key to the prefix that its thinking is bound
-    to, where that differs from what the client sent, and `thoughts` to its thinking.
+    to, where that differs from what the client sent, and `thoughts` to its thinking. `injected` maps the key of a
+    user's message to the client's own texts in it.
 
     `executed` are the replies to the commands that the newest request asks, by their keys, and `said` the texts in
     which they were put before an answer, until one has come. `woven` are all such texts.
@@ -64,6 +65,7 @@ class TranscriptView:
         self.left: dict[int, None] = {}
         self.bound: dict[str, str] = {}
         self.thoughts: dict[str, Thoughts] = {}
+        self.injected: dict[str, Injected] = {}
         self.asked: list[str] = []
         self.local: dict[str, tuple[int, ...]] = {}
         self.executed: dict[str, str] = {}
@@ -155,15 +157,26 @@ class TranscriptView:
 
     def sent(self, known: KnownMessage, message: ClientMessage) -> KnownMessage:
         """Return a known message with an event for each block that the client sends of it."""
+        if message.role == "user" and known.ids and len(known.ids) != len(message.blocks):
+            return self._with_other_texts(known, message)
         thoughts = self.thoughts.get(known.key)
         return known if thoughts is None else thoughts.with_blocks(known, len(message.blocks))
+
+    def _with_other_texts(self, known: KnownMessage, message: ClientMessage) -> KnownMessage:
+        """Return a user's message with its events where they are among other texts of the client than before."""
+        parts, said = self.dialect.parts(message), [id for id in known.ids if id]
+        if sum(part is not None for part in parts) != len(said):
+            return known
+        ids = iter(said)
+        return KnownMessage(known.key, tuple(0 if part is None else next(ids) for part in parts))
 
     def as_sent(self, messages: Sequence[ClientMessage], places: Sequence[int | None]) -> list[KnownMessage]:
         """Return the known messages as `sent` does; `places` are those of the messages that the client sends."""
         sent = {
             at: self.sent(self.known[at], each)
             for each, at in zip(messages, places, strict=True)
-            if at is not None and self.known[at].key in self.thoughts
+            if at is not None
+            and (self.known[at].key in self.thoughts or 0 < len(self.known[at].ids) != len(each.blocks))
         }
         return [sent.get(at, each) for at, each in enumerate(self.known)] if sent else self.known
 
@@ -208,7 +221,7 @@ class TranscriptView:
         """Return a request with its messages as they are known, though the client sends them in another form."""
         keys = [each.key for each in self.known]
         keys = self.asked if common_length(keys, self.asked) == len(keys) else keys  # these are not recorded yet
-        return recognized(request, keys, self.thoughts)
+        return recognized(request, keys, self.thoughts, self.injected)
 
     def divided(self, request: ClientRequest, sign: str, *, asks: bool) -> ClientRequest:
         """Return a request in which commands and replies are blocks of their own where the client joins texts: those

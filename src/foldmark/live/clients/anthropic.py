@@ -214,6 +214,9 @@ class AnthropicClient(RoleClient):
     def answer_key(self, blocks: Iterable[bytes]) -> str:
         return _answer_key(list(map(decoded, blocks)))
 
+    def key_without(self, message: ClientMessage, blocks: Iterable[bytes]) -> str:
+        return self.read(self.written(message.role, blocks)).key
+
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         id = "msg_foldmark_" + key_of("answer", [text.encode("utf-8", "replace")])[:12]
         return answers.written_message(text, id, request.head.model, stream=request.head.stream)

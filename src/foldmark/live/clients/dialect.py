@@ -328,6 +328,10 @@ class ClientDialect(ABC):
         """Return the key of an answer with these blocks; empty if thinking is no part of keys on this wire."""
         return ""
 
+    def key_without(self, message: ClientMessage, blocks: Iterable[bytes]) -> str:
+        """Return the key of a user's message with these blocks only; empty if the client never moves its own texts."""
+        return ""
+
     @abstractmethod
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         """Return the media type and the body of an answer with the text `text`."""
