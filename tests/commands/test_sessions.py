@@ -9,11 +9,12 @@ import foldmark
 from cases import case
 from foldmark import Agent, CommandError, Log
 from foldmark.log.doctor import examine
-from foldmark.operations.effects import Asking
+from foldmark.operations.effects import Asking, SwitchAgent
 from stored import connection
 
 AT = "2026-03-01 12:00"
 THERE_ARE = "; conversations: default, other"
+IN_CHAT = Asking(in_chat=True)
 QUESTION = "Erase conversation 'other' (40000000) and its 1 fork for good (1 message)? This cannot be taken back."
 
 
@@ -115,11 +116,24 @@ def test_rename(talk: Log, open_log: Open) -> None:
     assert contents(log.agent("default")) == ["hello", "hi"]
 
 
+def test_names_with_spaces_stand_in_quotes(talk: Log) -> None:
+    default = talk.agent("default")
+    assert default.do('/session new "my talk"').data["name"] == "my talk"
+    result = default.do('/session rename "my talk" "other talk"')
+    assert result.text == "Conversation 'my talk' is now named 'other talk'."
+    assert default.do('/session rename "other talk" my talk').data["name"] == "my talk"
+    assert default.do('/send "my talk" look at "this"').text == "Sent to 60000000."
+    assert default.do('/switch "my talk"').data["switch"] == uuid(6)
+    for line in ("switch", "archive", "unarchive"):
+        default.do(f'/session {line} "my talk"')
+    assert default.do('/session delete "my talk" --yes').data["deleted"] == [uuid(6)]
+
+
 def test_the_archive_hides_a_conversation_until_it_is_switched_to(talk: Log, open_log: Open) -> None:
     default = talk.agent("default")
     result = default.do("/session archive other")
     assert result.text == (
-        "Conversation 'other' archived; /session list --all shows it, /session switch brings it back."
+        "Conversation 'other' archived; /session list --all shows it, /session unarchive brings it back."
     )
     assert listed(default) == ["default"]
     assert default.do("/session list").text.splitlines()[1] == (
@@ -133,15 +147,27 @@ def test_the_archive_hides_a_conversation_until_it_is_switched_to(talk: Log, ope
     assert contents(log.agent("other")) == ["elsewhere"], "it can be read and written as ever"
     said(log.agent("other"), "more")
     default.do("/switch 4000")
-    assert listed(default) == ["default"], "only /session switch brings it back"
+    assert listed(default) == ["default"], "/switch does not bring it back"
     assert default.do("/session switch other").text == (
         "Switched to conversation 'other' (40000000): 2 messages in the context. It is back from the archive."
     )
     assert listed(default) == ["default", "other"]
 
 
+def test_a_conversation_comes_back_from_the_archive_where_one_is(talk: Log) -> None:
+    default = talk.agent("default")
+    default.do("/session archive other")
+    result = default.do('/session unarchive "other"')
+    assert result.text == "Conversation 'other' is back from the archive."
+    assert (result.effect, result.data) == (None, {"agent": uuid(4), "name": "other", "archived": False})
+    assert listed(default) == ["default", "other"]
+    assert refused(default, "/session unarchive other") == (
+        "conversation 'other' is not archived; /session list --all shows which are"
+    )
+
+
 def test_the_conversation_one_is_in_can_be_archived(talk: Log) -> None:
-    assert agent(talk, 2).do("/session archive default").text.endswith(" You are still in it.")
+    assert agent(talk, 2).do("/session archive default", asking=IN_CHAT).text.endswith(" You are still in it.")
     assert listed(agent(talk, 2)) == ["default", "other"], "it is shown while one is in it"
     assert listed(agent(talk, 4)) == ["other"]
 
@@ -165,6 +191,36 @@ def test_delete_asks_first(talk: Log, erased: list[str]) -> None:
     talk.commands(default, "/session delete other", "human", Asking(answer))
     assert asked == [QUESTION, QUESTION]
     assert erased == [uuid(5), uuid(4)]
+
+
+def test_the_only_conversation_can_be_deleted_from_anywhere(talk: Log) -> None:
+    talk.agent("other").do("/session delete other --yes")
+    child = agent(talk, 3)
+    result = child.do("/session delete default --yes")
+    assert result.text.startswith("Conversation 'default' and its 2 forks erased: 4 messages.")
+    assert (result.effect, result.data["deleted"]) == (None, [uuid(1), uuid(2), uuid(3)])
+    assert talk.agents() == []
+    assert list(examine(talk)) == []
+
+
+def test_a_chat_goes_on_in_the_conversation_that_was_used_last(talk: Log) -> None:
+    for name, minute in (("third", 9), ("fourth", 8), ("archived", 10)):
+        talk.clock = lambda minute=minute: f"2026-03-01T12:{minute:02}:00.000000Z"  # type: ignore[misc]
+        said(talk.agent(name), "hello")
+    talk.agent("default").do("/session archive archived")
+    result = agent(talk, 2).do("/session delete default --yes", asking=IN_CHAT)
+    assert result.text.splitlines()[-1] == "Switched to conversation 'third' (60000000): 1 message in the context."
+    assert result.effect == SwitchAgent(uuid(6), "third")
+    assert agent(talk, 4).do("/session delete fourth --yes", asking=IN_CHAT).effect is None, "one stays where one is"
+
+
+def test_a_chat_whose_only_conversation_is_deleted_goes_on_in_a_new_one(talk: Log) -> None:
+    default = talk.agent("default")
+    default.do("/session archive other")
+    result = default.do("/session delete default --yes", asking=IN_CHAT)
+    assert result.text.splitlines()[-1] == "New conversation 'default' (60000000)."
+    assert result.effect == SwitchAgent(uuid(6), "default")
+    assert contents(talk.agent("default")) == []
 
 
 def test_delete_takes_the_conversation_with_its_forks(talk: Log, open_log: Open, erased: list[str]) -> None:
@@ -357,14 +413,13 @@ A_NAME = "invalid name {}: a conversation's name has 1 to 200 printable characte
 TAKEN = "a conversation '{}' already exists; choose another name (import takes --as)"
 NONE = "there is no conversation or agent '{}'" + THERE_ARE
 FORK = "agent 20000000 is a fork in conversation 'default', not a conversation; /switch 20000000 goes to it"
-HERE = "you are in conversation 'default'; go to another one first (/session switch, /session new)"
 
 
 WRONG = [
-    ("/session", "/session needs one of: list, new, switch, rename, archive, delete"),
+    ("/session", "/session needs one of: list, new, switch, rename, archive, unarchive, delete"),
     (
         "/session remove other",
-        "/session needs one of: list, new, switch, rename, archive, delete; did you mean /session rename?",
+        "/session needs one of: list, new, switch, rename, archive, unarchive, delete; did you mean /session rename?",
     ),
     ("/session list other", "unexpected argument 'other'; usage: /session list [--all]"),
     ("/session list --everything", "unexpected argument '--everything'; usage: /session list [--all]"),
@@ -395,8 +450,6 @@ WRONG = [
     ("/session delete --yes", "NAME is missing; usage: /session delete NAME... [--yes]"),
     ("/session delete nope --yes", NONE.format("nope")),
     ("/session delete other -y", "there is no conversation or agent 'other -y'; conversations: default, other"),
-    ("/session delete default --yes", HERE),
-    ("/session delete 1000 --yes", HERE),
     ("/session delete 2000 --yes", FORK),
     ("/agents all", "unexpected argument 'all'; usage: /agents"),
     ("/switch", "UUID is missing; usage: /switch UUID"),
@@ -415,7 +468,7 @@ def test_wrong_requests(talk: Log) -> None:
 def test_archived_already(talk: Log) -> None:
     agent(talk, 1).do("/session archive other")
     assert refused(agent(talk, 1), "/session archive other") == (
-        f"conversation 'other' was already archived on {AT}; /session switch brings it back"
+        f"conversation 'other' was already archived on {AT}; /session unarchive brings it back"
     )
 
 

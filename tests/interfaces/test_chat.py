@@ -102,6 +102,35 @@ def test_a_cleared_conversation_says_what_lies_before(cli: Cli, log: foldmark.Lo
     assert "Conversation 'default', no messages in the context, 4 before it (/message list); model" in cli("chat").out
 
 
+def test_a_deleted_conversation_is_left_for_another(cli: Cli, log: foldmark.Log) -> None:
+    talk = cli(
+        "chat",
+        "my talk",
+        stdin='first\n/session delete "my talk"\n/session delete my talk --yes\nsecond\n/session list\n',
+    )
+    assert "for good (2 messages)? This cannot be taken back. Nothing was changed; repeat with --yes" in talk.err
+    begin = talk.lines.index(f"New conversation 'default' ({log.agent('default').id[:8]}).")
+    assert talk.lines[begin - 1].startswith(
+        "Conversation 'my talk' erased: 2 messages. Memos, and mail sent from it, stay."
+    )
+    assert talk.lines[begin + 1].startswith("Conversation 'default', no messages yet; model: offline.")
+    assert [each.name for each in log.agents()] == ["default"]
+    assert said(log) == ["second"]
+    closed(log)
+
+
+def test_do_deletes_the_only_conversation(cli: Cli, log: foldmark.Log) -> None:
+    log.agent("only").append("user", "first")
+    refused = cli("do", "only", "/session delete only")
+    assert refused.code == 2
+    assert refused.err.endswith("Nothing was changed; repeat with --yes to do it.\n")
+    assert log.exists("only")
+    done = cli("do", "only", "/session delete only", "--yes")
+    assert (done.code, done.err, len(done.lines)) == (0, "", 1)
+    assert done.out.startswith("Conversation 'only' erased: 1 message.")
+    assert log.agents() == []
+
+
 def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     cli("chat", stdin="first\n/mark A\nCount the words. Report via /send.\n/fork A\n")
     (child,) = log.agent("default").children

@@ -27,6 +27,21 @@ def test_a_line_is_answered_and_a_command_is_carried_out(log: Log) -> None:
     assert list(context.marks) == ["HERE"]
 
 
+def test_a_deleted_conversation_is_left_for_another(log: Log) -> None:
+    async def talk() -> None:
+        async with driven(log.agent("notes")) as chat:
+            await chat.type("hello there")
+            await chat.until("I am the offline model")
+            await chat.type("/session delete notes --yes")
+            await chat.until("New conversation 'default'")
+            await chat.type("a new beginning")
+            await chat.until("a new beginning” (user)")
+
+    asyncio.run(talk())
+    assert [each.name for each in log.agents()] == ["default"]
+    assert log.agent("default").context().messages[0].content == "a new beginning"
+
+
 def test_the_screen_of_the_chat(log: Log) -> None:
     async def look() -> None:
         async with driven(sample(log)) as chat:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Literal, NamedTuple
 
-from foldmark.commands.registry import REASON_SIGN, WORD, WORDS_OF_OTHERS, Command, Registry
+from foldmark.commands.registry import REASON_SIGN, WORDS_OF_OTHERS, Command, Registry
 from foldmark.commands.show import turn_title
 from foldmark.core.config import KEYS, KINDS
 from foldmark.core.errors import FoldmarkError
@@ -69,6 +69,10 @@ MEANINGS: Mapping[str, Meaning | None] = {
 }
 """The meaning of each word in a usage. An entry that begins with a command applies to that command, any other entry to
 all commands. None stands for free text or a number."""
+
+
+_TYPED = re.compile(r'(?:"[^"]*(?:"|$)|\S)+')
+"""A word of a line that is being typed: its last quote may still be open."""
 
 
 class CompletionCandidate(NamedTuple):
@@ -133,8 +137,9 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
     behind, synopsis = typed[begin:], command.synopsis
     if command.reason and (sign := REASON_SIGN.search(behind)) and sign[0][-1].isspace():
         return Completion((), _split(synopsis, "[-- REASON]"), command.help)
-    words = [(begin + word.start(), word[0]) for word in WORD.finditer(behind)]
-    first, word = words.pop() if words and not behind[-1].isspace() else (len(typed), "")
+    words = [(begin + word.start(), word[0]) for word in _TYPED.finditer(behind)]
+    is_begun = bool(words) and words[-1][0] + len(words[-1][1]) == len(typed)
+    first, word = words.pop() if is_begun else (len(typed), "")
     option, awaited = _awaited(command, [text for _, text in words])
     usage, help = _split(synopsis, awaited), command.help
     if option:
@@ -143,11 +148,12 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
     found: list[CompletionCandidate] = []
     if awaited and agent is not None and not word.startswith("-"):
         kind = meaning(f"{command.name} {awaited.strip('[].')}")
-        if kind in ("conversation", "command") and awaited.rstrip("]").endswith("..."):
+        is_rest = awaited.rstrip("]").endswith("...")
+        if kind in ("conversation", "command") and is_rest:
             first = begin + len(behind) - len(behind.lstrip())  # the name may contain spaces
             word = typed[first:]
         if kind is not None:
-            found = _candidates(kind, registry, agent, word, first, len(typed))
+            found = _candidates(kind, registry, agent, word, first, len(typed), quotes=not is_rest)
     if word.startswith("-") or not (word or found or option):
         given = {text.partition("=")[0] for _, text in words}
         helps = {each.partition(" ")[0]: help for each, help in command.options}
@@ -193,9 +199,10 @@ def _awaited(command: Command, before: list[str]) -> tuple[str, str]:
 
 
 def _candidates(
-    kind: Meaning, registry: Registry, agent: Agent, word: str, first: int, last: int
+    kind: Meaning, registry: Registry, agent: Agent, word: str, first: int, last: int, *, quotes: bool
 ) -> list[CompletionCandidate]:
-    """Return the values that match the typed text; ids also match by the words of their help."""
+    """Return the values that match the typed text; ids also match by the words of their help. With `quotes`, a value
+    that contains spaces stands in quotes."""
     word = word.lstrip('"')
     if kind == "tagged text" and not word.startswith("#"):
         return []
@@ -214,7 +221,7 @@ def _candidates(
         values = _VALUES[kind](agent)
     try:
         return [
-            CompletionCandidate(f'"{text}"' if " " in text and kind == "written by" else text, help, first, last)
+            CompletionCandidate(f'"{text}"' if quotes and " " in text else text, help, first, last)
             for text, help in islice((each for each in values if _fits(kind, *each, word)), MOST)
         ]
     except FoldmarkError:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 import foldmark
 from foldmark.app import Setup, embedding, known_keys, provider
 from foldmark.cli.parameters import UTC, chat_commands, conversations, reporting
-from foldmark.core.agents import check_name
+from foldmark.core.agents import DEFAULT, check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.wording import one_line
@@ -208,7 +208,7 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
         agent, opening = (
             _opened(log, file, name)
             if file is not None
-            else (log.find("default" if name is None else name, create=True), "")
+            else (log.find(DEFAULT if name is None else name, create=True), "")
         )
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)

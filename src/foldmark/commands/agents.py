@@ -1,7 +1,7 @@
 """Commands about conversations and agents: `/session`, `/agents`, `/switch`, mail between agents, `/import` and
 `/export` [SPEC 4, 6, 8; S0].
 
-The current conversation can be archived and renamed, but not deleted.
+A chat whose conversation is deleted goes on in the one that was used last, or else in a new one.
 """
 
 from typing import Any
@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from foldmark.commands.registry import ANYBODY, CommandCall, command
-from foldmark.core.agents import Size
+from foldmark.core.agents import DEFAULT, Size
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Overview
 from foldmark.core.wording import FINAL, count, listing, percent
-from foldmark.log import Agent, Result, family
+from foldmark.log import Agent, Log, Result, family
 from foldmark.log.family import TreeNode, running
 from foldmark.log.live_session import client_session
 from foldmark.log.log import CodingSessions
@@ -26,14 +26,20 @@ from foldmark.sending.status import waits
 @command("session list [--all]", at_once=True)
 def _list(call: CommandCall) -> Result:
     """List the conversations; with --all, archived ones too."""
-    found = sorted(_conversations(call), key=lambda each: str(each["last_used"]), reverse=True)
-    shown = [each for each in found if call.flag("--all") or not each["archived"] or each["current"]]
-    width = max(len(each["name"]) for each in shown)
+    return conversation_list(call.agent.log, call.agent, with_archived=call.flag("--all"))
+
+
+def conversation_list(log: Log, current: Agent | None, *, with_archived: bool) -> Result:
+    """Return the list of the conversations, the last used first. The one of the agent `current` is marked, and listed
+    even if it is archived."""
+    found = _conversations(log, current)
+    shown = [each for each in found if with_archived or not each["archived"] or each["current"]]
+    width = max((len(each["name"]) for each in shown), default=0)
     lines = [
         f"{'*' if each['current'] else ' '} {each['name']:<{width}}  {each['agent'][:8]}  "
         f"{each['context']['messages']:,} of {count(each['messages'], 'message')} in the context"
         + (f" · {count(each['agents'], 'agent')}" if each["agents"] > 1 else "")
-        + f" · last used {call.agent.log.minute(each['last_used'])}"
+        + f" · last used {log.minute(each['last_used'])}"
         + (" · archived" if each["archived"] else "")
         for each in shown
     ]
@@ -42,9 +48,8 @@ def _list(call: CommandCall) -> Result:
     return Result("\n".join(lines), None, {"conversations": shown})
 
 
-def _conversations(call: CommandCall) -> list[dict[str, Any]]:
-    """Return each conversation as JSON, with totals over its agents."""
-    log = call.agent.log
+def _conversations(log: Log, current: Agent | None) -> list[dict[str, Any]]:
+    """Return each conversation as JSON, with totals over its agents, the last used first."""
     roots: dict[str, str] = {}
     families: dict[str, list[Overview]] = {}
     with log.store.read() as moment:
@@ -53,7 +58,7 @@ def _conversations(call: CommandCall) -> list[dict[str, Any]]:
             if not record.deleted:
                 roots[record.id] = roots[record.parent] if record.parent else record.id
                 families.setdefault(roots[record.id], []).append(each)
-        here = roots[call.agent.id]
+        here = None if current is None else roots[current.id]
         # The stored size of this conversation does not include work in progress.
         sizes = {
             root: log.agent(root).standing().size if root == here or conversation.size is None else conversation.size
@@ -74,7 +79,7 @@ def _conversations(call: CommandCall) -> list[dict[str, Any]]:
                 "current": root == here,
             }
         )
-    return found
+    return sorted(found, key=lambda each: str(each["last_used"]), reverse=True)
 
 
 @command("session new NAME...")
@@ -87,24 +92,24 @@ def _new(call: CommandCall) -> Result:
     except StoreError:
         log.check_new(name)  # another process may just have created it
         raise
-    return _move(agent, f"New conversation '{name}' ({agent.id[:8]}).")
+    return _move(agent, _created(agent))
+
+
+def _created(agent: Agent) -> str:
+    return f"New conversation '{agent.name}' ({agent.id[:8]})."
 
 
 @command("session switch NAME...")
 def _switch_session(call: CommandCall) -> Result:
     """Go to a conversation; brings it back from the archive."""
     agent = _conversation(call)
-    with agent.log.store.read() as moment:
-        back = moment.archived(agent.id) is not None
-    if back:
-        with agent.log.store.write() as transaction:
-            transaction.archive(agent.id, None)
+    back = family.unarchive(agent)
     return _move(agent, _arrival(call, agent) + (" It is back from the archive." if back else ""))
 
 
 @command("session rename NAME NEW...")
 def _rename(call: CommandCall) -> Result:
-    """Rename conversation NAME to NEW."""
+    """Rename conversation NAME to NEW; a NAME with spaces stands in double quotes."""
     agent, name = _conversation(call), call.arguments["NEW"]
     old = agent.name
     family.rename(agent, name)
@@ -116,19 +121,26 @@ def _archive(call: CommandCall) -> Result:
     """Hide a conversation from the list; nothing in it changes."""
     agent = _conversation(call)
     family.archive(agent)
-    here = " You are still in it." if agent == family.root(call.agent) else ""
-    text = f"Conversation '{agent.name}' archived; /session list --all shows it, /session switch brings it back.{here}"
-    return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": True})
+    here = " You are still in it." if call.asking.in_chat and agent == family.root(call.agent) else ""
+    text = f"Conversation '{agent.name}' archived; /session list --all shows it, /session unarchive brings it back."
+    return Result(text + here, None, {"agent": agent.id, "name": agent.name, "archived": True})
+
+
+@command("session unarchive NAME...")
+def _unarchive(call: CommandCall) -> Result:
+    """Show an archived conversation in the list again."""
+    agent = _conversation(call)
+    if not family.unarchive(agent):
+        raise CommandError(f"{family.label(agent)} is not archived; /session list --all shows which are")
+    text = f"Conversation '{agent.name}' is back from the archive."
+    return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": False})
 
 
 @command("session delete NAME... [--yes]")
 def _delete(call: CommandCall) -> Result:
     """Erase a conversation with all its forks, for good."""
     agent = _conversation(call)
-    if agent == family.root(call.agent):
-        raise CommandError(
-            f"you are in conversation '{agent.name}'; go to another one first (/session switch, /session new)"
-        )
+    is_left = call.asking.in_chat and agent == family.root(call.agent)
     with agent.log.store.read() as moment:
         name, agents = agent.name, [place.agent for place in family.tree(agent)]
         messages = sum(record.messages for each in agents if (record := moment.agent(each.id)))
@@ -142,7 +154,20 @@ def _delete(call: CommandCall) -> Result:
     if not traces:
         text += f" {TRACES_MAY_STAY}"
     data = {"deleted": [each.id for each in gone], "name": name, "messages": messages, "traces": not traces}
-    return Result(text, None, data)
+    if not is_left:
+        return Result(text, None, data)
+    next_agent, arrival = _next(call)
+    return Result(f"{text}\n{arrival}", None, data, effect=SwitchAgent(next_agent.id, next_agent.name))
+
+
+def _next(call: CommandCall) -> tuple[Agent, str]:
+    """Return the conversation in which a chat goes on after its own was deleted, and a text about the arrival there: of
+    those that are not archived the one that was used last, or else `default`, which is created if needed."""
+    log = call.agent.log
+    used = [each["agent"] for each in _conversations(log, None) if not each["archived"]]
+    is_new = not used and not log.exists(DEFAULT)
+    agent = log.agent(used[0] if used else DEFAULT)
+    return agent, _created(agent) if is_new else _arrival(call, agent)
 
 
 @command("agents", at_once=True)
@@ -326,6 +351,6 @@ def _sessions(call: CommandCall) -> CodingSessions:
     return call.agent.log.coding_sessions
 
 
-AGENTS = (_list, _new, _switch_session, _rename, _archive, _delete, _agents, _switch)
+AGENTS = (_list, _new, _switch_session, _rename, _archive, _unarchive, _delete, _agents, _switch)
 MAIL = (_send, _check_mail, _run, _wait, _kill)
 CONVERSION = (_import, _export)

@@ -1,7 +1,8 @@
 """The registry: the commands, who may call them, and how a line is parsed into a call [SPEC 4].
 
 The usage of a command defines its arguments: `NAME` is required, `[NAME]` is optional, and a last `NAME...` takes the
-rest of the line unchanged. A flag, `[--flag]`, may come before or after the arguments, and so may an option. Most
+rest of the line unchanged. An argument of one word may contain spaces in double quotes, and a last one of `NAMES` may
+stand in quotes as a whole. A flag, `[--flag]`, may come before or after the arguments, and so may an option. Most
 options take a value: `--role ROLE`. In quotes, flags and options are ordinary words. The text after `--` is the reason
 for an operation.
 """
@@ -33,6 +34,9 @@ REASON_SIGN = re.compile(r"(?:^|\s)--(?:\s+|$)")
 _NAME = re.compile(r"[a-z-]+(?: [a-z]+)?(?= |$)")
 WORD = re.compile(r'(?:"[^"]*"|\S)+')
 """A word of a line; quoted text is part of one."""
+
+NAMES = frozenset({"FOLDER", "NAME", "NEW", "SESSION"})
+"""Arguments that name something. The quotes around a name do not belong to it, while those around a text do."""
 
 WORDS_OF_OTHERS = {
     "quit": "exit",
@@ -152,11 +156,13 @@ class Command(Struct, frozen=True):
                 if not word.startswith("["):
                     raise CommandError(f"{name} is missing; usage: {self.synopsis}")
                 break
+            typed = WORD.match(rest)
+            assert typed is not None  # the rest begins with no space
             if word.rstrip("]").endswith("..."):
-                found[name], rest = rest, ""
+                is_quoted = name in NAMES and typed[0] == rest
+                found[name], rest = _unquoted(rest) if is_quoted else rest, ""
             else:
-                found[name], *more = rest.split(None, 1)
-                rest = more[0] if more else ""
+                found[name], rest = _unquoted(typed[0]), rest[typed.end() :].lstrip()
         if rest:
             raise CommandError(f"unexpected argument '{rest[:40]}'; usage: {self.synopsis}")
         return found
@@ -202,8 +208,13 @@ def split_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str],
             if name in found:
                 raise CommandError(f"{name} is given twice; give it once")
             value = value if equals else option[1][0]
-        found[name] = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+        found[name] = _unquoted(value)
     return found, text[words[0].start() : words[-1].end()] if words else ""
+
+
+def _unquoted(word: str) -> str:
+    """Return a word without the quotes around it."""
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
 
 
 def _option_width(word: str, takes: Mapping[str, bool]) -> int:

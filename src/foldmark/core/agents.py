@@ -20,6 +20,9 @@ from msgspec import Struct
 from foldmark.core.errors import CommandError
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft
 
+DEFAULT = "default"
+"""The conversation of a chat that names none."""
+
 MAIL_BEGINS = "[Mail from "
 """Prefix of a message that carries mail."""
 

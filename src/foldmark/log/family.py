@@ -122,8 +122,21 @@ def archive(conversation: Agent) -> None:
         _check_there(transaction, conversation)
         if since := transaction.archived(conversation.id):
             when = conversation.log.minute(since)
-            raise CommandError(f"{label(conversation)} was already archived on {when}; /session switch brings it back")
+            raise CommandError(
+                f"{label(conversation)} was already archived on {when}; /session unarchive brings it back"
+            )
         transaction.archive(conversation.id, conversation.log.clock())
+
+
+def unarchive(conversation: Agent) -> bool:
+    """Bring a conversation back from the archive. Return False if it is not archived."""
+    with conversation.log.store.read() as moment:
+        is_archived = moment.archived(conversation.id) is not None
+    if is_archived:
+        with conversation.log.store.write() as transaction:
+            _check_there(transaction, conversation)
+            transaction.archive(conversation.id, None)
+    return is_archived
 
 
 def _check_there(moment: Snapshot, agent: Agent) -> None:
