@@ -132,13 +132,9 @@ def test_names_with_spaces_stand_in_quotes(talk: Log) -> None:
 def test_the_archive_hides_a_conversation_until_it_is_switched_to(talk: Log, open_log: Open) -> None:
     default = talk.agent("default")
     result = default.do("/session archive other")
-    assert result.text == (
-        "Conversation 'other' archived; /session list --all shows it, /session unarchive brings it back."
-    )
+    assert result.text == ("Conversation 'other' archived; --all lists it, `unarchive` brings it back.")
     assert listed(default) == ["default"]
-    assert default.do("/session list").text.splitlines()[1] == (
-        "1 conversation archived; /session list --all shows them"
-    )
+    assert default.do("/session list").text.splitlines()[1] == ("1 conversation archived; --all lists it as well")
     assert listed(default, "--all") == ["default", "other"]
     assert default.do("/session list --all").text.splitlines()[1].endswith(" · archived")
     talk.close()
@@ -162,7 +158,7 @@ def test_a_conversation_comes_back_from_the_archive_where_one_is(talk: Log) -> N
     assert (result.effect, result.data) == (None, {"agent": uuid(4), "name": "other", "archived": False})
     assert listed(default) == ["default", "other"]
     assert refused(default, "/session unarchive other") == (
-        "conversation 'other' is not archived; /session list --all shows which are"
+        "conversation 'other' is not archived; `list --all` shows which are"
     )
 
 

@@ -140,7 +140,7 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
     words = [(begin + word.start(), word[0]) for word in _TYPED.finditer(behind)]
     is_begun = bool(words) and words[-1][0] + len(words[-1][1]) == len(typed)
     first, word = words.pop() if is_begun else (len(typed), "")
-    option, awaited = _awaited(command, [text for _, text in words])
+    option, awaited = command.awaited([text for _, text in words])
     usage, help = _split(synopsis, awaited), command.help
     if option:
         usage, help = (f"/{command.name} ", option, ""), dict(command.options)[option]
@@ -176,26 +176,6 @@ def _split(synopsis: str, word: str) -> tuple[str, str, str]:
         return synopsis, "", ""
     before, found, behind = synopsis.rpartition(word)
     return before, found, behind
-
-
-def _awaited(command: Command, before: list[str]) -> tuple[str, str]:
-    """Return the option whose value comes next, such as `--role ROLE`, or else the next word of the usage."""
-    takes = command.takes
-    usage = [word for word in command.usage.split() if "--" not in word]
-    at, value = 0, ""
-    for word in before:
-        name, equals, _ = word.partition("=")
-        if value:
-            value = ""
-        elif name in takes:
-            value = name if takes[name] and not equals else ""
-        else:
-            at += 1
-    if value:
-        return next(option for option, _ in command.options if option.startswith(f"{value} ")), ""
-    if at < len(usage):
-        return "", usage[at]
-    return "", usage[-1] if usage and "..." in usage[-1] else ""
 
 
 def _candidates(

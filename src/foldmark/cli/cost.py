@@ -167,7 +167,7 @@ def draw(panels: "Sequence[tuple[str, Sequence[Replayed], Tariff]]", path: Path)
 )
 @reporting
 def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Compare the cost of conversation NAME under several policies.
+    """Compare the cost of a conversation under several policies.
 
     Rebuilds its requests under each policy, and computes what the provider's prompt cache would have held and which
     thinking could still have been sent. Nothing is sent, nothing is written. FILE is a session file, read into memory.

@@ -147,7 +147,7 @@ def _copy_text(target: str, report: "CopyReport") -> str:
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the repaired session there.")
 @reporting
 def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_json: bool) -> int:
-    """Check the database against a full replay, or a session file.
+    """Check the database by a full replay, or a session file.
 
     Exit code 1 if something is wrong: with a session, if it cannot be resumed or something is lost on resuming.
     """

@@ -1,4 +1,5 @@
-"""The process of a command: progress, termination by Ctrl-C or a signal, and replacement by a coding agent."""
+"""The process of a command: its result, its progress, termination by Ctrl-C or a signal, and replacement by a coding
+agent."""
 
 import os
 import signal
@@ -12,10 +13,21 @@ import click
 
 from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
-from foldmark.rendering import harmless
+from foldmark.log import Result
+from foldmark.rendering import harmless, result_json, result_text
 
 if TYPE_CHECKING:
     from foldmark.sessions.formats import SessionPath
+
+
+def show_result(result: Result, as_json: bool) -> None:
+    """Print a result of a chat command, as JSON or as text."""
+    if as_json:
+        print(result_json(result))
+        return
+    from foldmark.chat.lines.person import show_text
+
+    show_text(result_text(result))
 
 
 @contextmanager

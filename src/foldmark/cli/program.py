@@ -13,13 +13,14 @@ from msgspec.structs import replace
 import foldmark
 from foldmark.app import Setup, embedding, known_keys, provider
 from foldmark.cli.parameters import UTC, chat_commands, conversations, reporting
+from foldmark.cli.process import show_result
 from foldmark.core.agents import DEFAULT, check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.wording import one_line
-from foldmark.log import Agent, Log, Result
+from foldmark.log import Agent, Log
 from foldmark.operations.effects import Asking
-from foldmark.rendering import counter, result_json, result_text
+from foldmark.rendering import counter
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -91,6 +92,7 @@ def _fail(text: str, code: int) -> int:
 
 _COMMANDS = {
     "backup": "database:backup",
+    "conversations": "conversations:conversations",
     "copy": "database:copy",
     "cost": "cost:cost",
     "demo": "demo:demo",
@@ -156,15 +158,6 @@ class _Program(_Group):
 def cli(context: click.Context, db: str | None, in_utc: bool) -> None:
     """Keep every conversation with a language model, and decide what the model sees of it."""
     context.obj = Setup(db, in_utc=in_utc)
-
-
-def _show(result: Result, as_json: bool) -> None:
-    if as_json:
-        print(result_json(result))
-        return
-    from foldmark.chat.lines.person import show_text
-
-    show_text(result_text(result))
 
 
 @cli.command()
@@ -277,7 +270,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     with setup.log(create=False) as log:
         agent = log.find(name)
         asking = Asking((lambda _: True) if agreed else asks if attended else None, counter("reading:"))
-        if REGISTRY.interrupts(line := " ".join(command)):
+        if REGISTRY.interrupts(line := REGISTRY.line(command)):
             interrupt(agent)
         with session_model(agent) as model:
             try:
@@ -297,7 +290,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
             result = agent.do(command_line)
         if isinstance(result.effect, WaitForAgents):
             settled(map(log.agent, result.effect.agents))
-        _show(result, as_json)
+        show_result(result, as_json)
         if isinstance(result.effect, AskModel | Retried | RunAgent):
             from foldmark.chat.lines.line_mode import answer
 
@@ -321,4 +314,4 @@ def show(setup: Setup, name: str, as_json: bool) -> None:
     NAME may be the beginning of an agent's uuid.
     """
     with setup.log(create=False) as log:
-        _show(log.find(name).do("/context show"), as_json)
+        show_result(log.find(name).do("/context show"), as_json)

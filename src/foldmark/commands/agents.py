@@ -30,13 +30,14 @@ def _list(call: CommandCall) -> Result:
 
 
 def conversation_list(log: Log, current: Agent | None, *, with_archived: bool) -> Result:
-    """Return the list of the conversations, the last used first. The one of the agent `current` is marked, and listed
-    even if it is archived."""
+    """Return the list of the conversations, the last used first. The one of the agent `current`, if any, is marked, and
+    listed even if it is archived."""
     found = _conversations(log, current)
     shown = [each for each in found if with_archived or not each["archived"] or each["current"]]
     width = max((len(each["name"]) for each in shown), default=0)
+    marks = ("", "") if current is None else ("  ", "* ")
     lines = [
-        f"{'*' if each['current'] else ' '} {each['name']:<{width}}  {each['agent'][:8]}  "
+        f"{marks[each['current']]}{each['name']:<{width}}  {each['agent'][:8]}  "
         f"{each['context']['messages']:,} of {count(each['messages'], 'message')} in the context"
         + (f" · {count(each['agents'], 'agent')}" if each["agents"] > 1 else "")
         + f" · last used {log.minute(each['last_used'])}"
@@ -44,8 +45,9 @@ def conversation_list(log: Log, current: Agent | None, *, with_archived: bool) -
         for each in shown
     ]
     if hidden := len(found) - len(shown):
-        lines.append(f"{count(hidden, 'conversation')} archived; /session list --all shows them")
-    return Result("\n".join(lines), None, {"conversations": shown})
+        lines.append(f"{count(hidden, 'conversation')} archived; --all lists {'it' if hidden == 1 else 'them'} as well")
+    text = "\n".join(lines) or "No conversation yet; `foldmark chat` starts one."
+    return Result(text, None, {"conversations": shown})
 
 
 def _conversations(log: Log, current: Agent | None) -> list[dict[str, Any]]:
@@ -121,9 +123,10 @@ def _archive(call: CommandCall) -> Result:
     """Hide a conversation from the list; nothing in it changes."""
     agent = _conversation(call)
     family.archive(agent)
-    here = " You are still in it." if call.asking.in_chat and agent == family.root(call.agent) else ""
-    text = f"Conversation '{agent.name}' archived; /session list --all shows it, /session unarchive brings it back."
-    return Result(text + here, None, {"agent": agent.id, "name": agent.name, "archived": True})
+    text = f"Conversation '{agent.name}' archived; --all lists it, `unarchive` brings it back."
+    if call.asking.in_chat and agent == family.root(call.agent):
+        text += " You are still in it."
+    return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": True})
 
 
 @command("session unarchive NAME...")
@@ -131,7 +134,7 @@ def _unarchive(call: CommandCall) -> Result:
     """Show an archived conversation in the list again."""
     agent = _conversation(call)
     if not family.unarchive(agent):
-        raise CommandError(f"{family.label(agent)} is not archived; /session list --all shows which are")
+        raise CommandError(f"{family.label(agent)} is not archived; `list --all` shows which are")
     text = f"Conversation '{agent.name}' is back from the archive."
     return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": False})
 

@@ -8,7 +8,7 @@ for an operation.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -141,6 +141,26 @@ class Command(Struct, frozen=True):
         """Return True if a use with these arguments does more than show something."""
         return PREVIEW not in arguments and (not self.lists or self.lists in arguments)
 
+    def awaited(self, before: Sequence[str]) -> tuple[str, str]:
+        """Return the option whose value follows the words `before`, such as `--role ROLE`, or else the next word of the
+        usage; both are empty if nothing may follow."""
+        takes = self.takes
+        usage = [word for word in self.usage.split() if "--" not in word]
+        at, value = 0, ""
+        for word in before:
+            name, equals, _ = word.partition("=")
+            if value:
+                value = ""
+            elif name in takes:
+                value = name if takes[name] and not equals else ""
+            else:
+                at += 1
+        if value:
+            return next(option for option, _ in self.options if option.startswith(f"{value} ")), ""
+        if at < len(usage):
+            return "", usage[at]
+        return "", usage[-1] if usage and "..." in usage[-1] else ""
+
     def parse(self, text: str) -> dict[str, str]:
         """Return the arguments in `text` by name. Raises CommandError for a missing or an unexpected argument."""
         words, takes = self.usage.split(), self.takes
@@ -212,6 +232,12 @@ def split_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str],
     return found, text[words[0].start() : words[-1].end()] if words else ""
 
 
+def quoted(name: str) -> str:
+    """Return a name as one word of a line, or as its last argument."""
+    word = WORD.match(f'"{name}"')
+    return word[0] if word is not None and len(word[0]) == len(name) + 2 else name
+
+
 def _unquoted(word: str) -> str:
     """Return a word without the quotes around it."""
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
@@ -253,6 +279,20 @@ class Registry:
         if command.name not in allowed:
             raise CommandError(f"/{command.name} is not for a {actor}; available: {there_is}")
         return command.run(CommandCall(agent, command.parse(rest), actor, self, asking))
+
+    def line(self, words: Sequence[str]) -> str:
+        """Return the line that the words of a shell make up. A word with spaces is put in quotes where the command
+        takes one word, and otherwise joined to the others, as in a text."""
+        size = 2 if " ".join(words[:2])[1:] in self.commands else 1
+        command = self.commands.get(" ".join(words[:size])[1:])
+        if command is None:
+            return " ".join(words)
+        line = [*words[:size]]
+        for at, word in enumerate(words[size:]):
+            option, place = command.awaited(words[size : size + at])
+            is_word = bool(option) or (bool(place) and "..." not in place)
+            line.append(quoted(word) if is_word and " " in word.strip('"') else word)
+        return " ".join(line)
 
     def interrupts(self, line: str) -> bool:
         """Return True if a person's use of `line` ends the running turn first."""
