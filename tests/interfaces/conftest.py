@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 from command_line import PROGRAM, Cli, Outcome
+from plan import Answer
+from server import Loopback
+from wire_openai import OpenAIWire
 
 import foldmark
 import forked
@@ -78,6 +81,24 @@ def program() -> Cli:
         return Outcome(done.returncode, *(text.decode(errors="replace") for text in (done.stdout or b"", done.stderr)))
 
     return program
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Loopback]]:
+    """A function that starts a provider on the loopback interface, for `--model openai/gpt-5`."""
+    servers: list[Loopback] = []
+
+    def provider(played: Callable[[Any], Answer], pause: float = 0.0) -> Loopback:
+        server = Loopback(OpenAIWire(), played, pause=pause)
+        monkeypatch.setenv("OPENAI_API_KEY", "test-key-7f3a91c2")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        servers.append(server.__enter__())
+        return server
+
+    yield provider
+    for server in servers:
+        server.__exit__(None, None, None)
+        assert server.refusals == []
 
 
 @pytest.fixture

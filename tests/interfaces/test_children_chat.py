@@ -4,7 +4,7 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from string import ascii_uppercase
 from threading import Event
@@ -31,24 +31,6 @@ WIRE = OpenAIWire()
 PROMPT = "⚪\n> "
 CHILDREN = 20 if DEEP else 8
 """Number of children at work in the typing test."""
-
-
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provide]:
-    """A function that starts a provider on the loopback interface, for chats with `--model openai/gpt-5`."""
-    servers: list[Loopback] = []
-
-    def provider(played: Callable[[Any], Answer], pause: float = 0.0) -> Loopback:
-        server = Loopback(WIRE, played, pause=pause)
-        monkeypatch.setenv("OPENAI_API_KEY", "test-key-7f3a91c2")
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        servers.append(server.__enter__())
-        return server
-
-    yield provider
-    for server in servers:
-        server.__exit__(None, None, None)
-        assert server.refusals == []
 
 
 def sound(log: foldmark.Log) -> None:

@@ -21,9 +21,9 @@ from foldmark.chat.imported import ImportNotes
 from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
 from foldmark.core.agents import Change
-from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
+from foldmark.core.errors import ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.segments import END, Segment, until
-from foldmark.core.wording import count, is_full, listing
+from foldmark.core.wording import count, listing
 from foldmark.cost.misses import newest_turn
 from foldmark.editing.answering import question
 from foldmark.log import Agent, Result, family
@@ -45,7 +45,7 @@ from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError
 from foldmark.runtime.unprompted import WAKES
-from foldmark.sending.status import assumed, fullness, unanswered_text
+from foldmark.sending.status import assumed, fullness, has_no_room, repeats
 
 FULL = "⚠️  Context full. Use /clear to continue."
 
@@ -219,11 +219,10 @@ class ChatController:
     def _send(self, text: str | None) -> None:
         """Send a text to the agent. Without a text, or if it repeats the text whose answer failed, ask again."""
         self.agent.context()  # takes in events that others have appended
-        with self.agent.reading() as (moment, at):
-            if text is not None and at.record.open_turn is None and text == unanswered_text(moment, at):
-                text = None
+        if text is not None and repeats(self.agent, text):
+            text = None
         # An answer to an offer may free space, and needs no request.
-        if not self._offered() and self._is_full():
+        if not self._offered() and has_no_room(self.agent):
             self.view.show(FULL)
         else:
             self._answer(text)
@@ -231,12 +230,6 @@ class ChatController:
     def _is_planning(self) -> bool:
         with self.agent.reading() as (moment, at):
             return planning(moment, at) is not None
-
-    def _is_full(self) -> bool:
-        try:
-            return is_full(self.agent.request().tokens, self.agent.window)
-        except CommandError:
-            return False  # the turn reports it, once the text is recorded
 
     def _answer(self, text: str | None) -> None:
         agent, view = self.agent, self.view

@@ -16,6 +16,8 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 
 from foldmark.app import Setup
 from foldmark.core.errors import FoldmarkError
+from foldmark.log import Agent
+from foldmark.settings.given import Settings
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -43,6 +45,28 @@ def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
 
     reports: Callable[..., Any] = report
     return UTC(AS_JSON(click.pass_obj(reports)))
+
+
+MODEL = click.option(
+    "--model", "model", metavar="PROVIDER/MODEL", help="Use this model from now on; /model changes it."
+)
+
+
+def settings_for(setup: Setup, model: str | None) -> Settings:
+    """Return the settings for a conversation that uses the model named on the command line, if any. It overrides the
+    environment, and a model set in the conversation later overrides both. Raises CommandError for an unknown one."""
+    if model is None:
+        return setup.given
+    from foldmark.providers.registry import check_model
+
+    check_model(model, setup.given.dialects)
+    return setup.given.without("model")
+
+
+def use_model(agent: Agent, model: str | None) -> None:
+    """Let the agent use the model named on the command line, if any, from now on."""
+    if model is not None and agent.standing().config.model != model:
+        agent.configure("model", model)
 
 
 def conversations(context: Context, _: Parameter, incomplete: str) -> list[CompletionItem[str]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 import foldmark
 from foldmark.app import Setup, embedding, known_keys, provider
-from foldmark.cli.parameters import UTC, chat_commands, conversations, reporting
+from foldmark.cli.parameters import MODEL, UTC, chat_commands, conversations, reporting, settings_for, use_model
 from foldmark.cli.process import show_result
 from foldmark.core.agents import DEFAULT, check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
@@ -91,6 +91,7 @@ def _fail(text: str, code: int) -> int:
 
 
 _COMMANDS = {
+    "ask": "conversations:ask",
     "backup": "database:backup",
     "conversations": "conversations:conversations",
     "copy": "database:copy",
@@ -163,7 +164,7 @@ def cli(context: click.Context, db: str | None, in_utc: bool) -> None:
 @cli.command()
 @click.argument("name", required=False, shell_complete=conversations)
 @click.option("--session", metavar="FILE|ID", help="Open this session of a coding agent; NAME is its conversation.")
-@click.option("--model", "model", metavar="PROVIDER/MODEL", help="Use this model from now on; /model changes it.")
+@MODEL
 @click.option("--plain", is_flag=True, help="Print line by line, also on a terminal.")
 @UTC
 @click.pass_obj
@@ -182,17 +183,12 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
     from foldmark.chat.lines.person import asks
     from foldmark.cli.process import leaving
     from foldmark.cli.sessions import session_file
-    from foldmark.providers.registry import check_model
 
     typed = sys.stdin.isatty()
     if name is not None and not setup.has_database:
         check_name(name)
     file = session_file(session) if session is not None else None
-    given = setup.given
-    if model is not None:
-        check_model(model, given.dialects)
-        # A model on the command line overrides the environment. A model set later in the chat overrides both.
-        given = given.without("model")
+    given = settings_for(setup, model)
 
     def models(name: str) -> Provider:
         return provider(name, given, setup.delay)
@@ -203,8 +199,7 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
             if file is not None
             else (log.find(DEFAULT if name is None else name, create=True), "")
         )
-        if model is not None and agent.standing().config.model != model:
-            agent.configure("model", model)
+        use_model(agent, model)
         if typed and not plain and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             if find_spec("textual") is not None:
                 from foldmark.terminal.application import run as talk_on_screen
@@ -292,7 +287,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
             settled(map(log.agent, result.effect.agents))
         show_result(result, as_json)
         if isinstance(result.effect, AskModel | Retried | RunAgent):
-            from foldmark.chat.lines.line_mode import answer
+            from foldmark.chat.lines.one_answer import answer
 
             asked = log.agent(result.effect.agent) if isinstance(result.effect, RunAgent) else agent
             answer(asked, lambda name: provider(name, log.given), asking, shown=not as_json)

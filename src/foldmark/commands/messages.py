@@ -3,7 +3,7 @@ S2]."""
 
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foldmark.commands.context import operation_result
 from foldmark.commands.registry import CommandCall, command
@@ -24,6 +24,9 @@ from foldmark.operations.redaction import TRACES_MAY_STAY, others_losing
 from foldmark.request.standing import Standing
 from foldmark.request.usage import Weighed, snapshots, usage_of
 from foldmark.sending.status import is_unanswered
+
+if TYPE_CHECKING:
+    from foldmark.text.attachment import Attachment
 
 LISTED = 10
 """Number of turns that are listed by default."""
@@ -188,20 +191,25 @@ def _remove(call: CommandCall) -> Result:
 @command("note TEXT...")
 def _note(call: CommandCall) -> Result:
     """Add your message without asking the model."""
-    event_id = _added(call, call.arguments["TEXT"])
+    event_id = add_message(call.agent, call.arguments["TEXT"], None, call.actor)
     return Result(f"Noted as message {event_id}.", None, {"message": event_id})
 
 
 @command("attach FILE...")
 def _attach(call: CommandCall) -> Result:
     """Add a file (text, image, PDF) as your message without asking the model."""
-    from foldmark.text.attachment import LARGEST_FILE, attachment  # few messages are files
-
     named = call.arguments["FILE"]
     quoted = len(named) > 1 and named[0] == named[-1] and named[0] in "\"'"
-    file = attachment(*_read(named[1:-1] if quoted else named, LARGEST_FILE))
-    event_id = _added(call, file.content, file.data)
+    file = attached_file(named[1:-1] if quoted else named)
+    event_id = add_message(call.agent, file.content, file.data, call.actor)
     return Result(f"Attached as message {event_id}: {file.kind}.", None, {"message": event_id, "type": file.media})
+
+
+def attached_file(named: str) -> "Attachment":
+    """Read a file as a message. Raises CommandError if it cannot be read or sent."""
+    from foldmark.text.attachment import LARGEST_FILE, attachment  # few messages are files
+
+    return attachment(*_read(named, LARGEST_FILE))
 
 
 def _read(named: str, most: int) -> tuple[str, bytes]:
@@ -218,13 +226,13 @@ def _read(named: str, most: int) -> tuple[str, bytes]:
         raise CommandError(f"{named} cannot be read: {reason}") from None
 
 
-def _added(call: CommandCall, text: str, data: dict[str, Any] | None = None) -> int:
-    """Append a message of the person, in a turn of its own unless one is open, and return its id."""
-    agent = call.agent
+def add_message(agent: Agent, text: str, data: dict[str, Any] | None, actor: str) -> int:
+    """Append a message of the person, in a turn of its own unless one is open, and return its id. Raises CommandError
+    for a live session."""
     check_not_live(agent)
     with agent.batch():
         is_own_turn = agent.open_turn is None
-        event_id = agent.append("user", text, data=data, actor=call.actor)
+        event_id = agent.append("user", text, data=data, actor=actor)
         if is_own_turn:
             agent.end_turn()
     return event_id

@@ -57,9 +57,10 @@ class Background:
         """Return a future that is done when no agent is working any more."""
         return asyncio.run_coroutine_threadsafe(self._supervisor.settled(), self._loop)
 
-    def attend(self, agent: Agent) -> None:
-        """Record that a person talks to this agent from now on."""
-        self._supervisor.attended, self._supervisor.takes_up = agent.id, True
+    def attend(self, agent: Agent, *, takes_up: bool = True) -> None:
+        """Record that a person talks to this agent from now on. Without `takes_up`, delegations of other processes are
+        not started."""
+        self._supervisor.attended, self._supervisor.takes_up = agent.id, takes_up
 
     @property
     def working(self) -> list[str]:

@@ -2,15 +2,17 @@
 fill level of its context, reminders, unanswered turns, and the cost of answers by the provider's count.
 """
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.config import Config
+from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Request, Stopped, Usage
 from foldmark.core.segments import Segments, until
-from foldmark.core.wording import count, meter, percent
+from foldmark.core.wording import count, is_full, meter, percent
 from foldmark.log.log import Agent
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_data
@@ -96,7 +98,12 @@ def is_unanswered(moment: Snapshot, at: Standing) -> bool:
 
 
 def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
-    """Return the person's text that still needs an answer; None if there is none.
+    """Return the person's text that still needs an answer; None if there is none."""
+    return next((message.content for message in unanswered(moment, at)), None)
+
+
+def unanswered(moment: Snapshot, at: Standing) -> Iterator[Event]:
+    """Yield the person's messages that still need an answer, newest first.
 
     A repeated answer is a separate turn without a text, so the turn before it is considered as well.
     """
@@ -104,11 +111,24 @@ def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
     for message in moment.messages(at.visible, newest_first=True):
         if message.turn_id != turn:  # the last message of its turn
             if not _wants_answer(message):
-                return None
+                return
             turn = message.turn_id
         if message.kind == "user" and message.actor == "human":
-            return message.content
-    return None
+            yield message
+
+
+def repeats(agent: Agent, text: str) -> bool:
+    """Return True if a text repeats the one whose answer failed: then the model is asked again, without the text."""
+    with agent.reading() as (moment, at):
+        return at.record.open_turn is None and text == unanswered_text(moment, at)
+
+
+def has_no_room(agent: Agent) -> bool:
+    """Return True if the next request would already fill the model's window."""
+    try:
+        return is_full(agent.request().tokens, agent.window)
+    except CommandError:
+        return False  # the turn reports it, once the text is recorded
 
 
 def _wants_answer(last: Event) -> bool:

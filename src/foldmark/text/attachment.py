@@ -27,6 +27,10 @@ class Attachment(NamedTuple):
     media: str
     kind: str
 
+    def is_held_by(self, content: str, data: dict[str, Any] | None) -> bool:
+        """Return True if a recorded message with this content and data is this file."""
+        return content == self.content and _sources(data) == _sources(self.data)
+
 
 def attachment(name: str, raw: bytes) -> Attachment:
     """Return the file `name` with this content as a message. Raises CommandError for an empty file, a format that no
@@ -48,6 +52,10 @@ def attachment(name: str, raw: bytes) -> Attachment:
     about = {"type": "document", "title": name} if media == PDF else {"type": "image"}
     kind = "a PDF" if media == PDF else "an image"
     return Attachment(f"File {name}:", {"blocks": [{**about, "source": source}]}, media, f"{name}, {kind}")
+
+
+def _sources(data: dict[str, Any] | None) -> list[Any]:
+    return [block.get("source") for block in (data or {}).get("blocks", ())]
 
 
 def media_type(raw: bytes) -> str | None:

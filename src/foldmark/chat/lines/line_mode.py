@@ -1,14 +1,11 @@
 """The line-by-line chat, on a terminal or a pipe: prints the controller's output and questions."""
 
-import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
-
-from msgspec.structs import replace
 
 from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import ChatController
@@ -23,7 +20,6 @@ from foldmark.core.request import Edge
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Asking, Decision, EditText
 from foldmark.rendering import counter, fitted, harmless, result_text
-from foldmark.runtime.supervisor import Supervisor
 
 
 def chat(
@@ -43,26 +39,6 @@ def chat(
     if text := controller.farewell:
         view.show(text)
     return code
-
-
-def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
-    """Let the model answer once in the open turn, without a chat. Raises FoldmarkError."""
-
-    def put(show: Callable[[], object]) -> None:
-        if shown:
-            show()
-
-    screen = Screen(put)
-
-    async def once() -> None:
-        async with Supervisor(agent.log, models) as supervisor:
-            supervisor.attended, supervisor.takes_up = agent.id, False  # all work ends with this answer
-            await supervisor.say(agent, None, screen.shown(), replace(asking, operated=screen.operated))
-
-    try:
-        asyncio.run(once())
-    finally:
-        screen.end_line()
 
 
 class LineView:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -24,6 +25,15 @@ def asks(question: str) -> bool:
         return False
 
 
+def answer_beside_output(question: str) -> str:
+    """Read the answer to a question that is printed to standard error, because standard output is for something else.
+    Raises EOFError."""
+    print(question, end="", file=sys.stderr, flush=True)
+    if line := sys.stdin.readline():
+        return line
+    raise EOFError
+
+
 ANSWERS: dict[str, Decision] = {
     **dict.fromkeys(("y", "yes"), "yes"),
     **dict.fromkeys(("a", "always"), "always"),
@@ -37,17 +47,19 @@ def decides(
     question: str,
     answer: Callable[[str], str] = input,
     other: Callable[[str], object] = lambda _: None,
+    stream: TextIO | None = None,
 ) -> Decision:
     """Ask whether a tool may do something: once, always in this conversation, not now, never.
 
-    `answer` reads a line. Any other line is passed to `other`, and the question is asked again.
+    `answer` reads a line. Any other line is passed to `other`, and the question is asked again. The question is printed
+    to `stream`, by default standard output.
     """
-    print(fitted(harmless(f"{heading}: {question}")), flush=True)
+    print(fitted(harmless(f"{heading}: {question}"), stream), file=stream, flush=True)
     while True:
         try:
             said = answer("[y]es, [a]lways, [N]o, ne[v]er: ")
         except EOFError:
-            print()
+            print(file=stream)
             return "no"
         if (decision := ANSWERS.get(said.strip().lower())) is not None:
             return decision

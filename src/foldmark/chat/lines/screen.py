@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import TextIO
 
 from foldmark.chat.display.operated import line
 from foldmark.chat.lines.keyboard import PROMPT
@@ -40,11 +41,12 @@ Put = Callable[[Callable[[], object]], None]
 
 
 class Screen:
-    """Shows a turn as it runs."""
+    """Shows a turn as it runs. Everything except the text of the answer goes to `notes`, by default to standard output
+    as well."""
 
-    def __init__(self, put: Put) -> None:
+    def __init__(self, put: Put, notes: TextIO | None = None) -> None:
         self.blank = True
-        self._put = put
+        self._put, self._notes = put, notes
         self._mid_line = self._receipted = False
         self._wrapping = Wrapping(0)
 
@@ -73,7 +75,7 @@ class Screen:
     def line(self, text: str) -> None:
         """Print a text on its own line."""
         self.end_line()
-        print(fitted(text), flush=True)
+        print(fitted(text, self._notes), file=self._notes, flush=True)
 
     def interrupted(self, *, kept: bool = True) -> None:
         """Report that the turn was interrupted; the terminal has just echoed ^C. Without `kept`, nothing was sent."""
@@ -86,8 +88,8 @@ class Screen:
         if piece:
             if not self._mid_line:
                 self._wrapping = Wrapping(columns(sys.stdout))
+            self._mid_line, self.blank = not piece.endswith("\n"), False  # before a signal may end the program
             print(self._wrapping.feed(harmless(piece)), end="", flush=True)
-            self._mid_line, self.blank = not piece.endswith("\n"), False
 
     def _call(self, call: ToolCall) -> None:
         self.blank = self._receipted = False
