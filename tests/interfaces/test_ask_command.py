@@ -20,6 +20,7 @@ from wire_openai import OpenAIWire
 import foldmark
 import forked
 from foldmark.log.doctor import examine
+from foldmark.runtime.lease import take
 from patience import LIMIT
 from stored import stored
 from terminal import CTRL_C, Terminal
@@ -262,6 +263,26 @@ def test_ask_belongs_to_no_session_that_its_own_agent_runs(cli: Cli, log: foldma
     assert "prompts for this session belong in the agent that runs it" in done.err
 
 
+def test_nothing_is_recorded_while_another_program_answers(cli: Cli, log: foldmark.Log) -> None:
+    Path("notes.md").write_text("tabs")
+    lease = take(log.agent("x"), log.new_id())
+    done = cli("ask", "x", "-a", "notes.md", "Why?")
+    assert (done.code, done.out) == (1, "")
+    assert "conversation 'x' is being run by" in done.err
+    assert events(log) == []
+    lease.give_back()
+    assert cli("ask", "x", "-a", "notes.md", "Why?").code == 0
+
+
+def test_a_prompt_can_answer_an_offer(cli: Cli, log: foldmark.Log) -> None:
+    cli("ask", "x", "We keep tags in a table.")
+    cli("do", "x", "/forget tags")
+    done = cli("ask", "x", "Yes")
+    assert (done.code, done.out) == (0, "")
+    assert "messages about “tags” left the context." in done.err
+    sound(log)
+
+
 # Tools that ask, and the end of a call
 
 
@@ -310,13 +331,22 @@ def test_ctrl_c_at_a_question_ends_the_turn(db: str, log: foldmark.Log, provider
     sound(log)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("line", "number", "code"),
+    [
+        (("ask", "x", "Why?", *MODEL), signal.SIGINT, 130),
+        (("ask", "x", "Why?", *MODEL), signal.SIGTERM, 143),
+        (("do", "x", "/retry"), signal.SIGINT, 130),
+    ],
+)
 def test_a_signal_keeps_the_answer_so_far(
-    db: str, log: foldmark.Log, provider: Provide, number: int, code: int
+    db: str, log: foldmark.Log, provider: Provide, line: tuple[str, ...], number: int, code: int
 ) -> None:
     provider(lambda body: Stalled((Say(("Half an ans",)),)))
+    log.agent("x").do("/model openai/gpt-5")
+    log.agent("x").do("/note Why?")
     process = forked.Popen(
-        [PROGRAM, "ask", "x", "Why?", *MODEL],
+        [PROGRAM, *line],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

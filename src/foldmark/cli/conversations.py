@@ -145,18 +145,23 @@ def _check(agent: Agent, text: str | None, files: "list[Attachment]") -> None:
 
 def _recorded(agent: Agent, text: str | None, files: "list[Attachment]") -> str | None:
     """Record the files, and return the text that is still to be recorded. What a failed request left unanswered in the
-    context is not recorded again."""
+    context is not recorded again. Raises LeaseError while another program runs the agent."""
     from foldmark.commands.messages import add_message
+    from foldmark.runtime.lease import take
     from foldmark.sending.status import repeats, unanswered
 
-    with agent.reading() as (moment, at):
-        left = list(unanswered(moment, at))
-    repeated = text is not None and repeats(agent, text)
-    with agent.batch():
-        for file in files:
-            if not any(file.is_held_by(each.content, each.data) for each in left):
-                add_message(agent, file.content, file.data, "human")
-    return None if repeated else text
+    lease = take(agent, agent.log.new_id())
+    try:
+        with agent.reading() as (moment, at):
+            left = list(unanswered(moment, at))
+        is_repeated = text is not None and repeats(agent, text)
+        with agent.batch():
+            for file in files:
+                if not any(file.is_held_by(each.content, each.data) for each in left):
+                    add_message(agent, file.content, file.data, "human")
+    finally:
+        lease.give_back()
+    return None if is_repeated else text
 
 
 def _answer_data(agent: Agent, before: int, screen: "AnswerScreen") -> dict[str, Any]:

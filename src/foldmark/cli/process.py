@@ -27,7 +27,8 @@ def show_result(result: Result, as_json: bool) -> None:
         return
     from foldmark.chat.lines.person import show_text
 
-    show_text(result_text(result))
+    if text := result_text(result):
+        show_text(text)
 
 
 @contextmanager
