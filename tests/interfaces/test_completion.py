@@ -60,6 +60,13 @@ def test_files_where_there_is_no_conversation(shell: Shell, names: foldmark.Log)
     assert shell.completes("cost", "./ses") == ["file,./ses"]
 
 
+def test_the_commands_for_conversations_and_their_names(shell: Shell, names: foldmark.Log) -> None:
+    commands = ["archive", "delete", "list", "rename", "unarchive"]
+    assert shell.completes("conversations", "") == [f"plain,{word}" for word in commands]
+    assert shell.completes("conversations", "delete", "mi") == ["plain,mine"]
+    assert shell.completes("ask", "mi") == ["plain,mine"]
+
+
 def test_every_chat_command(shell: Shell, names: foldmark.Log) -> None:
     first = [f"plain,/{word}" for word in dict.fromkeys(name.split()[0] for name in REGISTRY.commands)]
     assert shell.completes("do", "mine", "") == first

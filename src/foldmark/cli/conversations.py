@@ -191,7 +191,8 @@ class _ListByDefault(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_named = bool(args) and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if is_named else ["list", *args])
+        is_complete = is_named or ctx.resilient_parsing  # the shell completes the commands
+        return super().parse_args(ctx, args if is_complete else ["list", *args])
 
 
 @click.group(cls=_ListByDefault)
