@@ -91,7 +91,7 @@ def _fail(text: str, code: int) -> int:
 
 
 _COMMANDS = {
-    "ask": "conversations:ask",
+    "ask": "ask:ask",
     "backup": "database:backup",
     "conversations": "conversations:conversations",
     "copy": "database:copy",
