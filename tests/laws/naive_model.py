@@ -6,7 +6,7 @@ recorded, decides whether it is an error, and computes the messages that are vis
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -352,8 +352,42 @@ class NaiveAgent:
         """Return the position of a cut before a turn, and the summaries behind it that stay."""
         if turn not in self.turns() or any(m.id == turn and m.kind == "summary" for m in self.lineage()):
             raise RefusedError(f"turn {turn} has nothing visible, or is a summary")
-        position = self.position(turn)
-        return (turn - 1 if position == turn else position), self.before(turn - 1, inherited=True)
+        return self._cut(turn)
+
+    def _cut(self, at: int) -> tuple[int, frozenset[int]]:
+        """Return the position of a cut before an id, and the summaries behind it that stay."""
+        position = self.position(at)
+        return (at - 1 if position == at else position), self.before(at - 1, inherited=True)
+
+    def retry(self, notices: Container[int]) -> Operation:
+        """Rewind to behind the newest question: a message of a person, or a notice that opened its turn."""
+        if self.planning:
+            raise RefusedError("planning is open")
+        for m in sorted((m for m in self.lineage() if m.id in self.visible()), key=self.place, reverse=True):
+            if m.kind == "summary":
+                raise RefusedError("the newest turn is a summary")
+            if m.kind == "user" and (m.id not in notices or m.id == m.turn):
+                position, kept = self._cut(m.id + 1)
+                return Operation("rewind", mark=m.id, position=position, messages=kept, target=m.id + 1)
+        raise RefusedError("there is no question")
+
+    def fork_from(self, turn: int) -> Operation:
+        """Fork. The child inherits the turn and what follows, without open exchanges."""
+        if self.planning:
+            raise RefusedError("planning is open")
+        position, kept = self._turn(turn)
+        born, out = {m.id for m in self.inherited}, self.going_on() | kept
+
+        def follows(id: int) -> bool:
+            return id > (turn - 1 if id in born else position)
+
+        messages = frozenset(i for i in self.visible() if follows(i) and i not in out)
+        states = {s.id for s in self.folded().states if follows(s.id) and s.owner not in out}
+        turns = {m.turn for m in self.lineage() if m.id in messages}
+        pins, evicted = self.folded().pins & turns, self.folded().evicted & messages
+        return Operation(
+            "fork", messages=messages, states=frozenset(states), pins=frozenset(pins), evicted=frozenset(evicted)
+        )
 
     def fork(self, name: str | None = None) -> Operation:
         """Fork. The child inherits the visible messages (with a mark: own ones after it), without open exchanges."""

@@ -16,6 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from naive_model import NaiveAgent, Operation, RefusedError
 from side_by_side import MODELS, TOPICS, Pair, SideBySide
 
+from foldmark.operations.effects import AskModel
+from foldmark.sending.status import is_unanswered
+
 NAMES = ["A", "B", "a", "mark-1", "mark-2"]
 MOST_AGENTS = 5
 WHO = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3, 4])  # some depth for the first agents rather than breadth for all
@@ -182,6 +185,30 @@ class Histories(SideBySide, RuleBasedStateMachine):
         result = self.operate(pair, self.with_name("/fork", name), lambda: pair.model.fork(name), actor)
         if result:
             self.born(pair, result.data["child"])
+
+    @rule(who=WHO, known=MOSTLY, pick=PICK)
+    def fork_from_a_turn(self, who: int, known: bool, pick: int) -> None:
+        pair = self.pair(who)
+        gid = self.some_turn(pair, known, pick)
+        named = gid in map(int, filter(str.isdigit, pair.model.marks()))
+        if pair.model.settling() or named or (len(self.pairs) >= MOST_AGENTS and not pair.model.planning):
+            return
+        result = self.operate(pair, f"/fork {gid}", lambda: pair.model.fork_from(gid))
+        if result:
+            self.born(pair, result.data["child"])
+
+    @rule(who=WHO, answered=MOSTLY, calls=st.integers(0, 2))
+    def retry(self, who: int, answered: bool, calls: int) -> None:
+        """Only an answered question is asked again; an unanswered one is still to be answered."""
+        pair = self.pair(who)
+        if answered and not pair.model.planning and not pair.model.settling():
+            self.whole_turn(who, calls, False)
+        with pair.real.reading() as (moment, at):
+            unanswered = is_unanswered(moment, at)
+        if unanswered:
+            assert isinstance(pair.real.do("/retry").effect, AskModel)
+        elif not pair.model.settling():
+            self.operate(pair, "/retry", lambda: pair.model.retry(self.quotes))
 
     def born(self, pair: Pair, uuid: str) -> None:
         fork = pair.model.events[-1]
