@@ -117,7 +117,7 @@ class CopyingTests(Suite):
     ) -> None:
         """The target goes on with its own conversations between two copies, and after them."""
         history = RecordedHistory(store)
-        own = root(target, "own")
+        own = root(target)
         names = (history.agents[0], history.agents[2])
         for part in (steps, more):
             append(target, own, draft(), draft("turn_ended", ""))
@@ -325,6 +325,12 @@ class CopyingTests(Suite):
             writing.take_events([replace(two, id=three)])
         with pytest.raises(StoreError), target.write() as writing:
             writing.take_agents({6: AgentRecord("another", "name", None, 0, NOW)})
+        with target.write() as writing:
+            gone = replace(two, id=three + 1, content="", data=None, redacted=three + 1)
+            writing.take_events([gone])
+            writing.take_erased(agent, [gone.id], two.id)
+            assert list(writing.erased([agent])) == [(gone.id, agent, two.id)]
+            assert [event.id for event in writing.messages((Segment(agent, 1, END),))] == [one.id, two.id, three]
         with target.write() as writing:
             mail = Mail(7, agent, agent, "human", NOW, "text", None)
             writing.take([mail])
