@@ -118,7 +118,7 @@ class LongSession:
 
     def begin(self, *more: str) -> None:
         self.screen = self.client.begin(self.folder, self.upstream.url, *more, live=self.live)
-        self.screen.wait(self.client.ready)
+        self.screen.wait_for_prompt(self.client.ready)
 
     def again(self) -> None:
         """End the client, and continue its newest session."""

@@ -286,7 +286,7 @@ class RandomSession:
 
     def begin(self, *more: str, live: bool) -> None:
         self.screen = self.client.begin(self.folder, self.upstream.url, *more, live=live)
-        self.screen.wait(self.client.ready)
+        self.screen.wait_for_prompt(self.client.ready)
 
     def figures(self) -> dict[str, Any]:
         """Return what the session has shown, for a report."""

@@ -46,6 +46,14 @@ class Screen:
             assert time.monotonic() < until, f"{wanted!r} did not come:\n{self.text}"
             time.sleep(0.1)
 
+    def wait_for_prompt(self, ready: str = "? for shortcuts") -> None:
+        """Wait until the program shows that it takes prompts. Claude Code from 2.1.332 on begins in another mode, and
+        says so in that place."""
+        until = time.monotonic() + LIMIT
+        while ready not in self.text and "auto mode on" not in self.text:
+            assert time.monotonic() < until, f"it did not begin:\n{self.text}"
+            time.sleep(0.1)
+
     def type(self, text: str, wanted: str, *, stays: bool = True) -> None:
         """Type a line, and wait for its answer: after the line, or anywhere if the line does not stay on the screen."""
         self._tmux("send-keys", "-l", text)

@@ -43,7 +43,7 @@ def test_commands_and_a_compaction(upstream: Loopback, tmp_path: Path) -> None:
         pytest.skip("claude or tmux is not there: `make clients` installs the one")
     screen = ClaudeScreen(tmp_path, upstream.url)
     try:
-        screen.wait("? for shortcuts")
+        screen.wait_for_prompt()
         screen.type(":context", "nothing taken out")
         screen.type("The first prompt", "Answer number 1.")
         screen.type(":mark HERE", "Checkpoint 'HERE' created.")
@@ -72,7 +72,7 @@ def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
         pytest.skip("claude or tmux is not there: `make clients` installs the one")
     screen = ClaudeScreen(tmp_path, upstream.url)
     try:
-        screen.wait("? for shortcuts")
+        screen.wait_for_prompt()
         screen.type("The first prompt", "Answer number 1.")
         screen.type("The second prompt", "Answer number 2.")
         with foldmark.open(screen.database, settings={}) as log:
@@ -124,7 +124,7 @@ def test_going_back_to_a_prompt_that_has_left(tmp_path: Path) -> None:
     with Loopback(CodexWire(), answering) as upstream:
         screen = CodexScreen(tmp_path, upstream.url, live=True)
         try:
-            screen.wait("? for shortcuts")
+            screen.wait_for_prompt()
             screen.type("The first prompt", "Answer number 1.")
             screen.type("The second prompt", "Answer number 2.")
             with foldmark.open(tmp_path / "live.db", settings={}) as log:
@@ -207,7 +207,7 @@ def test_commands_while_claude_code_works(model: str, tmp_path: Path) -> None:
     with Loopback(Wire(), answering) as upstream:
         screen = ClaudeScreen(tmp_path, upstream.url, "--allowedTools=Bash", model=model)
         try:
-            screen.wait("? for shortcuts")
+            screen.wait_for_prompt()
             screen.type("The first prompt", "Answer number 1.")
             screen.type("USE a tool", "Running.")
             until((tmp_path / "begun").exists)
@@ -264,7 +264,7 @@ def test_commands_while_codex_works(tmp_path: Path) -> None:
         options = ("-c", 'approval_policy="never"', "-c", 'sandbox_mode="danger-full-access"')
         screen = CodexScreen(tmp_path, upstream.url, *options, live=True)
         try:
-            screen.wait("? for shortcuts")
+            screen.wait_for_prompt()
             screen.type("The first prompt", "Answer number 1.")
             screen.queue("HOLD it")
             until(played.held.is_set)

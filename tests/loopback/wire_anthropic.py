@@ -20,7 +20,11 @@ _BINDING = "thinking-binding-controls-2026-08-01"
 SYSTEM_MESSAGES = "mid-conversation-system-2026-04-07"
 _TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
 """Claude Code 2.1.332 names this one alone, and sends system messages as well."""
-_ASKED = {"context_management": "context-management-2025-06-27", "compaction": "compact-2026-09-04"}
+_ASKED = {
+    "context_management": "context-management-2025-06-27",
+    "compaction": "compact-2026-09-04",
+    "safeguards": "dangerous-tool-use-2026-09-03",
+}
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -100,7 +104,7 @@ class AnthropicWire:
         ):
             wrong.append(f"thinking.{thinking.get('type')}.block_binding: Extra inputs are not permitted")
         clears = any(edit["type"].startswith("clear_") for edit in body.get("context_management", {}).get("edits", ()))
-        asked = [name for name in _ASKED if name in body and (name == "compaction" or clears)]
+        asked = [name for name in _ASKED if name in body and (name != "context_management" or clears)]
         wrong += [
             f"{name}: Extra inputs are not permitted"
             for name in asked

@@ -267,6 +267,8 @@ _BODY = record(
         "container": anything,
         # in beta: compact-2026-01-12, context-management-2025-06-27
         "context_management": record({"edits": list_of(_EDIT, 1)}),
+        # in beta: dangerous-tool-use-2026-09-03, as Claude Code 2.1.332 sends it
+        "safeguards": list_of(mapping),
         # in beta: compact-2026-09-04
         "compaction": record({"type": one_of("summarize")}, {"instructions": text}),
         "diagnostics": nullable(mapping),
