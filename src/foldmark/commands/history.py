@@ -44,13 +44,7 @@ def list_operations(call: CommandCall) -> Result:
 
 
 def _line(done: OperationEntry, time: str) -> str:
-    event = done.event
-    parts = [f"{event.id:>6} · {time} · {event.actor} · {done.words}"]
-    parts += [f"reason: {one_line(event.reason)}"] if event.reason else []
-    parts += [done.took] if done.took else []
-    parts += [f"taken back by {done.by}"] if done.by is not None else []
-    parts += [done.back] if done.back else []
-    return " · ".join(parts)
+    return " · ".join([f"{done.event.id:>6}", *done.parts(time), *([done.back] if done.back else [])])
 
 
 @command("marks", at_once=True)

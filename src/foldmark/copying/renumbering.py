@@ -114,6 +114,12 @@ class Renumbering:
             data=msgspec.json.encode(data).decode(),
         )
 
+    def data(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the data of an event."""
+        for path, change in _PLACES.get(kind, ()):
+            data = _changed(data, path, change, self)
+        return data
+
     def _optional(self, old: int | None) -> int | None:
         return None if old is None else self.id(old)
 
@@ -121,10 +127,7 @@ class Renumbering:
         places = _PLACES.get(kind, ())
         if text is None or not any(f'"{path[0]}"' in text for path, _ in places):
             return text
-        data = decode_data(kind, text)
-        for path, change in places:
-            data = _changed(data, path, change, self)
-        return encode_data(kind, data)
+        return encode_data(kind, self.data(kind, decode_data(kind, text) or {}))
 
     def _lines(self, event: CopiedEvent) -> str:
         """Return the lines of an imported file with the new ids of their messages."""
@@ -170,6 +173,13 @@ def _ids(value: Any, to: Renumbering) -> Any:
     return to.id(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _turns(value: Any, to: Renumbering) -> Any:
+    """Change the id of a turn, or a list of them. A turn whose beginning is missing begins with the next event."""
+    if isinstance(value, list):
+        return [_turns(each, to) for each in value]
+    return to.beginning(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def _keys(value: Any, to: Renumbering) -> Any:
     """Change a table whose keys are ids."""
     return {str(to.id(int(key))): each for key, each in value.items()} if isinstance(value, dict) else value
@@ -203,8 +213,9 @@ def _words(value: Any, to: Renumbering) -> Any:
 
 
 _OPERATION: tuple[tuple[_Path, _Change], ...] = (
-    *(((name,), _ids) for name in ("mark_id", "position", "turn", "kept", "pins", "evicted", "results", "others")),
-    *(((name,), _ids) for name in ("widened", "planning", "target", "closes")),
+    *(((name,), _ids) for name in ("mark_id", "position", "kept", "evicted", "results", "widened")),
+    *(((name,), _ids) for name in ("planning", "target", "closes")),
+    *(((name,), _turns) for name in ("turn", "others", "pins")),
     *(((name,), _ranges) for name in ("ranges", "start", "inherited")),
     (("child",), _agent),
     (("span",), _span),

@@ -326,7 +326,7 @@ class Timeline:
         if actor not in ACTORS:
             raise CommandError(f"an actor must be one of {', '.join(ACTORS)}, not {actor!r}")
         if dialect not in (None, *DIALECTS):
-            dialect = _recorded(dialect)
+            dialect = recorded_dialect(dialect)
         if not isinstance(content, str):
             raise CommandError(f"the text of a {kind.replace('_', ' ')} must be a str, not {type(content).__name__}")
         secrets = self.log.secrets
@@ -357,7 +357,7 @@ class Timeline:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
 
 
-def _recorded(dialect: object) -> str:
+def recorded_dialect(dialect: object) -> str:
     """Return the recorded name of a dialect that is not built in. Raises CommandError for an unknown one."""
     from foldmark import plugins
     from foldmark.providers.registry import canonical

@@ -65,6 +65,14 @@ class OperationEntry(Struct, frozen=True):
         messages = moves(((self.left, "left"), (self.returned, "came back")))
         return ", ".join((*messages, *self.thoughts.lines()))
 
+    def parts(self, time: str) -> list[str]:
+        """Return what a person reads about the operation, which was recorded at `time`: time, actor, words, reason,
+        what it took, and the restore that undid it."""
+        parts = [time, self.event.actor, self.words]
+        parts += [f"reason: {one_line(self.event.reason)}"] if self.event.reason else []
+        parts += [self.took] if self.took else []
+        return parts + ([f"taken back by {self.by}"] if self.by is not None else [])
+
     def data(self) -> dict[str, Any]:
         """Return the entry as JSON."""
         return {
