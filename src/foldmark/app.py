@@ -153,14 +153,23 @@ class _CodingSessions:
     """The sessions of coding agents on this machine (`foldmark.log.log.CodingSessions`)."""
 
     def bring_in(self, agent: Agent, named: str | None, progress: Progress | None) -> Result:
+        from foldmark.documents.chatting import bring_in as bring_document
+        from foldmark.documents.chatting import document_named
         from foldmark.sessions.conversion.chatting import bring_in
 
+        if named is not None and (file := document_named(named)) is not None:
+            return bring_document(agent, file, progress)
         return bring_in(agent, named, progress, os.environ)
 
     def write_out(self, agent: Agent, folder: str | None) -> Result:
         from foldmark.sessions.conversion.chatting import write_out
 
         return write_out(agent, folder, os.environ)
+
+    def write_document(self, agent: Agent, named: str, progress: Progress | None, *, only_context: bool) -> Result:
+        from foldmark.documents.chatting import write_out
+
+        return write_out(agent, named, progress, os.environ, only_context=only_context)
 
 
 def _complete(given: Settings, request: Request) -> str:

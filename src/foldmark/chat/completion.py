@@ -30,8 +30,8 @@ MESSAGES_READ = 2000
 
 Meaning = Literal[
     "agent", "command", "conversation", "event", "mark", "mark or turn", "memo", "model", "operation", "pinned turn",
-    "request", "role", "setting", "setting and value", "tagged text", "tool", "tool result", "turn", "visible turn",
-    "written by",
+    "request", "role", "setting", "setting and value", "tagged text", "target", "tool", "tool result", "turn",
+    "visible turn", "written by",
 ]  # fmt: skip
 """The kinds of things that an argument can name."""
 
@@ -51,6 +51,7 @@ MEANINGS: Mapping[str, Meaning | None] = {
     "MARK|GID": "mark or turn",
     "NAME": "conversation",
     "ROLE": "role",
+    "TARGET": "target",
     "UUID": "agent",
     "WORDS": "tagged text",
     "context drop GID": "visible turn",
@@ -338,6 +339,7 @@ _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
     "setting": _settings,
     "setting and value": lambda agent: ((f"{key}=", help) for key, help in _settings(agent)),
     "tagged text": _tags,
+    "target": lambda _: iter((("markdown", "a document to read"), ("json", "a document to process and to import"))),
     "tool": lambda agent: ((spec.name, title(spec.description)) for spec in agent.log.tools()),
     "tool result": _results,
     "turn": lambda agent: _turns(agent, lambda at: at.lineage),

@@ -4,6 +4,7 @@ conversations [SPEC 8]."""
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import click
 import foldmark
 from foldmark.app import Setup
 from foldmark.cli.parameters import conversations, reporting
-from foldmark.cli.process import progress_bar, warn
+from foldmark.cli.process import leaving, progress_bar, warn
 from foldmark.core.agents import minute
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
@@ -214,16 +215,42 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
 
     FILE is a Claude Code session or a Codex rollout (JSONL), ID the beginning of one's id; the file is not changed. The
     new messages of a session that was imported before go to its conversation; with --as, to another one.
+
+    FILE may also be a conversation that `foldmark export --to json` wrote. It becomes a new conversation of the same
+    name, or of the one after --as.
     """
     from foldmark.core.agents import check_name
     from foldmark.sessions.conversion.chatting import report_data, report_text
 
-    file = session_file(named)
     if name is not None:
         check_name(name)
+    if (document := _document(named)) is not None:
+        _import_document(setup, document, name, as_json)
+        return
+    file = session_file(named)
     with setup.log(create=True) as log:
         report = import_file(log, file, name)
     print(json_text(report_data(report)) if as_json else harmless(report_text(report)))
+
+
+def _document(named: str) -> Path | None:
+    """Return the JSON document that an argument names; None if it names something else."""
+    from foldmark.documents.json_import import is_document
+
+    file = Path(named)
+    return file if is_document(file) else None
+
+
+def _import_document(setup: Setup, file: Path, name: str | None, as_json: bool) -> None:
+    """Import a JSON document with a progress bar. An interruption leaves nothing behind."""
+    import msgspec
+
+    from foldmark.documents.json_import import document_text, import_document, read_document
+
+    document = read_document(file)  # before a database is created
+    with setup.log(create=True) as log, progress_bar(f"Importing {file.name}") as progress:
+        report = import_document(log, document, name, progress)
+    print(json_text(msgspec.to_builtins(report)) if as_json else harmless(document_text(report)))
 
 
 def session_file(named: str) -> Path:
@@ -252,17 +279,75 @@ def import_file(log: "Log", file: Path, name: str | None) -> "ImportReport":
     "--cwd",
     metavar="DIR",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=".",
     help="The folder that the session works in; this one by default.",
 )
+@click.option(
+    "--to",
+    "to",
+    metavar="TARGET",
+    help="Write a document: markdown or json, on standard output or to FILE; or a file that ends in .md or .json.",
+)
+@click.option("--context", "only_context", is_flag=True, help="Write only the messages in the context to a document.")
 @reporting
-def export(setup: Setup, name: str, file: Path | None, cwd: Path, as_json: bool) -> None:
-    """Write conversation NAME as a Claude Code session.
+def export(
+    setup: Setup, name: str, file: Path | None, cwd: Path | None, to: str | None, only_context: bool, as_json: bool
+) -> None:
+    """Write conversation NAME as a session or a document.
 
-    The session goes to the place where Claude Code keeps the sessions of the folder, or to FILE, which must not exist;
+    A session goes to the place where Claude Code keeps the sessions of the folder, or to FILE, which must not exist;
     - is standard output. It holds the whole context, with forget, rewind and drop applied; the conversation stays as
     it is. NAME may be the beginning of an agent's uuid.
+
+    With --to, the conversation becomes a document with its whole history: Markdown to read, or JSON to process and for
+    `foldmark import`.
     """
+    if to is not None and not _is_session(to):
+        if cwd is not None:
+            raise click.UsageError("--cwd is the folder of a session, and --to writes a document: leave out one")
+        _export_document(setup, name, to, file, only_context, as_json)
+        return
+    if only_context:
+        raise click.UsageError("--context requires --to markdown, --to json or --to FILE; a session has only that")
+    file = _session_target(to, file)
+    _export_session(setup, name, file, cwd or Path(), as_json)
+
+
+def _is_session(to: str) -> bool:
+    from foldmark.documents.exporting import target
+
+    return target(to).form == "session"
+
+
+def _session_target(to: str | None, file: Path | None) -> Path | None:
+    if to is not None and file is not None:
+        raise click.UsageError("--to names a file, and so does the second argument: leave out one")
+    return file if to is None else Path(to).expanduser()
+
+
+def _export_document(setup: Setup, name: str, to: str, file: Path | None, only_context: bool, as_json: bool) -> None:
+    from foldmark.documents.exporting import document, target, write_document
+
+    form, named = target(to)
+    if named is not None and file is not None:
+        raise click.UsageError("--to names a file, and so does the second argument: leave out one")
+    file = named or file
+    if as_json and (file is None or file == _STDOUT):
+        raise click.UsageError("--json prints where the document is, and without a FILE the document itself is printed")
+    if file is not None and file != _STDOUT:
+        with setup.log(create=False) as log, leaving(), progress_bar(f"Exporting {name}") as progress:
+            written = write_document(log.find(name), form, file, progress, only_context=only_context)
+        print(json_text(written.data()) if as_json else harmless(written.text))
+        return
+    seen = sys.stdout.isatty()
+    with (
+        setup.log(create=False) as log,
+        progress_bar(f"Exporting {name}", hidden=seen) as progress,
+        closing(document(log.find(name), form, progress, only_context=only_context)) as pieces,
+    ):
+        sys.stdout.buffer.writelines(piece.encode() for piece in pieces)
+
+
+def _export_session(setup: Setup, name: str, file: Path | None, cwd: Path, as_json: bool) -> None:
     from foldmark.sessions.conversion.chatting import export_data, export_text
     from foldmark.sessions.conversion.exporting import export as exported
     from foldmark.sessions.conversion.exporting import session_of, write

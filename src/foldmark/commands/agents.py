@@ -342,10 +342,27 @@ def _import(call: CommandCall) -> Result:
     return _sessions(call).bring_in(call.agent, call.get("SESSION"), call.asking.progress)
 
 
-@command("export [FOLDER...]")
+@command(
+    "export [FOLDER...] [--context]",
+    options=(
+        (
+            "--to TARGET",
+            "Write a document instead: markdown or json (a file named after the conversation), or FILE.md, FILE.json",
+        ),
+    ),
+)
 def _export(call: CommandCall) -> Result:
-    """Write the context as a new Claude Code session that works in FOLDER."""
-    return _sessions(call).write_out(call.agent, call.get("FOLDER"))
+    """Write the context as a Claude Code session for FOLDER, or a document."""
+    folder, to, only_context = call.get("FOLDER"), call.get("--to"), call.flag("--context")
+    if to is None:
+        if only_context:
+            raise CommandError("--context needs --to markdown, --to json or --to FILE; a session has only the context")
+        return _sessions(call).write_out(call.agent, folder)
+    if folder is not None:
+        raise CommandError(
+            f"unexpected argument '{folder[:40]}': with --to, there is no FOLDER; quote a name with spaces"
+        )
+    return _sessions(call).write_document(call.agent, to, call.asking.progress, only_context=only_context)
 
 
 def _sessions(call: CommandCall) -> CodingSessions:

@@ -147,6 +147,9 @@ class CodingSessions(Protocol):
     def write_out(self, agent: Agent, folder: str | None) -> Result:
         """Write an agent's context as a new session that works in `folder`. Raises FoldmarkError."""
 
+    def write_document(self, agent: Agent, named: str, progress: Progress | None, *, only_context: bool) -> Result:
+        """Write an agent's history, or only its context, to target `named` (`/export`). Raises FoldmarkError."""
+
 
 class Log:
     """All conversations of one database. Use it as a context manager, or call `close`."""

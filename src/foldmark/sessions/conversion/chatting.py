@@ -15,7 +15,7 @@ from foldmark.core.wording import count, one_line
 from foldmark.log import Agent, Result, family
 from foldmark.operations.effects import SwitchAgent, WroteSession
 from foldmark.sending.interruption import watched
-from foldmark.sessions.conversion.exporting import Export, Written, export, write
+from foldmark.sessions.conversion.exporting import Export, Written, export, session_of, write
 from foldmark.sessions.conversion.imported import ImportRecord, newest_import
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.conversion.writer import ImportReport
@@ -46,15 +46,18 @@ def bring_in(agent: Agent, named: str | None, progress: Progress | None, environ
     return Result(short_report_text(report), None, report_data(report), effect=switch)
 
 
-def write_out(agent: Agent, folder: str | None, environment: Mapping[str, str]) -> Result:
-    """Export as `foldmark.log.log.CodingSessions.write_out`."""
+def write_out(agent: Agent, folder: str | None, environment: Mapping[str, str], file: Path | None = None) -> Result:
+    """Export as `foldmark.log.log.CodingSessions.write_out`, to a `file` if one is given."""
     from importlib.metadata import version  # 30 ms
 
     cwd = Path(os.path.expanduser(folder)) if folder else working_folder(agent) or Path.cwd()  # noqa: PTH111 - no `~name` raises
     if not cwd.is_dir():
-        raise CommandError(f"there is no folder {one_line(str(cwd))}; name the one that the session is to work in")
-    found = export(agent, cwd, version("foldmark"))
-    written = write(found, environment)
+        hint = f"; /export --to {one_line(str(cwd))} writes a document" if cwd.suffix in (".md", ".json") else ""
+        raise CommandError(
+            f"there is no folder {one_line(str(cwd))}; name the one that the session is to work in{hint}"
+        )
+    found = export(agent, cwd, version("foldmark"), session_of(file) if file else None)
+    written = write(found, environment, file)
     effect = WroteSession(found.session_id, written.command.shell)
     return Result(export_text(found, written), None, export_data(found, written), effect=effect)
 
