@@ -131,7 +131,7 @@ def answered(text: str, work: Path) -> Callable[[Any], Answer]:
         number, said = next(numbers), json.dumps(body["messages"])
         if "SUBTASK" in json.dumps(body["messages"][0]):
             return Reply((Say(("The task is done.",)),))
-        if "Delegate" in said and "The task is done" not in said:
+        if "Delegate" in said and "toolu_agent" not in said:
             task = {"description": "do it", "prompt": "SUBTASK: do it", "subagent_type": "general-purpose"}
             return Reply((Use("toolu_agent", "Agent", task),), stop="calls")
         if "READ" in said and "toolu_a" not in said:
