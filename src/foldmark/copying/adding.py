@@ -178,16 +178,12 @@ class Addition(Copy):
         super().__init__(moment, target, names, wanted, progress)
 
     def run(self) -> CopyReport:
-        report = super().run()
-        roots = [each.root.id for each in self._all]
-        added = [
-            AddedConversation(
-                self._called[each.to.agent(each.root.id)] or "", each.to.agent(each.root.id), each.added, each.ahead,
-                tuple(each.to.runs),
-            )
-            for each in self._all
-        ]  # fmt: skip
-        return structs.replace(report, conversations=len(roots), added=tuple(added))
+        report, added = super().run(), list[AddedConversation]()
+        for each in self._all:
+            agent = each.to.agent(each.root.id)
+            name = self._called[agent] or ""
+            added.append(AddedConversation(name, agent, each.added, each.ahead, tuple(each.to.runs)))
+        return structs.replace(report, conversations=len(added), added=tuple(added))
 
     def _check(self, reading: Snapshot) -> dict[str, AgentRecord]:
         present = {record.id: record for record in reading.agents()}
