@@ -119,7 +119,8 @@ def common_variables(folder: Path) -> dict[str, str]:
 
 
 class ClaudeScreen(Screen):
-    """Claude Code, run by `foldmark live` or directly. It already trusts its folder and its key."""
+    """Claude Code, run by `foldmark live` or directly. It already trusts its folder and its key, and asks before it
+    runs a tool: in the auto mode of newer versions the provider's own classifier decides, which no test has."""
 
     def __init__(self, folder: Path, upstream: str, *more: str, live: bool = True, model: str = "") -> None:
         self.database = folder / "live.db"
@@ -138,7 +139,8 @@ class ClaudeScreen(Screen):
             "DISABLE_AUTOUPDATER": "1",
         }
         program = [sys.executable, "-m", "foldmark", "live", "claude"] if live else [str(BIN / "claude")]
-        super().__init__(work, variables, [*program, *(("--model", model) if model else ()), *more])
+        asks = () if any(each.startswith("--permission-mode") for each in more) else ("--permission-mode=default",)
+        super().__init__(work, variables, [*program, *(("--model", model) if model else ()), *asks, *more])
 
 
 class CodexScreen(Screen):
