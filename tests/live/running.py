@@ -24,7 +24,7 @@ class Running(Generic[ModelOf, ClientOf]):
     """A client made by `client` from its base URL, the log, and the provider behind the gateway, which answers as
     `model` does. A subclass defines the client's conversation, and the `member` of a body that holds its messages."""
 
-    member = "messages"
+    member, database = "messages", "live.db"
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Running(Generic[ModelOf, ClientOf]):
     ) -> None:
         self.model = model
         self.upstream = Loopback(wire, model)
-        self.path = folder / "live.db"
+        self.path = folder / self.database
         self.log: Log = foldmark.open(self.path, settings=settings or {})
         self.begin()
         self.client = client(self.gateway.url)
