@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from exported import as_sent, check_chain, export_of, records_of
-from request_validators import anthropic
+from request_validators import VALIDATORS, anthropic
 from session_records import TIME, jsonl, user
 
+from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.sessions.conversion.importing import default_name
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "codex"
@@ -180,6 +181,108 @@ def test_a_compaction_keeps_what_it_repeats(session: Any) -> None:
     assert session(*before, line("compacted", message="S")).shown == ["S"]
     assert session(META, says("user", "S"), line("compacted", message="S", replacement_history=history)).shown == ["S"]
     assert session(META, line("compacted", message="S"), says("user", "one")).said == [("user", "S"), ("user", "one")]
+
+
+def spoken(text: str, role: str = "user") -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "id": "m", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+OTHER = line("session_meta", id="019982b8-3422-79e0-8b3b-05abaf4f3c3f", cwd="/x")
+OPAQUE_ITEM = {"type": "compaction", "encrypted_content": "b3BhcXVl"}
+HISTORY = [
+    {"type": "ghost_snapshot", "ghost_commit": {"id": "x"}},
+    spoken("Sandbox.", "developer"),
+    spoken("one"),
+    {**OPAQUE_ITEM, "type": "compaction_summary", "id": "c", "metadata": {}},
+]
+BEFORE = [META, says("user", "one"), asks("c1"), gives("c1"), says("assistant", "a")]
+COMPACTED = line("compacted", message="", replacement_history=HISTORY)
+AFTER = [says("user", "two"), says("assistant", "b")]
+
+
+def made_by(imported: Any) -> Any:
+    """Return the text and the items of the only summary."""
+    (made,) = imported.of("summary")
+    return made.content, made.data["native"]
+
+
+def sent(imported: Any, provider: str, model: str) -> Any:
+    body = imported.agent.request(provider=provider, model=model).body
+    assert VALIDATORS[provider](body) == []
+    return body["input"] if "input" in body else body["messages"]
+
+
+def test_a_compaction_goes_on_with_its_history(session: Any) -> None:
+    imported = session(*BEFORE, COMPACTED, *AFTER)
+    text, native = made_by(imported)
+    assert text == f"one\n\n{OPAQUE}"
+    kept = {"type": "message", "role": "user", "content": spoken("one")["content"]}
+    assert native == {"openai_responses": [kept, OPAQUE_ITEM]}
+    assert imported.shown == [text, "two", "b"]
+    assert imported.kept == [META]
+    assert sent(imported, "openai_responses", "gpt-5.1")[:2] == [kept, OPAQUE_ITEM]
+    imported.agent.do(f"/restore {imported.of('summary')[0].id}")
+    assert imported.shown == ["one", "c1", "c1", "a", "two", "b"]
+
+
+def test_another_provider_and_an_export_get_the_messages_in_place_of_a_compaction(session: Any) -> None:
+    imported = session(*BEFORE, COMPACTED, *AFTER)
+    assert OPAQUE not in json.dumps(sent(imported, "anthropic", "claude-opus-4-5"))
+    texts = [record["message"]["content"] for record in records_of(export_of(imported.agent))]
+    assert texts[0] == "one"
+    assert texts[-2:] == ["two", [{"type": "text", "text": "b"}]]
+    assert OPAQUE not in json.dumps(texts)
+
+
+def test_a_compaction_at_the_beginning_of_a_rollout_holds_its_history(session: Any) -> None:
+    imported = session(META, COMPACTED, *AFTER)
+    assert made_by(imported)[1]["openai_responses"][-1] == OPAQUE_ITEM
+    assert imported.shown == [f"one\n\n{OPAQUE}", "two", "b"]
+
+
+def test_a_history_with_answers_and_calls_is_held_as_it_is(session: Any) -> None:
+    call = {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "k"}
+    output = {"type": "function_call_output", "call_id": "k", "output": "x"}
+    history = [spoken("one"), spoken("other words", "assistant"), call, output]
+    imported = session(*BEFORE, line("compacted", message="S", replacement_history=history), *AFTER)
+    text, native = made_by(imported)
+    assert text == "one\n\nother words\n\nS"
+    assert [item["type"] for item in native["openai_responses"]] == [item["type"] for item in history]
+    assert imported.shown == [text, "two", "b"]
+
+
+def test_a_later_compaction_replaces_an_earlier_one(session: Any) -> None:
+    history = [spoken("one"), spoken("two"), OPAQUE_ITEM]
+    later = line("compacted", message="", replacement_history=history)
+    imported = session(*BEFORE, COMPACTED, *AFTER, later, says("user", "three"))
+    assert imported.shown == [f"one\n\ntwo\n\n{OPAQUE}", "three"]
+    _, second = imported.of("summary")
+    assert sent(imported, "openai_responses", "gpt-5.1")[2] == OPAQUE_ITEM
+    imported.agent.do(f"/restore {second.id}")
+    assert imported.shown == [f"one\n\n{OPAQUE}", "two", "b", "three"]
+
+
+def test_a_compaction_in_a_turn_that_was_rolled_back_is_undone(session: Any) -> None:
+    back = line("event_msg", type="thread_rolled_back", num_turns=1)
+    after = session(*BEFORE, *AFTER, COMPACTED, says("user", "three"), back, says("user", "four"))
+    assert after.shown == [f"one\n\n{OPAQUE}", "four"]
+    within = session(OTHER, *BEFORE[1:], *AFTER, COMPACTED, says("assistant", "c"), back, says("user", "four"))
+    assert within.shown == ["one", "c1", "c1", "a", "four"]
+    assert not within.of("summary")
+
+
+@pytest.mark.parametrize("first", range(5, 9))
+def test_a_compaction_that_comes_later_is_as_in_one_import(first: int, load: Any, session: Any, tmp_path: Path) -> None:
+    records = [*BEFORE, COMPACTED, *AFTER]
+    path = tmp_path / "growing.jsonl"
+    path.write_bytes(jsonl(*records[:first]))
+    load(path, "growing")
+    path.write_bytes(jsonl(*records))
+    grown, whole = load(path, "growing"), session(OTHER, *records[1:])
+    assert grown.shown == whole.shown
+    assert made_by(grown) == made_by(whole)
+    assert path.read_bytes() == jsonl(*records)
 
 
 def test_rolled_back_turns_are_out_of_the_context(session: Any) -> None:

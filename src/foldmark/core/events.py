@@ -217,7 +217,8 @@ class Undo(_Operation, frozen=True):
 
 class Summary(_Operation, frozen=True):
     """Replaces `ranges` with its own event, an assistant message; `state` is the block then in force, which stays in
-    force with it. `native` is a summary made by another program, in that program's form and under its name [SPEC 5.7].
+    force with it. `native` is a summary made by another program, in that program's form and under its name [SPEC 5.7]:
+    a whole history if an imported compaction goes on with one.
     `span` is the span as the user named it, such as "12..M", and `widened` lists the ids that the closure over
     exchanges added. `kept` is the event that opened the first turn that a provider's summary leaves unchanged."""
 

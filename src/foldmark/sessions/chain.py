@@ -17,7 +17,7 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
   another branch it is a message. Its boundary may name preserved records: after the summary (the last messages before
   the compaction) or before it (the first ones). The next record continues the last record after the summary, so
   its parent may precede the boundary. If no messages precede the summary, as in a new file of a session, it
-  replaces nothing.
+  replaces nothing, and is a message unless it holds a `whole` history.
 - A turn begins with a prompt, once the previous turn is answered and none of its calls is still to get a result.
   Records that Claude Code injects directly after a tool's result, and its note of an interruption, do not begin a
   turn, because the model was not idle.
@@ -292,7 +292,7 @@ def _sections(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> l
     lines = {entry.uuid: entry.line for entry in main if entry.uuid is not None}
     said = False
     for entry in main:
-        if entry.line in found and said:
+        if entry.line in found and (said or entry.whole):
             sections.append(_after(entry, found[entry.line], sections[-1], lines))
         else:
             sections[-1].entries.append(entry)

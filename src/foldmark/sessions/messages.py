@@ -57,10 +57,15 @@ Part = TextMessage | CallMessage | ResultMessage
 
 
 class RecordMessages(Struct, frozen=True):
-    """The messages of a record. `complete` is False if part of the record was not usable."""
+    """The messages of a record. `complete` is False if part of the record was not usable.
+
+    `history` is that with which a compaction goes on, as items of the format's provider, if its text alone does not say
+    it: the provider gets these items, and the text of the message is for people.
+    """
 
     parts: tuple[Part, ...]
     complete: bool
+    history: tuple[Data, ...] = ()
 
 
 NOTHING = RecordMessages((), complete=False)
@@ -151,7 +156,7 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     an API error in place of an answer. `interruption`: it is Claude Code's note that a person stopped the model.
     `calls` and `results` are tool call ids. `prompted_by` is the call for which Claude Code injected this record.
     `compacts`: it is the summary of a compaction. `preserved` are the records that the boundary of a compaction
-    preserves.
+    preserves. `whole`: the summary holds the history with which the session goes on, even if no message precedes it.
 
     `key` is the same for all copies of a record (see `record_key`). `repeats`: an earlier record has the same uuid, so
     this one is not shown. `rewinds`: it removes earlier turns from the session.
@@ -174,6 +179,7 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     prompted_by: str | None = None
     usage: AnswerUsage | None = None
     compacts: bool = False
+    whole: bool = False
     preserved: PreservedRecords | None = None
     key: bytes = b""
     repeats: bool = False

@@ -9,8 +9,11 @@ copies in `event_msg` records are for display. Where the format leaves a choice:
   to the provider, becomes a block.
 - The input of a custom tool, which is text, becomes `{"input": text}`.
 
-A rollout is one chain in file order. Turns that a person rolled back (`thread_rolled_back`) are a separate branch. A
-compaction (`compacted`) keeps the messages that its `replacement_history` repeats, which are the person's.
+A rollout is one chain in file order. Turns that a person rolled back (`thread_rolled_back`) are a separate branch, with
+a compaction in them. After a compaction (`compacted`) the model reads its `replacement_history`. If that consists of
+texts of the person and of the summary in `message`, the messages that it repeats stay, and the summary replaces all
+others. Otherwise the summary holds the whole history and replaces everything: there is no text of a summary, or the
+history has answers, calls, images, or a compaction that only the provider can read.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -20,6 +23,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.core.assembly.media import image_at
 from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member, whole_number
 from foldmark.sessions.messages import (
@@ -52,6 +56,15 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
+COMPACTION = "compaction"
+"""The type of an item that replaces earlier ones and that only the provider can read."""
+
+_NO_MESSAGES = ("ghost_snapshot", "agent_message")
+"""Types of items in a history that the provider's public API does not know."""
+
+_CODEX_OWN = ("type", "id", "status", "metadata", "internal_chat_message_metadata_passthrough")
+"""Members of an item that Codex makes anew, or that only Codex reads."""
+
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _PDF = "data:application/pdf;base64,"
 
@@ -67,8 +80,7 @@ def read_item(record: Any) -> RecordMessages:
         return NOTHING
     payload = record["payload"]
     if record["type"] == "compacted":
-        text = _summary(payload)
-        return RecordMessages((TextMessage("user", text),), complete=True) if text is not None else NOTHING
+        return _compaction(payload)
     if record["type"] != "response_item":
         return NOTHING
     kind = filled_text(payload.get("type"))
@@ -138,6 +150,42 @@ def _summary(payload: Data) -> str | None:
     """Return the summary with which a compaction replaces earlier messages; None if it cannot be read."""
     message = filled_text(payload.get("message"))
     return message if message and message.strip() else None
+
+
+def _compaction(payload: Data) -> RecordMessages:
+    """Return the summary of a compaction, with the history that it holds, if any."""
+    text, history = _summary(payload), _history(payload)
+    plain = text is not None and all(_is_persons_text(item) for item in history)
+    if plain or not history:
+        return RecordMessages((TextMessage("user", text),), complete=True) if text is not None else NOTHING
+    said = [each for item in history if item["type"] == "message" for each in _texts(_message(item))]
+    said += [text] if text is not None and text not in said else []
+    said += [OPAQUE] if any(item["type"] == COMPACTION for item in history) else []
+    return RecordMessages((TextMessage("user", "\n\n".join(said)),), complete=True, history=tuple(history))
+
+
+def _history(payload: Data) -> list[Data]:
+    """Return the items with which a session goes on after a compaction, in the form that the provider accepts."""
+    found = []
+    history = payload.get("replacement_history")
+    for item in history if isinstance(history, list) else ():
+        kind = filled_text(item.get("type")) if isinstance(item, dict) else None
+        kind = COMPACTION if kind == "compaction_summary" else kind
+        if kind is None or kind in _NO_MESSAGES:
+            continue
+        if kind == "message" and item.get("role") not in ("user", "assistant"):
+            continue
+        if kind in ("reasoning", COMPACTION) and not filled_text(item.get("encrypted_content")):
+            continue  # no model can read it
+        found.append({"type": kind, **{name: value for name, value in item.items() if name not in _CODEX_OWN}})
+    return found
+
+
+def _is_persons_text(item: Data) -> bool:
+    content = item.get("content")
+    parts = content if isinstance(content, list) else [content]
+    is_text = all(isinstance(part, str) or member(part, "type") in _TEXTS for part in parts)
+    return item["type"] == "message" and item.get("role") == "user" and is_text
 
 
 def _message(payload: Data) -> RecordMessages:
@@ -251,7 +299,8 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
             injected=bool(texts) and found.parts[0].kind == "user" and is_injected(texts[0]),
             usage=_usage(kind, payload, carried),
             compacts=compacts,
-            preserved=PreservedRecords(str(record.line), _repeated(payload, lines)) if compacts else None,
+            whole=bool(found.history),
+            preserved=_preserved(record.line, payload, found, lines) if compacts else None,
         )
         if entry.prompt and not entry.compacts and not entry.injected:
             prompts.append(len(entries))
@@ -262,6 +311,11 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
             del prompts[-turns:]
             _set_aside(entries, begin, f"rolled back {record.line}")
     return with_moments(entries)
+
+
+def _preserved(line: int, payload: Data, found: RecordMessages, lines: Mapping[bytes, str]) -> PreservedRecords:
+    """Return the records that a compaction preserves: none if it holds its whole history."""
+    return PreservedRecords(str(line), () if found.history else _repeated(payload, lines))
 
 
 def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:

@@ -39,7 +39,9 @@ from foldmark.core.events import Event
 from foldmark.core.segments import Segments
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
+from foldmark.log.context import Context
 from foldmark.providers.registry import dialect_of
+from foldmark.request.exchanges import read_as, read_by
 from foldmark.sessions.claude.blocks import MADE_UP, RESPONSE
 from foldmark.sessions.conversion import content
 from foldmark.sessions.conversion.content import Block
@@ -276,7 +278,8 @@ def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: 
 
     Nothing is written. Raises CommandError if nothing in the context can be sent.
     """
-    context = agent.context()
+    with agent.reading() as (moment, at):  # without summaries that only another provider can read
+        context = Context(agent.log.store, read_by(moment, at, read_as(format_named(DEFAULT).dialect)))
     pieces, left_out = choose(in_place(all_as_sent(context.messages, context.evicted)), agent.id)
     if not pieces:
         shown = f"none of its {len(context.messages)} messages can be sent" if context.messages else "it is empty"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
 from foldmark.core.ports import Progress, Snapshot
+from foldmark.core.request import Compacted
 from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.log import Agent
 from foldmark.operations import decide, summaries
@@ -151,9 +153,14 @@ class ImportWriter:
         reading = self._format.messages(record.value)
         texts = [part for part in reading.parts if isinstance(part, TextMessage)]
         stays = [event_id for line in keeps for event_id in self._events.get(line, ())]
+        form = self._form(reading)
+        if form is None:
+            decision = partial(_standing_for, stays=stays, imported=self._ranges)
+        else:
+            decision = partial(summaries.provider_summary, form=form, within=self._ranges)
         try:
             receipt = self._agent.operate(
-                partial(_standing_for, stays=stays, imported=self._ranges),
+                decision,
                 actor="system",
                 content="\n\n".join(text.text for text in texts),
                 created_at=entry.moment,
@@ -167,6 +174,13 @@ class ImportWriter:
         self._report.messages["summary"] += 1
         self._report.turns += 1
         return True
+
+    def _form(self, reading: RecordMessages) -> dict[str, Any] | None:
+        """Return the history that a compaction holds, in the form of the session's provider, or None."""
+        if not reading.history:
+            return None
+        compacted = Compacted(reading.history, "")
+        return summaries.provider_form(self._agent.log.secrets, compacted, self._format.provider or "")
 
     def _know(self, turn: PlannedTurn, known: Mapping[int, ImportedLine]) -> None:
         """Remove the inactive lines of a turn from the context, or bring active ones back."""
