@@ -32,7 +32,6 @@ _UNANSWERED = "the client leaves out a call without a result, and an import keep
 _SAME = "a compaction without a summary is no compaction for an import: what it repeats comes twice"
 _LEAF = "a pinned last-prompt names the leaf, and an import takes the last message"
 _TOLD = "an import reads no attachments and local commands that the client tells its model"
-_EARLY = "a result before its call belongs to no chain, so both are lost"
 _ROLE = "a summary is the assistant's for an import, and the user's for the client"
 _EDGES = "the parents of its records are unknown or null, so the client sends one path of them"
 _LATE = "a result that was recorded after the next answer, and one without content, are not sent as such"
@@ -60,8 +59,6 @@ KNOWN = {
     ("mod-dropped-and-restored", "live"): _COMMANDS,
     ("preserved-messages", "import"): _ROLE,
     ("preserved-segment", "import"): _ROLE,
-    ("result-before-its-call", "export"): _EARLY,
-    ("result-before-its-call", "import"): _EARLY,
     ("told-by-the-client", "export"): _TOLD,
     ("told-by-the-client", "import"): _TOLD,
     ("told-by-the-client", "live"): _TOLD,

@@ -498,6 +498,45 @@ def test_a_child_before_its_parent_continues_the_previous_record(parent: Any, se
     assert imported.shown == ["a", "b", "c", "d"]
 
 
+EARLY = [
+    user("first", "u1"),
+    user([result("t1")], "r1", "a1"),
+    assistant([call("t1")], "a1", "u1", "m1"),
+    assistant([call("t2")], "a2", "r1", "m2"),
+    user([result("t2")], "r2", "a2"),
+    assistant("bye", "a3", "r2", "m3"),
+]
+
+
+def test_a_result_that_precedes_the_call_it_names_as_its_parent_follows_it(session: Any) -> None:
+    imported = session(*EARLY)
+    assert imported.shown == ["first", "t1", "t1", "t2", "t2", "bye"]
+    assert [event.kind for event in imported.messages][1:3] == ["tool_call", "tool_result"]
+    assert (imported.report.turns, imported.report.dropped) == (1, 0)
+
+
+def test_a_message_that_precedes_its_parent_follows_it(session: Any) -> None:
+    imported = session(
+        user("a", "u1"), user("c", "u2", "a1"), assistant("b", "a1", "u1"), user("x", "x1", "u1"), user("d", "u3", "u2")
+    )
+    assert imported.shown == ["a", "b", "c", "d"]
+    assert imported.report.dropped == 1
+
+
+@pytest.mark.parametrize("records", range(1, len(EARLY)))
+def test_a_result_before_its_call_is_the_same_in_a_session_that_grows(records: int, load: Any, tmp_path: Path) -> None:
+    path = tmp_path / "grows.jsonl"
+    path.write_bytes(jsonl(*EARLY[:records]))
+    load(path)
+    path.write_bytes(jsonl(*EARLY))
+    assert sorted(load(path).shown) == ["bye", "first", "t1", "t1", "t2", "t2"]
+
+
+def test_records_that_continue_each_other_continue_the_record_before(session: Any) -> None:
+    loop = [user("x", "x1", "x3"), assistant("y", "x2", "x1"), user("z", "x3", "x2"), user("self", "s", "s")]
+    assert session(user("a", "u1"), *loop).shown == ["a", "x", "y", "z", "self"]
+
+
 def test_duplicate_uuids_and_cycles(session: Any) -> None:
     imported = session(
         user("a", "x", "y"),

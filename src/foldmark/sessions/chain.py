@@ -2,9 +2,10 @@
 
 Every format lists its records as `RecordEntry`, so this module does not depend on the agent that wrote a session.
 
-- A record continues the record that its parentUuid names, if that precedes it in the file (the last one with that
-  uuid). Otherwise (no parent, an unknown or later one, or one in a sidechain) it continues the main chain's previous
-  record. So parents always precede their children, and there are no loops.
+- A record continues the record that its parentUuid names: the last one with that uuid that precedes it in the file, or
+  else the first one that follows it, because Claude Code may write a result before its call. Such a record moves behind
+  its parent, with all that continues it. Otherwise (no parent, an unknown one, one in a sidechain, or one that itself
+  continues this record) it continues the main chain's previous record. So there are no loops.
 - The active chain is the path from the main chain's last message up to its beginning. It includes records that Claude
   Code writes off that path: the other records of the same API message, the results of its calls, and records that
   Claude Code injected for a call.
@@ -102,7 +103,7 @@ def _branches(
     entries: Sequence[RecordEntry], found: Mapping[int, Compaction]
 ) -> tuple[list[RecordEntry], list[list[RecordEntry]]]:
     """Return the main chain, and all other branches in the order in which they begin."""
-    parents = _parents(entries, found)
+    entries, parents = _parents_first(entries, _parents(entries, found))
     active = _active(entries, parents)
     main: list[RecordEntry] = []
     others: dict[object, list[RecordEntry]] = {}
@@ -128,30 +129,64 @@ def _branches(
 
 
 def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
-    """Return for each entry the position of the entry that it continues, or -1.
+    """Return for each entry the position of the entry that it continues, or -1. There are no loops.
 
-    The continued entry always precedes it and is, like it, on the main chain or in a sidechain. An entry that
-    continues a record preserved after a summary continues the summary, because that is where the record belongs.
+    The continued entry is, like it, on the main chain or in a sidechain. An entry that continues a record preserved
+    after a summary continues the summary, because that is where the record belongs.
     """
     known: dict[tuple[bool, str], int] = {}
-    parents = []
+    anywhere: dict[tuple[bool, str], int] = {}
+    for at, entry in enumerate(entries):
+        if entry.uuid is not None:
+            anywhere.setdefault((entry.side is None, entry.uuid), at)
+    parents: list[int] = []
+    later: dict[int, int] = {}
     previous = -1
     for at, entry in enumerate(entries):
         on_main = entry.side is None
-        parent = -1 if entry.parent is None else known.get((on_main, entry.parent), -1)
-        parents.append(previous if on_main and parent < 0 else parent)
+        named = (on_main, entry.parent) if entry.parent is not None else None
+        parent = known.get(named, -1) if named else -1
+        instead = previous if on_main else -1
+        if named and parent < 0 and anywhere.get(named, -1) > at:
+            parent, later[at] = anywhere[named], instead
+        parents.append(instead if parent < 0 else parent)
         if entry.uuid is not None:
             known[on_main, entry.uuid] = at
         if on_main and entry.line in found and found[entry.line].behind:
             known.update(dict.fromkeys(((True, uuid) for uuid in found[entry.line].stays), at))
         if on_main and (entry.uuid is not None or entry.role):
             previous = at
+    steps = _WALKS * len(entries)
+    for at, instead in later.items():
+        above = parents[at]
+        while above not in (-1, at) and steps:
+            above, steps = parents[above], steps - 1
+        if above != -1:  # it continues itself, or the walks have become too long
+            parents[at] = instead
     return parents
+
+
+def _parents_first(entries: Sequence[RecordEntry], parents: list[int]) -> tuple[Sequence[RecordEntry], list[int]]:
+    """Return the entries with each one behind the entry that it continues, and the positions of those."""
+    if all(parent < at for at, parent in enumerate(parents)):
+        return entries, parents
+    places: list[tuple[int, int]] = [(-1, 0)] * len(entries)
+    for begin in range(len(entries)):
+        way, at = [], begin
+        while at >= 0 and places[at][0] < 0:
+            way.append(at)
+            at = parents[at]
+        for each in reversed(way):
+            place, depth = places[parents[each]] if parents[each] >= 0 else (-1, 0)
+            places[each] = (each, 0) if each > place else (place, depth + 1)
+    order = sorted(range(len(entries)), key=lambda at: (*places[at], at))
+    moved = {at: new for new, at in enumerate(order)}
+    return [entries[at] for at in order], [moved.get(parents[at], -1) for at in order]
 
 
 def _active(entries: Sequence[RecordEntry], parents: Sequence[int]) -> set[int]:
     main = [at for at, entry in enumerate(entries) if entry.side is None]
-    at = next((at for at in reversed(main) if entries[at].role), -1)
+    at = max((at for at in main if entries[at].role), key=lambda at: entries[at].line, default=-1)
     active: set[int] = set()
     while at >= 0:
         active.add(at)
