@@ -10,8 +10,10 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import rollout_records as codex
 from judge import CLIENTS, Verdict, judge, report
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -32,7 +34,6 @@ _UNANSWERED = "the client leaves out a call without a result, and an import keep
 _SAME = "a compaction without a summary is no compaction for an import: what it repeats comes twice"
 _LEAF = "a pinned last-prompt names the leaf, and an import takes the last message"
 _TOLD = "an import reads no attachments and local commands that the client tells its model"
-_ROLE = "a summary is the assistant's for an import, and the user's for the client"
 _EDGES = "the parents of its records are unknown or null, so the client sends one path of them"
 _LATE = "a result that was recorded after the next answer, and one without content, are not sent as such"
 _OPAQUE = "Claude cannot read Codex's compaction, so an export has the messages instead"
@@ -57,8 +58,6 @@ KNOWN = {
     ("mod-dropped-and-restored", "export"): _SAME,
     ("mod-dropped-and-restored", "import"): _SAME,
     ("mod-dropped-and-restored", "live"): _COMMANDS,
-    ("preserved-messages", "import"): _ROLE,
-    ("preserved-segment", "import"): _ROLE,
     ("told-by-the-client", "export"): _TOLD,
     ("told-by-the-client", "import"): _TOLD,
     ("told-by-the-client", "live"): _TOLD,
@@ -115,6 +114,60 @@ def test_sessions_that_the_client_does_not_resume(name: str, judged: Judging) ->
     if PINNED:
         assert verdict.refused, "now it is resumed, and has to be compared"
     assert verdict.others["import"]
+
+
+C = {"type": "compaction", "encrypted_content": "b3BhcXVl"}
+ONE, TWO = codex.said("P1"), codex.said("P2")
+KEPT = [ONE["payload"], TWO["payload"]]
+META = {"model_provider": "openai", "cli_version": "0.146.0", "originator": "codex_cli_rs"}
+MADE: dict[str, tuple[tuple[Any, ...], str]] = {
+    "rolled back": ((1, 2, codex.event("thread_rolled_back", num_turns=1), 3), "P1 A1 P3 A3"),
+    "compacted": ((1, 2, (KEPT, C), 3), "P1 P2 * P3 A3"),
+    "compacted twice": ((1, (KEPT[:1], C), 2, (KEPT, C), 3), "P1 P2 * P3 A3"),
+    "compacted first": (((KEPT, C), 3), "P1 P2 * P3 A3"),
+    "with an answer": ((1, 2, ([KEPT[0], codex.said("A", "assistant")["payload"]], C), 3), "P1 A * P3 A3"),
+    "rolled back behind": (
+        (1, 2, (KEPT, C), 3, codex.event("thread_rolled_back", num_turns=1), 4),
+        "P1 P2 * P4 A4",
+    ),
+    "rolled back with the compaction": (
+        (1, 2, (KEPT, C), 3, codex.event("thread_rolled_back", num_turns=2), 4),
+        "P1 A1 P4 A4",
+    ),
+    "with a text": ((1, 2, codex.record("compacted", {"message": "S"}), 3), "P1 P2 S P3 A3"),
+    "without a text": (
+        (1, codex.record("compacted", {"message": ""}), 2),
+        "P1 (no summary available) P2 A2",
+    ),
+}
+
+
+def _turn(number: int) -> list[Any]:
+    id = f"t{number}"
+    begin, end = codex.event("task_started", turn_id=id), codex.event("task_complete", turn_id=id)
+    told = codex.event("user_message", message=f"P{number}", images=[])
+    return [begin, codex.said(f"P{number}"), told, codex.said(f"A{number}", "assistant"), end]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_compactions_and_rollbacks_of_codex(name: str, tmp_path: Path) -> None:
+    parts, sent = MADE[name]
+    records = [codex.meta(timestamp=codex.TIME, **META)]
+    for part in parts:
+        if isinstance(part, int):
+            records += _turn(part)
+        elif isinstance(part, tuple):
+            records.append(codex.record("compacted", {"message": "", "replacement_history": [*part[0], part[1]]}))
+        else:
+            records.append(part)
+    path = tmp_path / codex.name()
+    path.write_bytes(codex.jsonl(*records))
+    before = path.read_bytes()
+    verdict = judge(path, tmp_path)
+    assert not verdict.refused
+    assert " ".join(item.text for item in verdict.client).replace(C["encrypted_content"], "*") == sent
+    assert verdict.differences("import") == []
+    assert path.read_bytes() == before
 
 
 def test_every_known_fault_names_a_case() -> None:

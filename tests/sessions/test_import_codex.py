@@ -178,7 +178,9 @@ def test_a_compaction_keeps_what_it_repeats(session: Any) -> None:
     (made,) = imported.of("summary")
     imported.agent.do(f"/restore {made.id}")
     assert imported.shown == ["one", "a", "two", "c1", "c1", "b", "three"]
-    assert session(*before, line("compacted", message="S")).shown == ["S"]
+    texts = [each["content"] for each in sent(session(OTHER, *before[1:], compacted), "openai_responses", "gpt-5.1")]
+    assert texts == ["two", "S"]  # as Codex sends them
+    assert {event.role for event in session(OTHER, *before[1:], compacted).agent.context().messages} == {"user"}
     assert session(META, says("user", "S"), line("compacted", message="S", replacement_history=history)).shown == ["S"]
     assert session(META, line("compacted", message="S"), says("user", "one")).said == [("user", "S"), ("user", "one")]
 
@@ -211,6 +213,14 @@ def sent(imported: Any, provider: str, model: str) -> Any:
     body = imported.agent.request(provider=provider, model=model).body
     assert VALIDATORS[provider](body) == []
     return body["input"] if "input" in body else body["messages"]
+
+
+@pytest.mark.parametrize(("message", "text"), [("S", "S"), ("", "(no summary available)")])
+def test_a_compaction_without_a_history_keeps_all_prompts(message: str, text: str, session: Any) -> None:
+    imported = session(*BEFORE, *AFTER, line("compacted", message=message), says("user", "three"))
+    assert imported.shown == ["one", "two", text, "three"]
+    imported.agent.do(f"/restore {imported.of('summary')[0].id}")
+    assert imported.shown == ["one", "c1", "c1", "a", "two", "b", "three"]
 
 
 def test_a_compaction_goes_on_with_its_history(session: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from exported import export_of, records_of
 from session_records import TIME, assistant, call, result, user
 
 from foldmark.core.errors import CommandError
@@ -23,6 +24,10 @@ def boundary(uuid: str = "x1", logical: str | None = "a2", **metadata: Any) -> d
         "timestamp": TIME,
         "compactMetadata": {"trigger": "manual", "preTokens": 5, **metadata},
     }
+
+
+def kept(anchor: str, *uuids: str) -> dict[str, Any]:
+    return {"anchorUuid": anchor, "uuids": list(uuids)}
 
 
 def summary(text: Any = "S", uuid: str = "s1", parent: str | None = "x1", **fields: Any) -> dict[str, Any]:
@@ -237,3 +242,20 @@ def test_many_compactions_that_preserve_everything_terminate(session: Any) -> No
         records += [boundary(f"x{number}-", f"s{number - 1}-" if number else "a2", **kept)]
         records += [summary(f"S{number}", f"s{number}-", f"x{number}-")]
     assert session(*records).shown[-1] == "d"
+
+
+def test_a_compaction_is_sent_as_the_users_first_text(session: Any) -> None:
+    imported = session(*BEFORE, boundary(), summary(), user("e", "u3", "s1"), assistant("f", "a3", "u3"))
+    messages = imported.agent.request(provider="anthropic", model="claude-opus-4-5").body["messages"]
+    assert [each["role"] for each in messages[:2]] == ["user", "assistant"]
+    assert [block["text"] for block in messages[0]["content"]] == ["S", "e"]
+    assert [event.role for event in imported.agent.context().messages] == ["user", "user", "assistant"]
+
+
+def test_a_summary_behind_an_answer_is_exported_as_the_users_text(session: Any) -> None:
+    records = [user("e", "u3", "s1"), assistant("f", "a3", "u3")]
+    imported = session(*BEFORE, boundary("x1", "a2", preservedMessages=kept("x1", "u1", "a1")), summary(), *records)
+    assert imported.shown == ["a", "b", "S", "e", "f"]
+    exported = records_of(export_of(imported.agent))
+    assert [each["message"]["role"] for each in exported] == ["user", "assistant", "user", "user", "assistant"]
+    assert not any(each.get("isCompactSummary") for each in exported)

@@ -62,7 +62,8 @@ class Event(Struct, frozen=True):
     @property
     def role(self) -> str | None:
         """The role that a provider sees; None for kinds that are never sent."""
-        return ROLES.get(self.kind)
+        own = (self.data or {}).get("role") if self.kind == "summary" else None
+        return "user" if own == "user" else ROLES.get(self.kind)
 
     @property
     def call_id(self) -> str | None:
@@ -220,7 +221,9 @@ class Summary(_Operation, frozen=True):
     force with it. `native` is a summary made by another program, in that program's form and under its name [SPEC 5.7]:
     a whole history if an imported compaction goes on with one.
     `span` is the span as the user named it, such as "12..M", and `widened` lists the ids that the closure over
-    exchanges added. `kept` is the event that opened the first turn that a provider's summary leaves unchanged."""
+    exchanges added. `kept` is the event that opened the first turn that a provider's summary leaves unchanged.
+    `role` is "user" for the compaction of a coding agent, which sends its summary as the user's text. `last`: it stands
+    in its own place, behind the messages that it keeps, and not where the first message stood that it replaces."""
 
     ranges: Segments
     mark: str | None = None
@@ -229,6 +232,8 @@ class Summary(_Operation, frozen=True):
     span: str | None = None
     widened: tuple[int, ...] = ()
     kept: int | None = None
+    role: Literal["user"] | None = None
+    last: bool = False
 
 
 class Restore(_Operation, frozen=True):

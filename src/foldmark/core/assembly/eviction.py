@@ -7,7 +7,7 @@ still has a result. `superseded.py` knows which results later calls made stale.
 A `summary` event keeps the form of a provider in `native`, under the name of its reader: `anthropic` and
 `openai_responses` (a list of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text) or
 `pydantic_ai`. Other readers get the messages that the summary replaces. A summary has the position of the first message
-that it replaces.
+that it replaces, unless a coding agent made it behind the messages that it keeps.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,9 +47,9 @@ def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
 
 
 def begins(event: Event) -> int:
-    """Return the id that decides a message's position: for a summary, the id of the first message that it replaced,
-    otherwise its own."""
-    if event.kind != "summary":
+    """Return the id that decides a message's position: for a summary, the id of the first message that it replaced
+    unless it stands `last`, otherwise its own."""
+    if event.kind != "summary" or (event.data or {}).get("last") is True:
         return event.id
     ranges = (event.data or {}).get("ranges")
     firsts = [each[1] for each in ranges if isinstance(each, list | tuple)] if isinstance(ranges, list | tuple) else []

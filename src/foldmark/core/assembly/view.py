@@ -319,9 +319,8 @@ class _Builder:
         text = text if text.strip() else ""  # providers refuse texts of only white space
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
         text = "" if native else text
-        return ViewMessage(
-            "user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept, native
-        )
+        role = "user" if event.kind == "tool" or (event.role == "user" and not native) else "assistant"
+        return ViewMessage(role, text, more.media, more.kept, native)
 
     def _calls(self, exchange: CallGroup) -> Calls:
         message = self._message(exchange.text) if exchange.text else ViewMessage("assistant", "")

@@ -10,10 +10,10 @@ copies in `event_msg` records are for display. Where the format leaves a choice:
 - The input of a custom tool, which is text, becomes `{"input": text}`.
 
 A rollout is one chain in file order. Turns that a person rolled back (`thread_rolled_back`) are a separate branch, with
-a compaction in them. After a compaction (`compacted`) the model reads its `replacement_history`. If that consists of
-texts of the person and of the summary in `message`, the messages that it repeats stay, and the summary replaces all
-others. Otherwise the summary holds the whole history and replaces everything: there is no text of a summary, or the
-history has answers, calls, images, or a compaction that only the provider can read.
+a compaction in them. After a compaction (`compacted`) the model reads its `replacement_history`, or the prompts and the
+summary in `message`. If these are only texts of the person, the messages that they repeat stay, and the summary behind
+them replaces all others. Otherwise the summary holds the whole history and replaces everything: there is no text of a
+summary, or the history has answers, calls, images, or a compaction that only the provider can read.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -58,6 +58,9 @@ OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_
 
 COMPACTION = "compaction"
 """The type of an item that replaces earlier ones and that only the provider can read."""
+
+NO_SUMMARY = "(no summary available)"
+"""The text that Codex sends for a compaction with neither a summary nor a history."""
 
 _NO_MESSAGES = ("ghost_snapshot", "agent_message")
 """Types of items in a history that the provider's public API does not know."""
@@ -147,8 +150,11 @@ def is_injected(text: str) -> bool:
 
 
 def _summary(payload: Data) -> str | None:
-    """Return the summary with which a compaction replaces earlier messages; None if it cannot be read."""
-    message = filled_text(payload.get("message"))
+    """Return the summary with which a compaction replaces earlier messages; None if it has none."""
+    message = payload.get("message")
+    if isinstance(message, str) and not message.strip() and not isinstance(payload.get("replacement_history"), list):
+        return NO_SUMMARY
+    message = filled_text(message)
     return message if message and message.strip() else None
 
 
@@ -300,7 +306,9 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
             usage=_usage(kind, payload, carried),
             compacts=compacts,
             whole=bool(found.history),
-            preserved=_preserved(record.line, payload, found, lines) if compacts else None,
+            preserved=_preserved(record.line, payload, found, lines, map(entries.__getitem__, prompts))
+            if compacts
+            else None,
         )
         if entry.prompt and not entry.compacts and not entry.injected:
             prompts.append(len(entries))
@@ -313,9 +321,16 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
     return with_moments(entries)
 
 
-def _preserved(line: int, payload: Data, found: RecordMessages, lines: Mapping[bytes, str]) -> PreservedRecords:
-    """Return the records that a compaction preserves: none if it holds its whole history."""
-    return PreservedRecords(str(line), () if found.history else _repeated(payload, lines))
+def _preserved(
+    line: int, payload: Data, found: RecordMessages, lines: Mapping[bytes, str], prompts: Iterable[RecordEntry]
+) -> PreservedRecords:
+    """Return the records that a compaction preserves: those that its history repeats, all prompts if it has none, and
+    nothing if it holds its whole history."""
+    if found.history:
+        return PreservedRecords(str(line))
+    if isinstance(payload.get("replacement_history"), list):
+        return PreservedRecords(str(line), _repeated(payload, lines))
+    return PreservedRecords(str(line), tuple(str(entry.line) for entry in prompts))
 
 
 def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ and are not exported.
 - Adjacent calls are followed by their results, one record each (SPEC 5.2). Claude Code silently drops a call without a
   result, a result without a call, and a repeated call id.
 - The first record is a user's. A summary in that place is written as Claude Code's own compaction (`isCompactSummary`).
-  Anywhere else, the session would begin with that compaction, so the summary is written as an answer.
+  Anywhere else, the session would begin with that compaction, so the summary is an answer, or a user's text if it is an
+  agent's compaction.
 - A message after a result in the same turn that is not a prompt has `isMeta`. Claude Code writes documents that a tool
   has read this way, and an import does not begin a turn there.
 - Uuids are computed from agent and event. Times are those of the events, but never decrease.
@@ -135,7 +136,7 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
             record[MADE_UP] = True
         elif piece.event.kind == "system" or (joins and piece.part == "text" and record["type"] == "user"):
             record["isMeta"] = True
-        elif piece.event.kind == "summary" and piece.role == "user":
+        elif piece.event.kind == "summary" and index == 0:
             record |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
         if index == 0:
             record["export_metadata"] = dict(to.about)
@@ -171,7 +172,7 @@ def _exchange(calls: Sequence[tuple[Event, Event | None]], ids: Mapping[int, str
 
 def _message_pieces(event: Event, *, first: bool) -> list[ExportedPiece]:
     blocks = content.message_blocks(event)
-    if event.kind == "assistant" or (event.kind == "summary" and not first):
+    if event.role == "assistant" and not (event.kind == "summary" and first):
         return [ExportedPiece(event=event, part=f"{at}", role="assistant", blocks=[b]) for at, b in enumerate(blocks)]
     return [ExportedPiece(event=event, part="text", role="user", blocks=blocks)]
 

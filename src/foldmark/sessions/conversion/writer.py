@@ -265,10 +265,13 @@ class ImportWriter:
 
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
-    """Return a summary of all shown imported events except those that stay and their whole exchanges."""
+    """Return a summary of all shown imported events except those that stay and their whole exchanges.
+
+    Coding agents send it as the user's text, behind what stays.
+    """
     decided = summaries.summary(moment, at, None)
     kept = list(moment.lookup(stays))
     ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
     if not moment.size(ranges).messages:
         raise CommandError("there is nothing to summarize")
-    return replace(decided, ranges=ranges)
+    return replace(decided, ranges=ranges, role="user", last=bool(stays))
