@@ -262,6 +262,25 @@ def test_a_history_with_answers_and_calls_is_held_as_it_is(session: Any) -> None
     assert imported.shown == [text, "two", "b"]
 
 
+def test_items_that_the_provider_would_refuse_leave_the_history(session: Any) -> None:
+    odd = [
+        *(None, 7, {}, {"type": 7}, {"type": "message", "role": "user"}, {"type": "message", "role": ["user"]}),
+        {"type": "message", "role": "user", "content": []},
+        {"type": "reasoning", "summary": []},
+        {"type": "compaction"},
+        {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "alone"},
+        {"type": "function_call", "name": "ls", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "k", "output": "x"},
+        {"type": "function_call_output", "call_id": ["k"], "output": "x"},
+    ]
+    imported = session(*BEFORE, line("compacted", message="", replacement_history=[*odd, *HISTORY]), *AFTER)
+    assert [item["type"] for item in made_by(imported)[1]["openai_responses"]] == ["message", "compaction"]
+    assert sent(imported, "openai_responses", "gpt-5.1")[1] == OPAQUE_ITEM
+    big = json.loads('{"type": "x", "n": 1e999, "i": 123456789012345678901234567890, "s": "\\ud800"}')
+    hostile = session(OTHER, *BEFORE[1:], line("compacted", message="", replacement_history=[big, *HISTORY]), *AFTER)
+    assert hostile.shown[-2:] == ["two", "b"]
+
+
 def test_a_later_compaction_replaces_an_earlier_one(session: Any) -> None:
     history = [spoken("one"), spoken("two"), OPAQUE_ITEM]
     later = line("compacted", message="", replacement_history=history)

@@ -16,7 +16,7 @@ them replaces all others. Otherwise the summary holds the whole history and repl
 summary, or the history has answers, calls, images, or a compaction that only the provider can read.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -87,15 +87,7 @@ def read_item(record: Any) -> RecordMessages:
     if record["type"] != "response_item":
         return NOTHING
     kind = filled_text(payload.get("type"))
-    if kind == "message":
-        return _message(payload)
-    if kind == "reasoning":
-        return _reasoning(payload)
-    if kind in CALLS:
-        return _call(payload)
-    if kind in OUTPUTS:
-        return _output(payload)
-    return NOTHING
+    return _READERS[kind](payload) if kind in _READERS else NOTHING
 
 
 def searched_item(record: Data) -> Iterator[SearchedMessage]:
@@ -171,20 +163,29 @@ def _compaction(payload: Data) -> RecordMessages:
 
 
 def _history(payload: Data) -> list[Data]:
-    """Return the items with which a session goes on after a compaction, in the form that the provider accepts."""
-    found = []
+    """Return the items with which a session goes on after a compaction, in the form that the provider accepts.
+
+    The provider refuses messages and calls that cannot be read, and a call without its output or an output without its
+    call.
+    """
+    found: list[Data] = []
     history = payload.get("replacement_history")
     for item in history if isinstance(history, list) else ():
         kind = filled_text(item.get("type")) if isinstance(item, dict) else None
         kind = COMPACTION if kind == "compaction_summary" else kind
         if kind is None or kind in _NO_MESSAGES:
             continue
-        if kind == "message" and item.get("role") not in ("user", "assistant"):
+        if kind in _READERS and not _READERS[kind](item).parts:
             continue
-        if kind in ("reasoning", COMPACTION) and not filled_text(item.get("encrypted_content")):
-            continue  # no model can read it
+        if kind == COMPACTION and not filled_text(item.get("encrypted_content")):
+            continue
         found.append({"type": kind, **{name: value for name, value in item.items() if name not in _CODEX_OWN}})
-    return found
+    paired = _call_ids(found, CALLS) & _call_ids(found, OUTPUTS)
+    return [item for item in found if item["type"] not in (*CALLS, *OUTPUTS) or item["call_id"] in paired]
+
+
+def _call_ids(items: Iterable[Data], kinds: Container[str]) -> set[Any]:
+    return {item["call_id"] for item in items if item["type"] in kinds}
 
 
 def _is_persons_text(item: Data) -> bool:
@@ -276,6 +277,15 @@ def _document(item: Data) -> Data | None:
         return None
     source = {"type": "base64", "media_type": "application/pdf", "data": data.removeprefix(_PDF)}
     return {"type": "document", "source": source, **({"title": name} if filled_text(name) else {})}
+
+
+_READERS: dict[str, Callable[[Data], RecordMessages]] = {
+    "message": _message,
+    "reasoning": _reasoning,
+    **dict.fromkeys(CALLS, _call),
+    **dict.fromkeys(OUTPUTS, _output),
+}
+"""The types of items with messages, and their readers."""
 
 
 def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
