@@ -281,6 +281,13 @@ def test_items_that_the_provider_would_refuse_leave_the_history(session: Any) ->
     assert hostile.shown[-2:] == ["two", "b"]
 
 
+def test_a_compaction_that_codex_skips_is_none(session: Any) -> None:
+    odd = line("compacted", message="", replacement_history=HISTORY, replacement_history_metadata=[])
+    imported = session(*BEFORE, odd, *AFTER)
+    assert imported.shown == ["one", "c1", "c1", "a", "two", "b"]
+    assert imported.kept == [META, odd]
+
+
 def test_a_later_compaction_replaces_an_earlier_one(session: Any) -> None:
     history = [spoken("one"), spoken("two"), OPAQUE_ITEM]
     later = line("compacted", message="", replacement_history=history)

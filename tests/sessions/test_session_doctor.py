@@ -514,6 +514,16 @@ def test_damages_of_a_rollout(what: str, tmp_path: Path) -> None:
     assert any((each.weight, each.line) == (weight, line) and words in each.text for each in found), found
 
 
+def test_after_a_compaction_its_history_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / name()
+    opaque = {"type": "compaction", "encrypted_content": "b3A="}
+    history = [codex_said("one")["payload"], {"type": "ghost_snapshot"}, opaque]
+    compacted = record("compacted", {"message": "", "replacement_history": history}, ordinal=6)
+    path.write_bytes(codex_jsonl(*rollout(), compacted, {**codex_said("four"), "ordinal": 7}))
+    found = diagnose(session_path(path))
+    assert (found.sent, found.findings) == (3, [])
+
+
 def test_a_first_record_without_payload_is_not_trimmed(tmp_path: Path) -> None:
     path = tmp_path / name()
     path.write_bytes(codex_jsonl({"type": "session_meta"}, codex_said("one")))

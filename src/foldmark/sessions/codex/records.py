@@ -151,8 +151,12 @@ def _summary(payload: Data) -> str | None:
 
 
 def _compaction(payload: Data) -> RecordMessages:
-    """Return the summary of a compaction, with the history that it holds, if any."""
-    text, history = _summary(payload), _history(payload)
+    """Return the summary of a compaction, with the history that it holds, if any. Codex skips one whose metadata is of
+    another length than its history."""
+    whole, beside = payload.get("replacement_history"), payload.get("replacement_history_metadata")
+    if isinstance(whole, list) and isinstance(beside, list) and len(whole) != len(beside):
+        return NOTHING
+    text, history = _summary(payload), history_of(payload)
     plain = text is not None and all(_is_persons_text(item) for item in history)
     if plain or not history:
         return RecordMessages((TextMessage("user", text),), complete=True) if text is not None else NOTHING
@@ -162,7 +166,7 @@ def _compaction(payload: Data) -> RecordMessages:
     return RecordMessages((TextMessage("user", "\n\n".join(said)),), complete=True, history=tuple(history))
 
 
-def _history(payload: Data) -> list[Data]:
+def history_of(payload: Data) -> list[Data]:
     """Return the items with which a session goes on after a compaction, in the form that the provider accepts.
 
     The provider refuses messages and calls that cannot be read, and a call without its output or an output without its

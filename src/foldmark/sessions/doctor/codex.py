@@ -24,7 +24,7 @@ import apsw
 
 from foldmark.core.wording import count, one_line
 from foldmark.sessions.codex import rollouts as codex_rollouts
-from foldmark.sessions.codex.records import CALLS, OUTPUTS, TYPES
+from foldmark.sessions.codex.records import CALLS, OUTPUTS, TYPES, history_of
 from foldmark.sessions.codex.rollouts import LONGEST_HEAD, store_folder
 from foldmark.sessions.doctor import Diagnosis, Finding, sorted_findings, unknown_types
 from foldmark.sessions.formats import SessionPath
@@ -161,11 +161,14 @@ class _RolloutReader:
         self._outputs.setdefault(call, line)
 
     def _compacted(self, line: int, payload: dict[str, Any]) -> Iterator[Finding]:
-        """Replace the calls before a compaction with those in its history, and report a faulty history."""
+        """Replace what precedes a compaction with its history, and report a faulty history."""
         history, beside = payload.get("replacement_history"), payload.get("replacement_history_metadata")
         if isinstance(history, list) and isinstance(beside, list) and len(history) != len(beside):
             why = f"the compaction's history has {len(history)} items, and its metadata {len(beside)}"
             yield Finding("loses", line, f"{why}: Codex skips it and sends all that was before")
+            return
+        if isinstance(history, list):
+            self.items = len(history_of(payload))
         self._calls.clear()
         self._outputs.clear()
         for item in history if isinstance(history, list) else ():
