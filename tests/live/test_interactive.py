@@ -32,7 +32,11 @@ def upstream() -> Iterator[Loopback]:
     def answering(body: Any) -> Answer:
         if not body.get("tools"):
             return Reply((Say(('{"title": "A title"}',)),))
-        return Reply((Say((f"Answer number {next(numbers)}.",)),))
+        answer = f"Answer number {next(numbers)}."
+        asks = json.dumps(body["messages"][-1])
+        if "<summary> block" in asks:  # newer versions of Claude Code ask again for any other form
+            answer = f"<analysis>It went on.</analysis>\n<summary>{answer}</summary>"
+        return Reply((Say((answer,)),))
 
     with Loopback(AnthropicWire(), answering) as server:
         yield server

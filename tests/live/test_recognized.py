@@ -221,3 +221,32 @@ def test_the_clients_own_texts_move_when_the_model_changes(running: ClaudeRunnin
     client.say("six")
     assert running.users()[: len(before)] == before
     assert system_operations(running) == []
+
+
+def test_what_a_compaction_keeps_stands_behind_its_summary(running: ClaudeRunning) -> None:
+    """Claude Code 2.1.332 keeps its newest answer, and more where a person compacts a part. What a person has taken out
+    stays out."""
+    client = running.client
+    for text in ("one", "READ two", "three"):
+        client.say(text)
+    result = next(event.id for event in running.agent.context().messages if event.kind == "tool_result")
+    running.agent.do(f"/context evict {result}")
+    dropped = running.turn("three")
+    running.agent.do(f"/context drop {dropped}")
+    summary = "This session is being continued from a previous conversation that ran out of context."
+    client.messages[:2] = [{"role": "user", "content": summary}]
+    client.say("four")
+    users = [each.content for each in running.agent.context().messages if each.kind == "user"]
+    assert users == [summary, "READ two", "four"]
+    assert [text for kind, text in running.texts() if kind == "user"] == users
+    assert "three" not in json.dumps(running.upstream.asked[-1].body["messages"])
+    assert [text[:9] for kind, text in running.texts() if kind == "result"] == ["[Evicted:", "Read: dat"]
+    client.say("five")
+    running.end()
+    running.begin(running.gateway.port, running.gateway.secret)
+    client.say("six")
+    assert [text for kind, text in running.texts() if kind == "user"] == [*users, "five", "six"]
+    assert len(system_operations(running)) == 1
+    kinds = [each.kind for each in running.agent.context().messages]
+    assert kinds.count("tool_call") == kinds.count("tool_result") == 2
+    assert kinds.index("tool_call") < kinds.index("tool_result")

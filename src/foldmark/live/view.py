@@ -354,6 +354,9 @@ class TranscriptView:
         request: a prompt that has left the context counts as new if it is asked again."""
         asked = asked_in(messages) if asks else len(messages)
         places = aligned(known, messages, asked)
+        first = places.index(None) if None in places else len(places)
+        if first < len(places) and self.dialect.is_compacted(messages[first]):
+            places[first:] = self._behind_summary(messages[first:], places[first:], known)
         place = places[asked] if asked < len(messages) else None
         if place is None or messages[asked].results:
             return places
@@ -362,6 +365,25 @@ class TranscriptView:
         if at is not None and not any(contains(at.visible, at.record.id, id) for id in ids):
             places[asked:] = [None] * (len(messages) - asked)
         return places
+
+    def _behind_summary(
+        self, messages: Sequence[ClientMessage], places: Sequence[int | None], known: Sequence[KnownMessage]
+    ) -> list[int | None]:
+        """Return the places of the messages from the summary of a compaction on. What the client keeps counts as new,
+        because the log has it before the summary, but for exchanges with what has been taken out or evicted."""
+        at = self.standing()
+
+        def is_shown(place: int) -> bool:
+            ids = [id for id in known[place].ids if id]
+            return at is not None and all(
+                id > 0 and contains(at.visible, at.record.id, id) and id not in at.fold.evicted for id in ids
+            )
+
+        stays = [place is not None and not is_shown(place) for place in places]
+        for number, message in enumerate(messages[1:], 1):
+            if message.results and (stays[number] or stays[number - 1]):
+                stays[number - 1 : number + 1] = True, True
+        return [place if stay else None for place, stay in zip(places, stays, strict=True)]
 
     def commands(self, new: Sequence[ClientMessage], sign: str) -> dict[int, tuple[int, ...]]:
         """Return the messages with blocks that are certainly commands to Foldmark or its replies, with the numbers of

@@ -41,6 +41,7 @@ _INJECTED = re.compile(
     r"\s*<(system-reminder|local-command-(caveat|stdout|stderr)|command-(name|message|args)|bash-(input|stdout|stderr))>"
 )
 _INTERRUPTED = "[Request interrupted by user"
+_COMPACTED = "This session is being continued from a previous conversation"
 
 _CLAUDE_CODE = re.compile(r"claude-cli/(\d+)\.(\d+)\.(\d+) \(external, (sdk)?")
 _COMPACTS_IDLE = (2, 1, 198)
@@ -126,6 +127,11 @@ class AnthropicClient(RoleClient):
 
     def announces(self, block: bytes) -> bool:
         return str(decoded(block).get("text", "")).startswith("<command-message>fm</command-message>")
+
+    def is_compacted(self, message: ClientMessage) -> bool:
+        return message.role == "user" and any(
+            str(decoded(block).get("text", "")).startswith(_COMPACTED) for block in message.blocks[:1]
+        )
 
     def is_interruption(self, part: Part | None) -> bool:
         return isinstance(part, TextMessage) and part.kind == "user" and part.text.startswith(_INTERRUPTED)

@@ -229,7 +229,7 @@ class ClientDialect(ABC):
         return False
 
     def is_compacted(self, message: ClientMessage) -> bool:
-        """Return True if a client that names no session begins with this message after compacting one."""
+        """Return True for the summary with which the client goes on after a compaction."""
         return False
 
     def is_interruption(self, part: Part | None) -> bool:
