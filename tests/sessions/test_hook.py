@@ -424,6 +424,13 @@ def test_as_claude_code_runs_it(place: HookPlace) -> None:
     assert not place.logged
 
 
+def test_an_event_behind_a_byte_order_mark_is_read(place: HookPlace) -> None:
+    place.write(user("hello"), answer(124_000))
+    done = place.ran(b"\xef\xbb\xbf" + json.dumps(place.event("PostToolUse")).encode())
+    assert json.loads(done.stdout)["hookSpecificOutput"] == {"hookEventName": "PostToolUse", "additionalContext": LOW}
+    assert not place.logged
+
+
 def test_the_end_in_the_database_of_this_user(place: HookPlace) -> None:
     place.write(answer(124_000))
     assert place.ran(place.event("SessionEnd")).returncode == 0

@@ -1,5 +1,6 @@
 """The server over standard input and output: the output carries only the protocol, and each request gets an answer."""
 
+import codecs
 import json
 import sys
 from collections.abc import Callable
@@ -68,7 +69,9 @@ class MessageLines:
                 while line and not line.endswith(b"\n"):
                     line = self._raw.readline(LONGEST)
                 self.refuse(_error(None, types.INVALID_REQUEST, f"a message has at most {LONGEST:,} bytes"))
-            elif line.strip():
+                continue
+            line = line.removeprefix(codecs.BOM_UTF8)  # some clients on Windows begin with it
+            if line.strip():
                 found = self._checked(line.decode("utf-8", "replace"))
                 if isinstance(found, str):
                     return found

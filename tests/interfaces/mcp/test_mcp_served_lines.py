@@ -69,6 +69,13 @@ def test_empty_lines_are_nothing(blank: bytes) -> None:
     assert read(blank + PING + blank) == ([PING.decode()], [])
 
 
+@pytest.mark.parametrize("before", [b"", b"\n", b" \r\n"])
+def test_a_byte_order_mark_before_a_message_is_skipped(before: bytes) -> None:
+    """Windows programs write one when they open the pipe, and again when they reopen it."""
+    mark = b"\xef\xbb\xbf"
+    assert read(mark + before + PING + mark + PING) == ([PING.decode()] * 2, [])
+
+
 def test_half_a_character_does_not_block_forever() -> None:
     (line,), refused = read(
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"half \\ud83d of","b":"\\ud83d\\ude00"}}\n'

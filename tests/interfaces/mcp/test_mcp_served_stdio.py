@@ -87,6 +87,12 @@ def test_a_session_of_the_official_client(tmp_path: Path, era: str) -> None:
     assert (tmp_path / "errors").read_text() == ""
 
 
+@pytest.mark.usefixtures("agent")
+def test_a_byte_order_mark_before_the_first_message_loses_nothing() -> None:
+    found = answers(b"\xef\xbb\xbf" + raw(*OPENING, {"id": 1, "method": "ping"}))
+    assert {id: [*message] for id, (message,) in found.items()} == {0: ["result"], 1: ["result"]}
+
+
 def test_what_is_wrong_never_ends_it(agent: foldmark.Agent) -> None:
     nobody = object()
     wrong = [

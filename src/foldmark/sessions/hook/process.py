@@ -50,7 +50,7 @@ def read() -> dict[str, object]:
     if len(data) > MAX_INPUT:
         raise ValueError(f"standard input has more than {MAX_INPUT >> 20} MB")
     try:
-        found = json.loads(data.decode("utf-8", "replace"))
+        found = json.loads(data.decode("utf-8", "replace").removeprefix("\ufeff"))
     except RecursionError:
         raise ValueError("standard input is nested too deeply") from None
     if not isinstance(found, dict) or not found:
