@@ -20,7 +20,7 @@ from foldmark.core.request import Piece, Request, ToolSpec
 from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import Asking
 from foldmark.settings.given import Settings, Value
-from foldmark.settings.user_folders import config_folder, default_database, named_database
+from foldmark.settings.user_folders import config_folder, database_path, default_database, named_database
 from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class Setup:
 
     @property
     def _chosen(self) -> str | None:
-        return self._named or named_database(os.environ, self.given.database)
+        return database_path(self._named) if self._named else named_database(os.environ, self.given.database)
 
     def opened(self, *, create: bool, given: Settings | None = None) -> Log:
         """Open the log with these settings, by default those of the process. Create Foldmark's folder if needed."""

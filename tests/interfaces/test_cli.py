@@ -324,6 +324,24 @@ def test_db_wins_over_the_environment(cli: Cli, db: str, tmp_path: Path) -> None
     assert cli("do", "there", "/mark").code == 0
 
 
+@pytest.mark.parametrize("named", ["FOLDMARK_DB", "--db", "--db="])
+def test_a_tilde_in_the_name_of_the_database_is_the_home_folder(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """A shell leaves it as it is in quotes, behind `--db=`, and in files of variables."""
+    (tmp_path / "home").mkdir()
+    Path("~").mkdir()
+    words = {"--db": ["--db", "~/x.db"], "--db=": ["--db=~/x.db"]}.get(named, [])
+    if not words:
+        monkeypatch.setenv(named, "~/x.db")
+    assert cli(*words, "chat", "here", stdin="hello\n").code == 0
+    assert (tmp_path / "home" / "x.db").is_file()
+    assert cli(*words, "doctor").lines == [f"{tmp_path}/home/x.db: 1 agent, all is well"]
+    assert cli("copy", "~/x.db", "~/y.db").code == 0
+    assert (tmp_path / "home" / "y.db").is_file()
+    assert list(Path("~").iterdir()) == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="XDG_DATA_HOME")
 def test_the_data_folder_is_made_when_needed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "data" / "foldmark" / "foldmark.db"

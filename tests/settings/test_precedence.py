@@ -219,7 +219,8 @@ def test_the_user_file_names_the_database(place: Place, line: str, path: str) ->
     settings = place.load()
     assert (settings.database, settings.offline_delay) == (path.format(user=place.user), 1)
     assert named_database({}, settings.database) == settings.database
-    assert named_database({"FOLDMARK_DB": "other.db"}, settings.database) == "other.db"
+    for other in ("other.db", "/data/other.db", ":memory:", "postgresql://~user@host/~"):
+        assert named_database({"FOLDMARK_DB": other}, settings.database) == other
     assert offline_delay({}, True, settings.offline_delay) == 1
     assert offline_delay({"FOLDMARK_OFFLINE_DELAY": "2"}, True, settings.offline_delay) == 2
 

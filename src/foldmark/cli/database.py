@@ -18,6 +18,7 @@ from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.wording import count
 from foldmark.log import Log
 from foldmark.rendering import harmless, json_text
+from foldmark.settings.user_folders import database_path
 from foldmark.stores.addresses import BUILT_IN, scheme, shown
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], called:
     from foldmark.copying import copy as copied
     from foldmark.copying.comparing import scope
 
+    source, target = database_path(source), database_path(target)
     if ":memory:" in (source, target):
         raise CommandError("a database in memory ends with this command; name a file")
     with foldmark.open(source, create=False, settings=setup.given) as log:

@@ -20,6 +20,7 @@ from foldmark.core.wording import listing
 from foldmark.plugins import PROVIDERS, names
 from foldmark.providers.registry import ALIASES, BUILT_IN, check_model
 from foldmark.settings.given import EVICTED, GLOBAL, GLOBAL_KINDS, Server, Settings, Value
+from foldmark.settings.user_folders import database_path
 
 MOST_BYTES = 256 * 1024
 """Maximum size of a file in bytes. Nobody writes more by hand, and parsing TOML is slow."""
@@ -308,7 +309,7 @@ def _database(file: File) -> str | None:
         raise file.wrong(("database",), f"database must be a path or a URL, not {config.described(database)}")
     if database == ":memory:" or "://" in database:
         return database
-    return str(file.path.parent / os.path.expanduser(database))  # noqa: PTH111 - Path.expanduser raises without a home
+    return str(file.path.parent / database_path(database))
 
 
 def _server(file: File, name: str) -> Server:

@@ -34,7 +34,13 @@ def home(environment: "Mapping[str, str]") -> str:
 
 def named_database(environment: "Mapping[str, str]", configured: str | None) -> str | None:
     """Return the database that the user chose: `FOLDMARK_DB`, or the configured one; None if there is neither."""
-    return environment.get("FOLDMARK_DB") or configured
+    named = environment.get("FOLDMARK_DB")
+    return database_path(named) if named else configured
+
+
+def database_path(named: str) -> str:
+    """Return the address of the database that a person named: `~` at its beginning is the home folder."""
+    return os.path.expanduser(named)
 
 
 def default_database(environment: "Mapping[str, str]") -> str:
