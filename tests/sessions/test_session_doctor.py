@@ -114,6 +114,11 @@ def instead(at: int, line: Any) -> Damage:
     return lambda records: records.__setitem__(at - 1, line)
 
 
+def glue(records: Records, between: bytes) -> None:
+    """Put the records 6 and 7 on one line."""
+    records[5:7] = [jsonl(records[5]).rstrip() + between + jsonl(records[6])]
+
+
 INTERRUPTIONS = {"a call without a result", "calls at the end"}
 """Traces of a person's interruption: they are no damage, but a repair completes them."""
 
@@ -140,6 +145,8 @@ STOPS: dict[str, tuple[Damage, int | None, str]] = {
 LOSES: dict[str, tuple[Damage, int, str]] = {
     "a torn line": (instead(7, b'{"type":"assistant","mess\n'), 7, "not JSON"),
     "a line of NULs": (instead(7, b"\0\0\0\n"), 7, "NUL"),
+    "NULs in front of a record": (instead(7, b"\0" * 4000 + jsonl(talk()[6])), 7, "not JSON"),
+    "two records on one line": (lambda records: glue(records, b""), 6, "not JSON"),
     "a torn last line": (instead(9, b'{"type":"assistant"'), 9, "cut off"),
     "not a number": (instead(7, jsonl(talk()[6]).replace(b'"m3"', b"NaN")), 7, "NaN"),
     "a mark": (instead(7, b"\xef\xbb\xbf" + jsonl(talk()[6])), 7, "byte order mark"),
@@ -254,6 +261,48 @@ def test_intact_lines_stay_as_they_were(what: str, write: Callable[..., Path]) -
         b"".join(line for number, line in enumerate(path.read_bytes().splitlines(True), 1) if number not in gone)
     )
     assert not texts(kept) - texts(new.session.path)
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "behind"),
+    [
+        (b"\0\0", b"", b"\n"),
+        (b"", b"\0 \0", b"\n"),
+        (b"\xef\xbb\xbf", b"\xef\xbb\xbf", b"\r\n"),
+        (b"", b"", b"\0\0\0"),
+        (b" ", b"\r", b'{"type":"assistant","mess\n'),
+        (b'{"type":"assistant","mess\0\0', b"\0", b"\n"),
+    ],
+)
+def test_whole_records_on_a_broken_line_are_kept_on_lines_of_their_own(
+    write: Callable[..., Path], before: bytes, between: bytes, behind: bytes
+) -> None:
+    """The text between them has bytes that are not UTF-8, so characters and bytes differ."""
+    records = talk()
+    whole = [jsonl(records[at]).rstrip().replace(b"four", b"f\xffur \xc3\xbc") for at in (5, 6)]
+    path = write(*records[:5], before + whole[0] + between + whole[1] + behind.rstrip(b"\n") + b"\n", *records[7:])
+    new = repaired(path)
+    assert new is not None
+    after = [json.loads(line) for line in new.session.path.read_text(errors="replace").splitlines()]
+    assert [each["uuid"] for each in after] == [each["uuid"] for each in records]
+    assert [each["parentUuid"] for each in after] == [each["parentUuid"] for each in records]
+    assert [each["message"] for each in after if each["uuid"] != "u6"] == [
+        each["message"] for each in records if each["uuid"] != "u6"
+    ]
+    assert after[5]["message"]["content"] == [result("c2", "f\ufffdur ü")]
+    done = [text for line, text in new.done if line == 6]
+    assert len(new.done) == len(done) == 2 + (b"mess" in before + behind)
+    assert sum("line of its own" in text for text in done) == 2
+    assert sum("left out" in text for text in done) == (b"mess" in before + behind)
+
+
+def test_a_record_that_is_twice_on_one_line_is_kept_once(write: Callable[..., Path]) -> None:
+    records = talk()
+    whole = jsonl(records[6]).rstrip()
+    path = write(*records[:6], whole + whole + b"\n", *records[7:])
+    new = repaired(path)
+    assert new is not None
+    assert [each["uuid"] for each in lines(new.session.path)] == [each["uuid"] for each in records]
 
 
 def test_a_call_without_a_result_gets_one(write: Callable[..., Path]) -> None:

@@ -163,9 +163,10 @@ class SessionFile:
             self._file.seek(start)
             return self._file.read(end - start)
 
-    def reread(self, line: int, offset: int) -> SessionRecord:
-        """Read the record of `line` at `offset` again. Raises SessionFileError if the file has changed."""
-        text = self.raw(offset)
+    def reread(self, line: int, offset: int, end: int | None = None) -> SessionRecord:
+        """Read the record of `line` at `offset` again, up to `end` if it is a part of its line (see `raw`). Raises
+        SessionFileError if the file has changed."""
+        text = self.raw(offset, end)
         found = self._parsed(text, line, offset)
         if not isinstance(found, SessionRecord):
             raise SessionFileError(f"{self.label} was changed while it was being read; import it again")
@@ -186,11 +187,12 @@ class SessionFile:
                 found.append(digest.hexdigest())
         return found
 
-    def raw(self, offset: int) -> bytes:
-        """Return the line at `offset` with its line end, or only the beginning of a line that is too long."""
+    def raw(self, offset: int, end: int | None = None) -> bytes:
+        """Return the line at `offset` with its line end, or only the beginning of a line that is too long. `end` is the
+        offset before which it ends earlier."""
         with self._reading:
             self._file.seek(offset)
-            return self._file.readline(min(MAX_LINE + 1, self.size - offset))
+            return self._file.readline(min(MAX_LINE + 1, (self.size if end is None else end) - offset))
 
     def _parsed(self, line: bytes, number: int, offset: int) -> "SessionRecord | Broken | None":
         """Parse a line. The last result is cached, because a file of one long line is read several times."""
@@ -237,10 +239,11 @@ def _parse(line: bytes, number: int, offset: int) -> SessionRecord | Broken | No
         value = decode(text)
     except NotJsonError as error:
         return Broken(number, str(error) if line.endswith(b"\n") else f"cut off, without a line end; {error}")
-    return SessionRecord(number, offset, _type_of(value), value)
+    return SessionRecord(number, offset, type_of(value), value)
 
 
-def _type_of(value: Any) -> str:
+def type_of(value: Any) -> str:
+    """Return the type of a record for counting (see `SessionRecord`)."""
     if not isinstance(value, dict):
         return NOT_AN_OBJECT
     kind = value.get("type")

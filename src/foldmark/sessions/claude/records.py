@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from foldmark.dialects.anthropic.usage import context_usage
 from foldmark.sessions.claude.blocks import is_api_error, read_message, response_of, says_full
-from foldmark.sessions.lenient_json import filled_text, member, whole_number
+from foldmark.sessions.lenient_json import filled_text, member, whole_number, whole_objects
 from foldmark.sessions.messages import (
     NOTHING,
     AnswerUsage,
@@ -30,7 +30,7 @@ from foldmark.sessions.messages import (
     record_time,
     with_moments,
 )
-from foldmark.sessions.session_file import Broken, SessionFile, SessionRecord
+from foldmark.sessions.session_file import MAX_LINE, Broken, SessionFile, SessionRecord, type_of
 
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
 """User messages that Claude Code writes when a person stops the model."""
@@ -54,11 +54,13 @@ class Row(Struct, kw_only=True, eq=False):
     `state`: a record, a broken line (with the `reason`), another JSON value, or `null`. `leaf` is the current record of
     the session according to a `last-prompt` record, and `pinned` is True if a person chose it. `calls` and `results`
     are pairs of a block's position and its call id, "" if unusable. `spoilt` are positions of blocks with a fault.
-    `blocks` counts all blocks. `gone`: a repair leaves the line out.
+    `blocks` counts all blocks. `end` is the offset of the end of a record that is only a part of its line. `gone`: a
+    repair leaves the line out.
     """
 
     line: int
     offset: int = 0
+    end: int | None = None
     state: Literal["record", "broken", "value", "null"] = "record"
     reason: str = ""
     type: str = ""
@@ -189,6 +191,28 @@ def rows(session: SessionFile) -> Iterator[Row]:
             yield Row(line=found.line, offset=offset, state="null" if found.value is None else "value")
         else:
             yield _row(found, session.raw(offset))
+
+
+def recovered(session: SessionFile, row: Row) -> Iterator[Row]:
+    """Yield a row for each whole record on a broken line, and one for the rest if anything else is on it.
+
+    A crash can leave NUL bytes in front of the next record, or no line end, so that the next record follows on the same
+    line. Claude Code skips such a line. A line that is not broken is yielded as it is.
+    """
+    raw = session.raw(row.offset) if row.state == "broken" else b""
+    if not raw or len(raw) > MAX_LINE:
+        yield row
+        return
+    rest, at = bytearray(), 0
+    for begin, end, value in whole_objects(raw):
+        found = _row(SessionRecord(row.line, row.offset + begin, type_of(value), value), raw[begin:end])
+        found.end = row.offset + end
+        yield found
+        rest += raw[at:begin]
+        at = end
+    rest += raw[at:]
+    if not at or rest.replace(codecs.BOM_UTF8, b"").strip(b"\0 \t\r\n"):
+        yield row
 
 
 def _row(record: SessionRecord, raw: bytes) -> Row:

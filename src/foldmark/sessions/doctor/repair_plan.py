@@ -1,7 +1,8 @@
 """Plan the repair of a Claude Code session, line by line, before anything is written [SPEC 8].
 
-Unreadable lines are left out. Every other record gets a unique uuid and an existing parent. Contents that stop Claude
-Code are changed. Every call that is sent is followed by exactly one result. The rest is unchanged.
+Unreadable lines are left out, except for whole records on them. Every record gets a unique uuid and an existing parent.
+Contents that stop Claude Code are changed. Every call that is sent is followed by exactly one result. The rest is
+unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.sessions.claude.records import Row, rows
+from foldmark.sessions.claude.records import Row, recovered, rows
 from foldmark.sessions.claude.resumption import CallBlock, Links, ResumedChain, pair_calls, resume
 from foldmark.sessions.session_file import SessionFile
 
@@ -58,7 +59,7 @@ class RepairPlan:
     def __init__(self, file: SessionFile, new_id: Callable[[], str], now: str) -> None:
         self.file = file
         self.new_id = new_id
-        self.rows = list(rows(file))
+        self.rows = [each for row in rows(file) for each in recovered(file, row)]
         self.changes: dict[Row, RecordRepair] = {}
         self.added: dict[Row, Row] = {}
         self.done: list[tuple[int, str]] = []
@@ -73,8 +74,12 @@ class RepairPlan:
 
     def value(self, row: Row) -> dict[str, Any]:
         """Return the value of a line of the file."""
-        value: dict[str, Any] = self.file.reread(row.line, row.offset).value
+        value: dict[str, Any] = self.file.reread(row.line, row.offset, row.end).value
         return value
+
+    def raw(self, row: Row) -> bytes:
+        """Return the bytes of a line of the file, or of the part of it that is the record."""
+        return self.file.raw(row.offset, row.end)
 
     def main(self) -> Iterator[tuple[Row | None, Row]]:
         """Yield every record of the main chain, preceded by the one before it in the file."""
@@ -150,9 +155,11 @@ class RepairPlan:
 
 
 def _leave_out_lines(plan: RepairPlan) -> None:
-    """Leave out unreadable lines and lines that repeat another one."""
+    """Leave out what is unreadable and what repeats another record. Whole records on a broken line are kept."""
     first: dict[str, Row] = {}
     for row in plan.rows:
+        if row.end is not None:
+            plan.note(row, "a whole record put on a line of its own: the line was not JSON")
         if row.state == "broken":
             plan.leave_out(row, row.reason)
         elif row.state != "record":
@@ -161,7 +168,7 @@ def _leave_out_lines(plan: RepairPlan) -> None:
             plan.leave_out(row, why)
         elif row.uuid and row.chained:
             other = first.setdefault(row.uuid, row)
-            if other is not row and plan.file.raw(other.offset).rstrip() == plan.file.raw(row.offset).rstrip():
+            if other is not row and plan.raw(other).rstrip() == plan.raw(row).rstrip():
                 row.gone = True
                 plan.note(row, f"left out: it repeats line {other.line}")
 

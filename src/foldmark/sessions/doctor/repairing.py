@@ -83,7 +83,7 @@ def _lines(plan: RepairPlan, session_id: str) -> Iterator[bytes]:
             yield _made_result(plan, row, session_id)
             continue
         change = plan.changes.get(row)
-        raw = plan.file.raw(row.offset)
+        raw = plan.raw(row)
         if change is not None and change.plain:
             raw = _rewritten(raw)
         line = _as_read(raw, partial(_changed, row=row, change=change, session_id=session_id))
