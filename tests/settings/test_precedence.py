@@ -169,6 +169,15 @@ def test_work_toml_counts_only_without_a_foldmark_file(place: Place) -> None:
     assert place.load().config({}) == Config()
 
 
+def test_work_toml_of_a_nearer_folder_counts_only_without_a_context_of_foldmark(place: Place) -> None:
+    place.project_file(CONTEXT.format(1), ".work.toml", folder=place.deep)
+    assert held(place.load()) == (1, ".work.toml")
+    place.project_file('[models."openai/x"]\nwindow = 5\n')
+    assert held(place.load()) == (1, ".work.toml")
+    place.project_file(CONTEXT.format(2))
+    assert held(place.load()) == (2, ".foldmark.toml")
+
+
 @pytest.mark.parametrize("text", ["x = 1", "context = 5", "[other]\ncontext_size = 5\n"])
 def test_a_work_toml_of_another_program_is_ignored(place: Place, text: str) -> None:
     place.project_file(text, ".work.toml")
