@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +26,6 @@ Provide = Callable[..., Loopback]
 
 WIRE = OpenAIWire()
 PROMPT, METER = "⚪\n> ", "⚪"
-
-
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provide]:
-    """A function that starts a provider on the loopback interface, for chats with `--model openai/gpt-5`."""
-    servers: list[Loopback] = []
-
-    def provider(played: Any) -> Loopback:
-        server = Loopback(WIRE, played)
-        monkeypatch.setenv("OPENAI_API_KEY", "test-key-7f3a91c2")
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        servers.append(server.__enter__())
-        return server
-
-    yield provider
-    for server in servers:
-        server.__exit__(None, None, None)
-        assert server.refusals == []
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import ACTORS, DIALECTS, KINDS, OPERATION_KINDS, Operation
 from foldmark.core.segments import END
 from foldmark.documents.layout import EventEntry
+from foldmark.editing.suggesting import Suggested
 from foldmark.log.timeline import recorded_dialect
 from foldmark.request.planning import RecordedPreview
 
@@ -74,21 +75,10 @@ class _Opened(Struct):
     criteria: str
 
 
-class _Suggested(Struct):
-    result: int
-    call: int
-    about: str
-    why: str
-    because: str
-    tokens: int
-    dollars: float | None = None
-    leaves: bool = False
-
-
 class _Command(Struct):
     planning: _Opened | None = None
     preview: RecordedPreview | None = None
-    suggested: list[_Suggested] = []
+    suggested: list[Suggested] = []
     asked: bool = False
 
 
