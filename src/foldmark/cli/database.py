@@ -139,7 +139,8 @@ def _copy_text(target: str, report: "CopyReport") -> str:
         elif ids := each.ids:
             (first, *_), (begin, last, at) = ids[0], ids[-1]
             lines.append(f"  {each.name}: events {first}-{last} are {ids[0][2]}-{at + last - begin} here")
-    lines.append(f"  {agents}, {count(report.compared, 'event')} compared: the same in both ({report.hash[:12]})")
+    if report.agents:
+        lines.append(f"  {agents}, {count(report.compared, 'event')} compared: the same in both ({report.hash[:12]})")
     return harmless("\n".join(lines))
 
 
