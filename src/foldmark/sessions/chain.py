@@ -6,7 +6,9 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
   else the first one that follows it, because Claude Code may write a result before its call. Such a record moves behind
   its parent, with all that continues it. Otherwise (no parent, an unknown one, one in a sidechain, or one that itself
   continues this record) it continues the main chain's previous record. So there are no loops.
-- The active chain is the path from the main chain's last message up to its beginning. It includes records that Claude
+- The active chain is the path from the main chain's last message up to its beginning, or the path from the leaf that
+  the session names, if that is not on the first path or a person chose it and wrote nothing after that. A compaction
+  forgets the leaf. A person may choose that nothing is active. The chain includes records that Claude
   Code writes off that path: the other records of the same API message, the results of its calls, and records that
   Claude Code injected for a call.
 - A branch that is neither active nor in a sidechain is abandoned: a person went back and wrote another prompt.
@@ -25,13 +27,16 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from heapq import merge
 from operator import itemgetter
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from foldmark.sessions.messages import AnswerUsage, PreservedRecords, RecordEntry
+from foldmark.sessions.messages import NOWHERE, AnswerUsage, Leaf, PreservedRecords, RecordEntry
+
+T = TypeVar("T")
 
 _WALKS = 20
 """Maximum number of steps to preserved records, over all compactions, as a multiple of the session's length."""
@@ -81,15 +86,58 @@ class PlannedTurn(Struct, frozen=True):
     keeps: frozenset[int] | None = None
 
 
-def plan(entries: Sequence[RecordEntry]) -> Iterator[PlannedTurn]:
-    """Return all turns in import order. Every entry appears exactly once."""
+class Plan(Struct, frozen=True):
+    """All turns in import order; every entry appears exactly once. `carried` is what decides whether later records
+    continue the active chain (`imported.only_continues`)."""
+
+    turns: Iterator[PlannedTurn]
+    carried: dict[str, Any]
+
+
+def plan(entries: Sequence[RecordEntry]) -> Plan:
+    """Return the plan of an import."""
     found = _compactions(entries)
-    main, others = _branches(entries, found)
+    ordered, parents = _parents_first(entries, _parents(entries, found))
+    newest = _newest(ordered)
+    end, carried = _end(ordered, parents, newest, found)
+    main, others = _branches(ordered, parents, _active(ordered, parents, end))
     aside = {call for branch in others for entry in branch for call in entry.calls}
     everywhere = aside.union(call for entry in main for call in entry.calls)
     turns = ((turn.steps[0].entry.line, turn) for turn in _main_turns(main, found, aside))
     beside = ((branch[0].line, turn) for branch in others for turn in _turns(branch, False, everywhere))
-    return (turn for _, turn in merge(turns, beside, key=itemgetter(0)))
+    return Plan((turn for _, turn in merge(turns, beside, key=itemgetter(0))), carried)
+
+
+def leaf_at_end(records: Iterable[tuple[Leaf | None, bool, bool]], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008
+    """Return the leaf that holds after these records of a session, where `leaf` held before them.
+
+    Of each record is given the leaf that it names, whether it is the boundary of a compaction, and whether it is part
+    of the main chain. Later records of the main chain unpin a leaf, and a boundary forgets it.
+    """
+    for named, boundary, on_main in records:
+        if boundary:
+            leaf = Leaf()
+        elif named is not None:
+            leaf = named
+        elif on_main and leaf.pinned:
+            leaf = Leaf(leaf.uuid)
+    return leaf
+
+
+def taken(
+    leaf: Leaf, named: T | None, way: Sequence[T], above: Callable[[T], Sequence[T]], said: Callable[[T], bool]
+) -> Sequence[T]:
+    """Return the upward path that is active: the `way` from the newest record, or the path from the leaf.
+
+    `named` is the record of the leaf, None if it is unknown. `above` returns the path from a record up to the last
+    compaction, and `said` is True for a message.
+    """
+    if leaf == NOWHERE:
+        return ()
+    if named is None or (not leaf.pinned and named in set(way)):
+        return way
+    other = above(named)
+    return other if any(map(said, other)) else way
 
 
 def _main_turns(main: Sequence[RecordEntry], found: Mapping[int, Compaction], aside: Set[str]) -> Iterator[PlannedTurn]:
@@ -100,11 +148,9 @@ def _main_turns(main: Sequence[RecordEntry], found: Mapping[int, Compaction], as
 
 
 def _branches(
-    entries: Sequence[RecordEntry], found: Mapping[int, Compaction]
+    entries: Sequence[RecordEntry], parents: Sequence[int], active: Set[int]
 ) -> tuple[list[RecordEntry], list[list[RecordEntry]]]:
     """Return the main chain, and all other branches in the order in which they begin."""
-    entries, parents = _parents_first(entries, _parents(entries, found))
-    active = _active(entries, parents)
     main: list[RecordEntry] = []
     others: dict[object, list[RecordEntry]] = {}
     roots: list[object] = []
@@ -154,7 +200,9 @@ def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) ->
             known[on_main, entry.uuid] = at
         if on_main and entry.line in found and found[entry.line].behind:
             known.update(dict.fromkeys(((True, uuid) for uuid in found[entry.line].stays), at))
-        if on_main and (entry.uuid is not None or entry.role):
+        if entry.leaf == NOWHERE:
+            previous = -1  # a person went back to before the first record
+        elif on_main and (entry.uuid is not None or entry.role):
             previous = at
     steps = _WALKS * len(entries)
     for at, instead in later.items():
@@ -184,9 +232,9 @@ def _parents_first(entries: Sequence[RecordEntry], parents: list[int]) -> tuple[
     return [entries[at] for at in order], [moved.get(parents[at], -1) for at in order]
 
 
-def _active(entries: Sequence[RecordEntry], parents: Sequence[int]) -> set[int]:
+def _active(entries: Sequence[RecordEntry], parents: Sequence[int], at: int) -> set[int]:
+    """Return the positions of the active records of a chain that ends at position `at`."""
     main = [at for at, entry in enumerate(entries) if entry.side is None]
-    at = max((at for at in main if entries[at].role), key=lambda at: entries[at].line, default=-1)
     active: set[int] = set()
     while at >= 0:
         active.add(at)
@@ -196,6 +244,44 @@ def _active(entries: Sequence[RecordEntry], parents: Sequence[int]) -> set[int]:
     calls = {call for at in active for call in entries[at].calls}
     active.update(at for at in main if entries[at].prompted_by in calls or not calls.isdisjoint(entries[at].results))
     return active
+
+
+def _newest(entries: Sequence[RecordEntry]) -> int:
+    """Return the position of the main chain's last message in the file, or -1."""
+    said = (at for at, entry in enumerate(entries) if entry.side is None and entry.role)
+    return max(said, key=lambda at: entries[at].line, default=-1)
+
+
+def _end(
+    entries: Sequence[RecordEntry], parents: Sequence[int], newest: int, found: Mapping[int, Compaction]
+) -> tuple[int, dict[str, Any]]:
+    """Return the position of the active chain's last message, or -1, and what a later import has to know of it."""
+    in_file = sorted(range(len(entries)), key=lambda at: entries[at].line)
+    ordered = [entries[at] for at in in_file]
+    leaf = leaf_at_end((each.leaf, each.boundary, each.chained and each.side is None) for each in ordered)
+    if leaf == Leaf():
+        return newest, {}
+    named: int | None = None
+    for at in in_file:
+        entry = entries[at]
+        if entry.side is None and entry.uuid == leaf.uuid is not None:
+            named = at
+        elif entry.line in found and (stays := found[entry.line].stays):  # the other records before it are forgotten
+            named = at if leaf.uuid in stays else None
+
+    def above(at: int) -> list[int]:
+        way = []
+        while at >= 0:
+            way.append(at)
+            at = -1 if entries[at].boundary else parents[at]
+        return way
+
+    newest_way = above(newest)
+    way = taken(leaf, named, newest_way, above, lambda at: entries[at].role is not None)
+    end = next((at for at in way if entries[at].role), -1)
+    if end != newest:
+        return end, {"behind": True}
+    return end, {"leaf": leaf.uuid} if named is not None and named not in newest_way else {}
 
 
 def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:

@@ -146,6 +146,19 @@ class PreservedRecords(Struct, frozen=True, gc=False):
     tail: str | None = None
 
 
+class Leaf(Struct, frozen=True, gc=False):
+    """The record at which the active branch ends, as a session names it; `uuid` is None if it names none.
+
+    `pinned`: a person chose it. A pinned leaf without a record empties the context.
+    """
+
+    uuid: str | None = None
+    pinned: bool = False
+
+
+NOWHERE = Leaf(None, pinned=True)
+
+
 class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     """An index entry: the properties of a record without its texts.
 
@@ -159,7 +172,8 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     preserves. `whole`: the summary holds the history with which the session goes on, even if no message precedes it.
 
     `key` is the same for all copies of a record (see `record_key`). `repeats`: an earlier record has the same uuid, so
-    this one is not shown. `rewinds`: it removes earlier turns from the session.
+    this one is not shown. `rewinds`: it removes earlier turns from the session. `chained`: it is of a type that can be
+    part of a chain. `boundary`: it is the boundary of a compaction. `leaf` is the leaf that it names.
     """
 
     line: int
@@ -184,6 +198,9 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     key: bytes = b""
     repeats: bool = False
     rewinds: bool = False
+    chained: bool = False
+    boundary: bool = False
+    leaf: Leaf | None = None
 
 
 def index_in_order(

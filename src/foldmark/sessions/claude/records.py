@@ -22,6 +22,7 @@ from foldmark.sessions.lenient_json import filled_text, member, whole_number, wh
 from foldmark.sessions.messages import (
     NOTHING,
     AnswerUsage,
+    Leaf,
     PreservedRecords,
     RecordEntry,
     TextMessage,
@@ -51,11 +52,10 @@ Fault = Literal[
 class Row(Struct, kw_only=True, eq=False):
     """A line, or a record that a repair adds (`line` 0).
 
-    `state`: a record, a broken line (with the `reason`), another JSON value, or `null`. `leaf` is the current record of
-    the session according to a `last-prompt` record, and `pinned` is True if a person chose it. `calls` and `results`
-    are pairs of a block's position and its call id, "" if unusable. `spoilt` are positions of blocks with a fault.
-    `blocks` counts all blocks. `end` is the offset of the end of a record that is only a part of its line. `gone`: a
-    repair leaves the line out.
+    `state`: a record, a broken line (with the `reason`), another JSON value, or `null`. `leaf` is the leaf that a
+    `last-prompt` record names. `calls` and `results` are pairs of a block's position and its call id, "" if unusable.
+    `spoilt` are positions of blocks with a fault. `blocks` counts all blocks. `end` is the offset of the end of a
+    record that is only a part of its line. `gone`: a repair leaves the line out.
     """
 
     line: int
@@ -77,8 +77,7 @@ class Row(Struct, kw_only=True, eq=False):
     boundary: bool = False
     summary: bool = False
     kept: PreservedRecords | None = None
-    leaf: str | None = None
-    pinned: bool = False
+    leaf: Leaf | None = None
     gone: bool = False
 
     @property
@@ -145,6 +144,9 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
         usage=_usage(value) if parts and kind == "assistant" else None,
         compacts=is_user and value.get("isCompactSummary") is True and len(texts) == len(parts),
         preserved=_preserved(value) if "compactMetadata" in value else None,
+        chained=kind in CHAINED if isinstance(kind, str) else False,
+        boundary=_is_boundary(value),
+        leaf=_leaf(value),
     )
 
 
@@ -165,6 +167,18 @@ def _usage(value: dict[str, Any]) -> AnswerUsage | None:
     if numbers == [None] * len(_USAGE):
         return None
     return AnswerUsage(model, response_of(value), *(number or 0 for number in numbers))
+
+
+def _is_boundary(value: dict[str, Any]) -> bool:
+    return value.get("type") == "system" and value.get("subtype") == "compact_boundary"
+
+
+def _leaf(value: dict[str, Any]) -> Leaf | None:
+    """Return the leaf that a record names. Claude Code ignores one that is null, unless a person chose it."""
+    if value.get("type") != "last-prompt" or "leafUuid" not in value:
+        return None
+    uuid, pinned = filled_text(value["leafUuid"]), value.get("explicit") is True
+    return Leaf(uuid, pinned) if uuid or (pinned and value["leafUuid"] is None) else None
 
 
 def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
@@ -226,12 +240,11 @@ def _row(record: SessionRecord, raw: bytes) -> Row:
         parent=filled_text(value.get("parentUuid")),
         side=value.get("isSidechain") is True,
         session=intern(session) if session else None,
-        boundary=value.get("type") == "system" and value.get("subtype") == "compact_boundary",
+        boundary=_is_boundary(value),
         summary=value.get("isCompactSummary") is True,
         kept=_preserved(value),
+        leaf=_leaf(value),
     )
-    if row.type == "last-prompt":
-        row.leaf, row.pinned = filled_text(value.get("leafUuid")), value.get("explicit") is True
     faults = list(_bytes_faults(raw, record.line))
     if row.type in CHAINED:
         faults += _link_faults(value, row)

@@ -1,8 +1,8 @@
 """Determine the messages that Claude Code sends on resuming a session, and pair their calls and results [SPEC 8].
 
 As observed with 2.1.197, it sends the path from the newest record up to the first. The newest record is the last in the
-file that is not a subagent's and has a message at or above it, or the record that the last `last-prompt` names if that
-is on another branch. The path goes from parent to parent, up to a compaction, and skips records that report progress.
+file that is not a subagent's and has a message at or above it, or the leaf that the session names (`chain.taken`).
+The path goes from parent to parent, up to a compaction, and skips records that report progress.
 Lines of an answer that are off the path are added with their results, because only one result of parallel calls is on
 the path itself.
 """
@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from foldmark.sessions.chain import leaf_at_end, taken
 from foldmark.sessions.claude.records import Row
+from foldmark.sessions.messages import Leaf
 
 Chain = list[Row]
 
@@ -72,20 +74,28 @@ def resume(rows: Sequence[Row]) -> ResumedChain:
     way = links.above(main[-1] if main else None)
     if not any(row.said for row in way):
         way = links.above(next((row for row in reversed(main) if row.said), None))
-    named = next((row for row in reversed(rows) if row.leaf and not row.gone), None)
-    back = links.by_uuid.get(named.leaf) if named and named.leaf else None
-    taken = way
-    if named and back and not back.side and (named.pinned or back not in set(way)):
-        other = links.above(back)
-        taken = other if any(row.said for row in other) else way
-    chain = _from_said(taken)
+    leaf = leaf_at_end((row.leaf, row.boundary, row.chained and not row.side) for row in rows if not row.gone)
+    chain = _from_said(taken(leaf, _named(leaf, rows, links), way, links.above, lambda row: row.said))
     return ResumedChain(chain, _with_siblings(chain, links), _from_said(way), links)
 
 
-def _from_said(way: Chain) -> Chain:
+def _named(leaf: Leaf, rows: Sequence[Row], links: Links) -> Row | None:
+    """Return the record of a leaf, or None. After a compaction that preserves records, only those are known of the ones
+    before it, and they belong to its summary."""
+    named = links.by_uuid.get(leaf.uuid) if leaf.uuid else None
+    if named is None or named.side:
+        return None
+    at = next((at for at in reversed(range(len(rows))) if rows[at].boundary and rows[at].kept), -1)
+    if at < 0 or named in rows[at:]:
+        return named
+    summary = next((row for row in rows[at:] if row.summary), rows[at])
+    return summary if named in [*_preserved(rows[at], links), *_preserved(summary, links)] else None
+
+
+def _from_said(way: Sequence[Row]) -> Chain:
     """Return an upward path in downward order, without the records after its last message."""
     begin = next((at for at, row in enumerate(way) if row.said), len(way))
-    return way[begin:][::-1]
+    return list(way[begin:][::-1])
 
 
 def _with_siblings(chain: Chain, links: Links) -> Chain:

@@ -18,8 +18,9 @@ from foldmark.core.events import Event
 from foldmark.core.records import IMPORTED_LINE
 from foldmark.core.segments import END, Segment, Segments, normal
 from foldmark.log import Agent, Log
+from foldmark.sessions.chain import leaf_at_end
 from foldmark.sessions.formats import SessionFormat
-from foldmark.sessions.messages import RecordEntry, record_key
+from foldmark.sessions.messages import NOWHERE, Leaf, RecordEntry, record_key
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
 
@@ -209,20 +210,23 @@ def only_continues(
     entries: Iterable[RecordEntry],
     note: ImportRecord,
     imported: ImportedSession,
-    carried: Mapping[str, Any],
+    carried: dict[str, Any],
     *,
     linked: bool,
 ) -> bool:
     """Return True if new lines only continue the active chain and so leave everything before them unchanged.
 
-    `carried` is the state of the index after these lines.
+    `carried` is the state of the index after these lines. `behind` in it says that the active chain does not end with
+    the newest message, and `leaf` names a leaf below the newest message, which the next message has to continue.
     """
-    if note.carried.get("all_side") != carried.get("all_side"):
+    if note.carried.get("all_side") != carried.get("all_side") or note.carried.get("behind"):
         return False
-    own: set[str] = set()
+    own: dict[str, str | None] = {}
+    newest: str | None = None
     has_message = False
+    entries = list(entries)
     for entry in entries:
-        if entry.compacts or entry.preserved or entry.rewinds:
+        if entry.compacts or entry.preserved or entry.rewinds or entry.boundary or entry.leaf == NOWHERE:
             return False
         if not linked or entry.side is not None:
             continue
@@ -231,6 +235,25 @@ def only_continues(
             if not continues and record_key(entry.parent.encode()) in imported.lines:
                 return False
         if entry.uuid is not None:
-            own.add(entry.uuid)
+            own[entry.uuid] = entry.parent
+        newest = entry.uuid if entry.role else newest
         has_message |= entry.role is not None
-    return True
+    before = Leaf(carried.pop("leaf", None))
+    leaf = leaf_at_end(((each.leaf, each.boundary, each.chained and each.side is None) for each in entries), before)
+    if leaf.uuid is None or leaf.uuid == (newest or next(iter(note.tips), None)):
+        return True
+    if leaf.pinned:
+        return False
+    if leaf.uuid in note.tips if not has_message else newest in _upwards(leaf.uuid, own):
+        carried["leaf"] = leaf.uuid
+        return True
+    return leaf.uuid in _upwards(newest, own)
+
+
+def _upwards(at: str | None, parents: Mapping[str, str | None]) -> list[str]:
+    """Return the uuids from a record upwards, up to the first that has no known parent."""
+    found: dict[str, None] = {}
+    while at is not None and at not in found:
+        found[at] = None
+        at = parents.get(at)
+    return list(found)

@@ -172,8 +172,11 @@ class _Import:
         if size < session.size and not (report.broken and report.broken[-1][0] == session.line_count):
             number, size = session.line_count, session.size  # complete without its line end
         writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report)
-        for turn in plan(entries):
+        planned = plan(entries)
+        for turn in planned.turns:
             writer.write(turn, known)
+        if grown is None:
+            self._carried |= planned.carried
         writer.drop()
         self._meter.finish()
         note = ImportRecord(

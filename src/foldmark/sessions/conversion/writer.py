@@ -100,6 +100,7 @@ class ImportWriter:
         self.hidden: dict[int, int] = {}
         self.back: list[int] = []
         self._hidden: list[int] = []
+        self._leaving: list[tuple[int, list[int]]] = []
         self._events: dict[int, range] = {}
         self._imported, self._ranges = imported, imported.segments(self.begin)
         self._calls: set[str] = set()
@@ -140,7 +141,18 @@ class ImportWriter:
             self._hidden.append(first)
 
     def drop(self) -> None:
-        """Drop the turns that are not shown, all at once, so that neighbours leave one gap in the context."""
+        """Drop the turns that are not shown, all at once, so that neighbours leave one gap in the context.
+
+        Known summaries go first, because their messages are in the context again without them.
+        """
+        for _, events in self._leaving:
+            with self._agent.log.store.read() as moment:
+                summaries = [each.id for each in moment.lookup(events) if each.kind == "summary"]
+            for each in summaries:
+                self._restore(each, _LEFT)
+        for group, events in self._leaving:
+            self.hidden[group] = self._leave(events)
+        self._leaving.clear()
         for turn in self._hidden:
             self.hidden[turn] = self._agent.operate(partial(decide.drop, wanted=[turn])).event_id
         self._report.dropped += len(self._hidden)
@@ -195,12 +207,13 @@ class ImportWriter:
                     self.back.append(group)
                     self._report.returned += 1
             return
-        leaving = [(entry, line) for entry, line in messages if line.group not in self._imported.hidden]
+        stayed = self._imported.hidden.keys() - set(self.back)
+        leaving = [(entry, line) for entry, line in messages if line.group not in stayed]
         if not leaving:
             return
         events = [event_id for _, line in leaving for event_id in line.events]
         group = min(events)
-        self.hidden[group] = self._leave(events)
+        self._leaving.append((group, events))
         for entry, line in leaving:
             self.lines += packed(entry.key, ImportedLine(line.first, line.length, group))
         self._report.left += 1
@@ -208,10 +221,6 @@ class ImportWriter:
     def _leave(self, events: list[int]) -> int:
         """Remove events from the context. Return the operation, or 0 if the context has none of them."""
         done = 0
-        with self._agent.log.store.read() as moment:
-            summaries = [each.id for each in moment.lookup(events) if each.kind == "summary"]
-        for each in summaries:
-            self._restore(each, _LEFT)
         visible = self._agent.standing().visible
         events = [event_id for event_id in events if contains(visible, self._agent.id, event_id)]
         if events:
