@@ -31,7 +31,6 @@ NOT_RESUMED = {
 
 _COMMANDS = "the gateway keeps texts that the client injects (commands, reminders, environment) beside the messages"
 _UNANSWERED = "the client leaves out a call without a result, and an import keeps it"
-_SAME = "a compaction without a summary is no compaction for an import: what it repeats comes twice"
 _TOLD = "an import reads no attachments and local commands that the client tells its model"
 _EDGES = "the parents of its records are unknown or null, so the client sends one path of them"
 _LATE = "a result that was recorded after the next answer, and one without content, are not sent as such"
@@ -49,11 +48,7 @@ KNOWN = {
     ("episodic-memory-large", "export"): _LATE,
     ("episodic-memory-large", "import"): _LATE,
     ("episodic-memory-large", "live"): _COMMANDS,
-    ("mod-compaction-same", "export"): _SAME,
-    ("mod-compaction-same", "import"): _SAME,
     ("mod-compaction-same", "live"): _COMMANDS,
-    ("mod-dropped-and-restored", "export"): _SAME,
-    ("mod-dropped-and-restored", "import"): _SAME,
     ("mod-dropped-and-restored", "live"): _COMMANDS,
     ("told-by-the-client", "export"): _TOLD,
     ("told-by-the-client", "import"): _TOLD,

@@ -1,4 +1,7 @@
-"""The leaf that a session names decides the active branch, for an import, a diagnosis and the client alike (SPEC 8)."""
+"""The leaf that a session names decides the active branch, for an import, a diagnosis and the client alike (SPEC 8).
+
+So does a compaction without a summary.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,8 @@ FOUR = [said(1, 0), said(2, 1), said(3, 2), said(4, 3)]
 BRANCH = [said(5, 2), said(6, 5)]
 BEHIND = [said(21, 20, isCompactSummary=True), said(23, 21), said(24, 23)]
 SEGMENT = {"preservedSegment": {"headUuid": u(3), "anchorUuid": u(21), "tailUuid": u(4)}}
+ENDS = {"preservedMessages": {"anchorUuid": u(20), "uuids": [u(1), u(4)]}}
+LAST = {"preservedSegment": {"headUuid": u(3), "anchorUuid": u(20), "tailUuid": u(4)}}
 
 CASES: dict[str, tuple[list[dict[str, Any]], str]] = {
     "chosen": ([*FOUR, leaf(2, **CHOSEN)], "1 2"),
@@ -83,6 +88,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], str]] = {
         "21 3 4 23 24",
     ),
     "preserved": ([*FOUR, boundary(20, 4, **SEGMENT), *BEHIND, leaf(4, **CHOSEN)], "21 3 4"),
+    "compaction without a summary": ([*FOUR, boundary(20, 4), said(7, 20), said(8, 7)], "7 8"),
+    "two without summaries": ([*FOUR, boundary(20, 4), said(7, 20), boundary(22, 7), said(9, 22)], "9"),
+    "without a summary, with messages": ([*FOUR, boundary(20, 4, **ENDS), said(7, 20), said(8, 7)], "1 4 7 8"),
+    "without a summary, with a segment": ([*FOUR, boundary(20, 4, **LAST), said(7, 20), said(8, 7)], "3 4 7 8"),
+    "without a summary, before its next message": ([*FOUR, boundary(20, 4)], "1 2 3 4"),
 }
 """Sessions, and what both of the clients that the tests know send of them."""
 
@@ -138,6 +148,14 @@ def test_a_turn_that_was_left_comes_back_without_the_answer_that_stays_out(path:
         assert (done.left, done.returned, shown(log, done)) == (left, returned, sent)
 
 
+def test_a_message_that_a_compaction_writes_again_comes_twice_if_its_response_does(session: Any) -> None:
+    """Claude Code sends all records of a response that is in the chain."""
+    again = {**said(8, 7), "message": said(2, 1)["message"]}
+    imported = session(*FOUR, boundary(20, 4), said(7, 20), again, said(9, 8))
+    assert imported.shown == ["7", "2", "2", "9"]
+    assert imported.report.dropped == 2
+
+
 def test_what_was_left_by_going_back_can_be_restored(session: Any) -> None:
     imported = session(*FOUR, leaf(2, **CHOSEN))
     (drop,) = imported.of("drop")
@@ -158,7 +176,7 @@ def test_a_session_that_names_its_newest_record_is_read_on_from_its_old_end(path
 
 @pytest.mark.skipif(not CLIENTS["claude"].is_there, reason="the client is not there: `make clients` installs it")
 @pytest.mark.parametrize(
-    "name", ["chosen, then continued", "nothing chosen, then a new beginning", "named before the other branch"]
+    "name", ["chosen, then continued", "nothing chosen, then a new beginning", "without a summary, with messages"]
 )
 def test_the_client_sends_the_active_branch(name: str, path: Path, tmp_path: Path) -> None:
     records, sent = CASES[name]

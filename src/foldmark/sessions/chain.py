@@ -21,6 +21,8 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
   the compaction) or before it (the first ones). The next record continues the last record after the summary, so
   its parent may precede the boundary. If no messages precede the summary, as in a new file of a session, it
   replaces nothing, and is a message unless it holds a `whole` history.
+- A compaction on the main chain may have no summary: then what goes on is written again behind the boundary, or the
+  boundary preserves it. Other records before the boundary are an abandoned branch.
 - A turn begins with a prompt, once the previous turn is answered and none of its calls is still to get a result.
   Records that Claude Code injects directly after a tool's result, and its note of an interruption, do not begin a
   turn, because the model was not idle.
@@ -97,10 +99,13 @@ class Plan(Struct, frozen=True):
 def plan(entries: Sequence[RecordEntry]) -> Plan:
     """Return the plan of an import."""
     found = _compactions(entries)
-    ordered, parents = _parents_first(entries, _parents(entries, found))
+    bare = _bare(entries)
+    ordered, parents = _parents_first(entries, _parents(entries, found, bare))
     newest = _newest(ordered)
     end, carried = _end(ordered, parents, newest, found)
-    main, others = _branches(ordered, parents, _active(ordered, parents, end))
+    if any(entry.boundary and entry.line > ordered[newest].line for entry in entries):
+        carried = {"behind": True}  # the next message tells whether this compaction has a summary
+    main, others = _branches(ordered, parents, _active(ordered, parents, end, bare), bare)
     aside = {call for branch in others for entry in branch for call in entry.calls}
     everywhere = aside.union(call for entry in main for call in entry.calls)
     turns = ((turn.steps[0].entry.line, turn) for turn in _main_turns(main, found, aside))
@@ -148,7 +153,7 @@ def _main_turns(main: Sequence[RecordEntry], found: Mapping[int, Compaction], as
 
 
 def _branches(
-    entries: Sequence[RecordEntry], parents: Sequence[int], active: Set[int]
+    entries: Sequence[RecordEntry], parents: Sequence[int], active: Set[int], bare: Mapping[int, frozenset[str]]
 ) -> tuple[list[RecordEntry], list[list[RecordEntry]]]:
     """Return the main chain, and all other branches in the order in which they begin."""
     main: list[RecordEntry] = []
@@ -171,10 +176,14 @@ def _branches(
             others.setdefault(root, []).append(entry)
         else:
             main.append(entry)
-    return _whole_responses(_calls_first(main)), [_whole_responses(_calls_first(each)) for each in others.values()]
+    return _whole_responses(_calls_first(_repeats_last(main, bare))), [
+        _whole_responses(_calls_first(each)) for each in others.values()
+    ]
 
 
-def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
+def _parents(
+    entries: Sequence[RecordEntry], found: Mapping[int, Compaction], bare: Mapping[int, frozenset[str]]
+) -> list[int]:
     """Return for each entry the position of the entry that it continues, or -1. There are no loops.
 
     The continued entry is, like it, on the main chain or in a sidechain. An entry that continues a record preserved
@@ -200,6 +209,8 @@ def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) ->
             known[on_main, entry.uuid] = at
         if on_main and entry.line in found and found[entry.line].behind:
             known.update(dict.fromkeys(((True, uuid) for uuid in found[entry.line].stays), at))
+        if entry.line in bare:
+            known.update(dict.fromkeys(((True, uuid) for uuid in bare[entry.line]), at))
         if entry.leaf == NOWHERE:
             previous = -1  # a person went back to before the first record
         elif on_main and (entry.uuid is not None or entry.role):
@@ -232,12 +243,43 @@ def _parents_first(entries: Sequence[RecordEntry], parents: list[int]) -> tuple[
     return [entries[at] for at in order], [moved.get(parents[at], -1) for at in order]
 
 
-def _active(entries: Sequence[RecordEntry], parents: Sequence[int], at: int) -> set[int]:
-    """Return the positions of the active records of a chain that ends at position `at`."""
+def _bare(entries: Sequence[RecordEntry]) -> dict[int, frozenset[str]]:
+    """Return the compactions without a summary, by the line of the boundary, with the uuids that each preserves.
+
+    Another record continues such a boundary, or it preserves records. A summary that cannot be read is none of these.
+    """
+    main = [entry for entry in entries if entry.side is None]
+    summarized = {entry.parent for entry in main if entry.compacts}
+    continued = {entry.parent for entry in main if entry.chained}
+    bare: dict[int, frozenset[str]] = {}
+    known: dict[str, RecordEntry] = {}
+    steps = _WALKS * len(entries)
+    for entry in main:
+        if entry.boundary and entry.uuid not in summarized and (entry.preserved or entry.uuid in continued):
+            kept = entry.preserved or PreservedRecords(None)
+            way, walked = _way(kept, known, steps)
+            steps -= walked
+            bare[entry.line] = frozenset(uuid for uuid in (*kept.uuids, *way) if uuid in known)
+        if entry.uuid is not None:
+            known[entry.uuid] = entry
+    return bare
+
+
+def _active(
+    entries: Sequence[RecordEntry], parents: Sequence[int], at: int, bare: Mapping[int, frozenset[str]]
+) -> set[int]:
+    """Return the positions of the active records of a chain that ends at position `at`.
+
+    Of what precedes a compaction without a summary, only the preserved records are active.
+    """
     main = [at for at, entry in enumerate(entries) if entry.side is None]
     active: set[int] = set()
     while at >= 0:
         active.add(at)
+        if entries[at].line in bare:
+            stays = bare[entries[at].line]
+            active.update(before for before in main if before < at and entries[before].uuid in stays)
+            break
         at = parents[at]
     responses = {entries[at].response for at in active} - {None}
     active.update(at for at in main if entries[at].response in responses)
@@ -282,6 +324,18 @@ def _end(
     if end != newest:
         return end, {"behind": True}
     return end, {"leaf": leaf.uuid} if named is not None and named not in newest_way else {}
+
+
+def _repeats_last(main: list[RecordEntry], bare: Mapping[int, frozenset[str]]) -> list[RecordEntry]:
+    """Return the main chain with records before the last compaction without a summary behind those of the same API
+    message after it: Claude Code sends both, if the compaction wrote a message again."""
+    begin = next((at for at in reversed(range(len(main))) if main[at].line in bare), 0)
+    last: dict[str | None, int] = {each.response: at for at, each in enumerate(main) if at > begin and each.response}
+    places = [
+        last.get(entry.response, at) if at < begin and entry.uuid not in bare[main[begin].line] else at
+        for at, entry in enumerate(main)
+    ]
+    return [main[at] for at in sorted(range(len(main)), key=lambda at: (places[at], places[at] > at))]
 
 
 def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
