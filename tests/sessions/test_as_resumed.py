@@ -64,6 +64,8 @@ PINNED = "FOLDMARK_CLIENTS" not in os.environ
 
 if not PINNED:
     KNOWN["queued-and-teams", "live"] = _COMMANDS  # 2.1.332 sends the notification of a task as a reminder
+    for stem in ("mod-compaction-same", "mod-dropped-and-restored"):
+        KNOWN |= {(stem, view): _TOLD for view in ("import", "export")}  # it sends an attached reminder as well
 
 
 def _marks(path: Path, view: str) -> list[pytest.MarkDecorator]:
