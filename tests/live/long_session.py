@@ -107,7 +107,11 @@ class LongSession:
     def __enter__(self) -> "LongSession":
         self.upstream.__enter__()
         self.folder.mkdir()
-        self.begin()
+        try:
+            self.begin()
+        except BaseException:
+            self.__exit__()
+            raise
         for name in "ab":
             (self.folder / "work" / f"{name}.txt").write_text(f"{name}\n" * 50)
         return self

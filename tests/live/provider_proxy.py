@@ -37,7 +37,7 @@ class ProviderProxy:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(PLACE / "providers.pem", PLACE / "providers-key.pem")
         self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever)
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
         self._open = list[asyncio.StreamWriter]()
 
     @property
