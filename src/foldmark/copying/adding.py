@@ -98,10 +98,9 @@ def _identity(record: Mail | CopiedSent) -> tuple[Any, ...]:
 class _Renumbered:
     """The records of conversations of the source, as the target has them. The methods are those of `Snapshot`."""
 
-    def __init__(self, moment: Snapshot, conversations: Sequence[_Conversation], names: Mapping[str, str]) -> None:
-        self._moment, self._names = moment, names
-        self._of = {agent: each for each in conversations for agent in each.records}
-        self._old = {each.to.agent(agent): agent for each in conversations for agent in each.records}
+    def __init__(self, moment: Snapshot, of: Mapping[str, _Conversation], names: Mapping[str, str | None]) -> None:
+        self._moment, self._of, self._names = moment, of, names
+        self._old = {each.to.agent(agent): agent for agent, each in of.items()}
 
     def agents(self) -> list[AgentRecord]:
         return [self._record(record) for record in self._moment.agents() if record.id in self._of]
@@ -109,7 +108,7 @@ class _Renumbered:
     def _record(self, record: AgentRecord) -> AgentRecord:
         to = self._of[record.id].to
         changed = to.record(record)
-        name = None if record.name is None else self._names.get(changed.id, record.name)
+        name = None if record.name is None else self._names[changed.id]
         open_turn = None if record.open_turn is None else to.id(record.open_turn)
         return structs.replace(changed, name=name, head=to.id(record.head), open_turn=open_turn)
 
@@ -205,16 +204,14 @@ class Addition(Copy):
             )
         coming = [each for each in self._all if not each.ahead]
         records = {record.id: record for each in coming for record in map(each.to.record, each.records.values())}
+        records = {id: structs.replace(record, name=self._called.get(id)) for id, record in records.items()}
         places = {each.to.agent(id): self._wanted.all[id] for each in coming for id in each.records}
-        names = {id: name for id, name in self._called.items() if name is not None}
-        for id, name in names.items():
-            if id in records:
-                records[id] = structs.replace(records[id], name=name)
         self._coming = coming
+        self._conversation_of = {agent: each for each in coming for agent in each.records}
         self._erased_by = defaultdict[int, dict[str, list[int]]](dict)
-        for event, owner, by in self._source.erased([id for each in coming for id in each.records]):
+        for event, owner, by in self._source.erased(list(self._conversation_of)):
             self._erased_by[by].setdefault(owner, []).append(event)
-        self._moment = _Renumbered(self._source, coming, names)  # type: ignore[assignment]
+        self._moment = _Renumbered(self._source, self._conversation_of, self._called)  # type: ignore[assignment]
         self._wanted = CopyScope(records, places, False)
         return present
 
@@ -237,7 +234,7 @@ class Addition(Copy):
                     yield page[begin:]
 
     def _stored(self, page: list[CopiedEvent], writing: Transaction) -> list[CopiedEvent]:
-        conversation = next(each for each in self._coming if page[0].agent in each.records)
+        conversation = self._conversation_of[page[0].agent]
         to, found = conversation.to, []
         newest = max((record.newest for record in writing.agents()), default=0)
         for new, event in enumerate(page, newest + 1):
@@ -257,8 +254,7 @@ class Addition(Copy):
 
     def _written(self, page: list[CopiedEvent], writing: Transaction) -> None:
         """Name the operations that erased earlier events: their new ids are known only now."""
-        conversation = next(each for each in self._coming if page[0].agent in each.records)
-        to = conversation.to
+        to = self._conversation_of[page[0].agent].to
         for operation in (event.id for event in page if event.kind == "redact"):
             for owner, ids in self._erased_by.get(operation, {}).items():
                 agent, wanted = to.agent(owner), set(map(to.id, ids))

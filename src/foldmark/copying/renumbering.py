@@ -76,7 +76,7 @@ class Renumbering:
     # The places of ids
 
     def record(self, record: AgentRecord) -> AgentRecord:
-        """Return the record of an agent."""
+        """Return an agent's record with its new ids."""
         parent = None if record.parent is None else self.agent(record.parent)
         return structs.replace(record, id=self.agent(record.id), parent=parent, fork_event=self.id(record.fork_event))
 

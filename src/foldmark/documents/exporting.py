@@ -18,10 +18,11 @@ from foldmark.sessions.new_file import WriteError, new_file
 Form: TypeAlias = Literal["markdown", "json", "session"]
 
 FORMS: dict[str, Form] = {".md": "markdown", ".markdown": "markdown", ".json": "json", ".jsonl": "session"}
-"""End of a file's name -> the format of an export into it."""
+"""Suffix of a file -> the format of an export into it."""
 
 _NAMES: dict[Form, str] = {"markdown": "Markdown", "json": "JSON", "session": "a Claude Code session"}
-_ENDS: dict[Form, str] = {"markdown": ".md", "json": ".json", "session": ".jsonl"}
+_SUFFIXES: dict[Form, str] = {form: suffix for suffix, form in reversed(FORMS.items())}
+"""Format -> the first suffix of its files."""
 
 
 class Target(NamedTuple):
@@ -69,7 +70,7 @@ def target(named: str) -> Target:
 def default_file(agent: Agent, form: Form) -> Path:
     """Return the file in the working folder that is named after a conversation."""
     name = re.sub(r"[^\w.+@-]+", "-", agent.name or agent.id[:8]).strip("-.") or agent.id[:8]
-    return Path(f"{name[:80]}{_ENDS[form]}")
+    return Path(f"{name[:80]}{_SUFFIXES[form]}")
 
 
 def check_file(file: Path) -> None:

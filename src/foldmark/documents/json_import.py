@@ -240,7 +240,7 @@ class _Writer:
             self._transaction.erase(self._agent.id, self._to.beginning(operation.turn), last, new)
 
     def _ended(self, data: dict[str, Any]) -> dict[str, Any]:
-        """End the ranges of an operation that reach to the end of an ancestor's log with what was inherited."""
+        """Return an operation's data with its ranges of ancestors limited to the inherited events."""
         own, end = self._document.conversation.agent, self._newest_inherited
         ranges = {name: data[name] for name in ("ranges", "inherited", "start") if name in data}
         return {**data, **{name: [_ended(each, own, end) for each in found] for name, found in ranges.items()}}

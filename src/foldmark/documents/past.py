@@ -25,12 +25,15 @@ _CONSENT = ("tool_approval", AGREED_AT)
 
 
 class PastEvent(Struct, frozen=True):
-    """An event of a conversation's past. `inherited` is True if an ancestor recorded it before the fork; `erased` is
-    the operation that erased it, None if it was not erased."""
+    """An event of a conversation's past."""
 
     event: Event
+
     inherited: bool = False
+    """True if an ancestor recorded it before the fork."""
+
     erased: int | None = None
+    """Id of the operation that erased it; None if it was not erased."""
 
 
 def past(moment: Snapshot, at: Standing) -> Iterator[PastEvent]:

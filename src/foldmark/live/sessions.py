@@ -33,11 +33,12 @@ from foldmark.live.evicting import Evictor
 from foldmark.live.executing import Executor
 from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
+from foldmark.live.quoted import LeftMessages
 from foldmark.live.recording import Recorder
 from foldmark.live.sizes import PassedOn
 from foldmark.live.tally import Tally
 from foldmark.live.transcript import ClientTranscript, sub_agent
-from foldmark.live.unnamed import LeftMessages, UnnamedSessions, UnnamedSubAgents
+from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
 from foldmark.log.live_session import client_session
 from foldmark.request.client_sizes import LOCAL, Shown

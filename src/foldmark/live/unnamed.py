@@ -11,10 +11,8 @@ unless it repeats a request whose answer did not arrive.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from foldmark.core.assembly.caching import common_length
-from foldmark.core.segments import Segment, subtract
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest
 from foldmark.live.status import first_keys
 from foldmark.live.transcript import ClientTranscript, sub_agent
@@ -24,11 +22,8 @@ from foldmark.log.live_session import client_session
 _SEARCHED = 50
 """Number of newest conversations to search for a resumed one."""
 
-_LOADED = 5
+LOADED = 5
 """Number of newest conversations to read for a request outside a conversation."""
-
-_QUOTED = 480
-"""Number of characters of a quoted message that are compared: Gemini CLI quotes 500."""
 
 _ENOUGH = 2
 """Minimum number of messages shared by a resumed session and its conversation: equal first prompts are common."""
@@ -65,7 +60,7 @@ class UnnamedSessions:
         if any(each.dialect is request.dialect for each in self._loaded):
             return None
         keys = {message.key for message in request.messages[:-1]}
-        for agent in self._named()[:_LOADED] if len(keys) >= _ENOUGH else ():
+        for agent in self._named()[:LOADED] if len(keys) >= _ENOUGH else ():
             made = _opened(agent, request.dialect)
             if made is not None and len(keys & {each.key for each in made.known}) >= _ENOUGH:
                 self._loaded.append(made)
@@ -104,33 +99,6 @@ class UnnamedSessions:
 def _opened(agent: Agent, dialect: ClientDialect) -> ClientTranscript | None:
     session = client_session(agent, dialect.provider)
     return None if session is None else ClientTranscript(agent, session, dialect)
-
-
-class LeftMessages:
-    """The messages that have left the newest conversations of a folder and wire, by their texts: a client may quote any
-    of them in a question, such as that for the title of an earlier session. They are read at the first question."""
-
-    def __init__(self, log: Log, folder: str, dialect: ClientDialect) -> None:
-        self._log, self._folder, self._provider = log, folder, dialect.provider
-
-    def __call__(self, text: str) -> bool:
-        """Return True if a quoted message has left, and no message with this text is visible."""
-        return _begin(text) in self._texts
-
-    @cached_property
-    def _texts(self) -> frozenset[str]:
-        left, visible = set[str](), set[str]()
-        named = [each for each in conversations(self._log, self._folder) if client_session(each, self._provider)]
-        for agent in named[:_LOADED]:
-            with agent.reading() as (moment, at):
-                own = (Segment(agent.id, 1, at.newest),)
-                visible.update(_begin(each.content) for each in moment.messages(at.visible))
-                left.update(_begin(each.content) for each in moment.messages(subtract(own, at.visible)))
-        return frozenset(left - visible - {""})
-
-
-def _begin(text: str) -> str:
-    return text.strip()[:_QUOTED]
 
 
 def conversations(log: Log, folder: str) -> list[Agent]:

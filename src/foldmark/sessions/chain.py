@@ -8,9 +8,9 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
   continues this record) it continues the main chain's previous record. So there are no loops.
 - The active chain is the path from the main chain's last message up to its beginning, or the path from the leaf that
   the session names, if that is not on the first path or a person chose it and wrote nothing after that. A compaction
-  forgets the leaf. A person may choose that nothing is active. The chain includes records that Claude
-  Code writes off that path: the other records of the same API message, the results of its calls, and records that
-  Claude Code injected for a call.
+  forgets the leaf. A person may choose that nothing is active. The chain includes records that Claude Code writes off
+  that path: the other records of the same API message, the results of its calls, and records that Claude Code injected
+  for a call.
 - A branch that is neither active nor in a sidechain is abandoned: a person went back and wrote another prompt.
 - Branches stay whole. Each abandoned branch and each sidechain becomes separate turns, which follow the turn of the
   main chain in which it began. Records without a message stay in place, with the main chain.
@@ -257,9 +257,8 @@ def _bare(entries: Sequence[RecordEntry]) -> dict[int, frozenset[str]]:
     for entry in main:
         if entry.boundary and entry.uuid not in summarized and (entry.preserved or entry.uuid in continued):
             kept = entry.preserved or PreservedRecords(None)
-            way, walked = _way(kept, known, steps)
+            bare[entry.line], walked = _stays(kept, known, steps)
             steps -= walked
-            bare[entry.line] = frozenset(uuid for uuid in (*kept.uuids, *way) if uuid in known)
         if entry.uuid is not None:
             known[entry.uuid] = entry
     return bare
@@ -452,9 +451,8 @@ def _compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
             if boundary is None or preserved is None:
                 found[entry.line] = Compaction()
             else:
-                way, walked = _way(preserved, known, steps)
+                stays, walked = _stays(preserved, known, steps)
                 steps -= walked
-                stays = frozenset(uuid for uuid in (*preserved.uuids, *way) if uuid in known)
                 found[entry.line] = Compaction(stays, preserved.anchor != boundary.uuid)
         if entry.uuid is not None:
             known[entry.uuid] = entry
@@ -485,6 +483,12 @@ def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines:
         before.entries[:] = [entry for entry in before.entries if entry.uuid not in compaction.stays]
     keeps = (lines[uuid] for uuid in compaction.stays if uuid in lines)
     return Section(behind, summary, frozenset(keeps).difference(entry.line for entry in behind))
+
+
+def _stays(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[frozenset[str], int]:
+    """Return the uuids of the known records that a compaction preserves, and the number of steps to find them."""
+    way, walked = _way(preserved, known, most)
+    return frozenset(uuid for uuid in (*preserved.uuids, *way) if uuid in known), walked
 
 
 def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[list[str], int]:

@@ -63,7 +63,7 @@ class Appender:
         """`row` is the stored state of the agent: head, open turn, messages, tokens, first call of the newest run of
         calls, True if it has ended, sum of weights, erased messages, erased tokens. `draw` returns the next id.
         `newest` is the turn and the kind of the newest message, if they are known."""
-        self._key, self._draw, self.writer = key, draw, writer
+        self._key, self._draw, self._writer = key, draw, writer
         self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
         """How the agent ended, if `ended`."""
@@ -152,8 +152,8 @@ class Appender:
         if replayed:
             self.has_replayed = True
         if by is not None:
-            self.writer.record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None, 0)
-            self.writer.bury(id, by)
+            self._writer.record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None, 0)
+            self._writer.bury(id, by)
             return
         tokens = count_tokens(content, data)
         nth = total = weight = None
@@ -165,17 +165,17 @@ class Appender:
         check = checksum(checked, content.encode(), None if data is None else data.encode())
         weight = self._weight(id, draft) if kind in ROLES else None
         row = (*checked, apart, replayed, tokens, nth, total, content, data, check)
-        self.writer.record(row, draft, weight, self._sums[0])
+        self._writer.record(row, draft, weight, self._sums[0])
 
     def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, present: bool = True) -> None:
         """Update the state after a recorded event. `present` is False for an event that was erased in the source."""
         kind = draft.kind
         if kind == "tool_call" and present:
-            self.writer.wait(self._key, id)
+            self._writer.wait(self._key, id)
         elif draft.answers is not None:
-            self.writer.answered(self._key, draft.answers)
+            self._writer.answered(self._key, draft.answers)
         elif kind == "turn_ended":
-            self.writer.end_waiting(self._key)
+            self._writer.end_waiting(self._key)
         self._run = self._run_after(id, kind, turn)
         self.head, self.open_turn = id, open_turn
         self._is_ahead = self.has_moved = True
@@ -184,7 +184,7 @@ class Appender:
         """Return the first call of the newest run of calls, if only results follow that run."""
         run: int | None = self._run
         if kind == "tool_call":
-            newest = self.newest or self.writer.newest_message(self._key, self.head)
+            newest = self.newest or self._writer.newest_message(self._key, self.head)
             run = run if newest == (turn, kind) else id
         elif kind == "turn_ended" or (kind in ROLES and kind != "tool_result"):
             run = None
@@ -192,10 +192,15 @@ class Appender:
             self.newest = turn, kind
         return run
 
+    def name_eraser(self, ids: Sequence[int], by: int) -> None:
+        """Record that operation `by` erased these events."""
+        for id in ids:
+            self._writer.bury(id, by)
+
     def finish(self) -> None:
         """Update the agent's row."""
         if self._is_ahead:
-            self.writer.advance(self._key, self.row, self.newest)
+            self._writer.advance(self._key, self.row, self.newest)
             self._is_ahead = False
 
     def lose(self, gone: Size, *, whole: bool) -> None:
@@ -354,9 +359,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
                 self._write("forget_fold", **self._for_agent(agent))
 
     def take_erased(self, agent: str, event_ids: Sequence[int], by: int) -> None:
-        writer = self._appender(agent).writer
-        for event_id in event_ids:
-            writer.bury(event_id, by)
+        self._appender(agent).name_eraser(event_ids, by)
 
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
         """Reserve the ids of these events. Raises StoreError if they are taken."""

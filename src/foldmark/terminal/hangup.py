@@ -1,4 +1,4 @@
-"""Notice that the terminal is gone."""
+"""Detect that the terminal has hung up."""
 
 import select
 from collections.abc import Callable

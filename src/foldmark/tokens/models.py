@@ -47,10 +47,10 @@ class Model(Struct, frozen=True, kw_only=True):
     """Price of a token written to the provider's cache, as a factor of `input_price`."""
 
     cache_least: Annotated[int, Meta(ge=0, le=10**9)]
-    """Minimum tokens of a prefix that is cached."""
+    """Minimum size of a cached prefix, in tokens."""
 
     cache_step: Tokens
-    """Tokens by which a cached prefix grows."""
+    """Step by which a cached prefix grows, in tokens."""
 
     caching: Literal["explicit", "automatic", "none"]
     """`explicit` if requests set the breakpoints."""
@@ -71,7 +71,7 @@ class Model(Struct, frozen=True, kw_only=True):
     """Origin of the figures."""
 
     assumed: bool = False
-    """Whether nothing is published or set for this model."""
+    """True if no figures are published or set for this model."""
 
     guessed_from: str = ""
     """The model whose figures this one takes because nothing is published for it; empty if there is none."""

@@ -75,9 +75,10 @@ def _answer(agent: Agent, models: Models, text: str | None, asking: Asking, fron
 
 
 class AnswerScreen(Screen):
-    """Prints the text of an answer alone on standard output, with one line feed at its end, and everything else on
-    standard error. Unless the text is `printed`, it goes nowhere. `stopped` is the end of the newest answer, if the
-    provider reported it."""
+    """Prints an answer's text on standard output, with one line feed at its end, and everything else on standard error.
+
+    Unless `printed`, the text is discarded. `stopped` is the end of the newest answer, if the provider reported it.
+    """
 
     def __init__(self, put: Put, *, printed: bool) -> None:
         super().__init__(put, sys.stderr)

@@ -1,6 +1,6 @@
 """Which part of an answer's usage says how large its context was.
 
-A hook imports this module after every tool call: it must stay without imports of its own.
+A hook imports this module after every tool call, so it must not import other parts of Foldmark.
 """
 
 from collections.abc import Mapping

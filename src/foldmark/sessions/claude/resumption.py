@@ -80,8 +80,11 @@ def resume(rows: Sequence[Row]) -> ResumedChain:
 
 
 def _named(leaf: Leaf, rows: Sequence[Row], links: Links) -> Row | None:
-    """Return the record of a leaf, or None. After a compaction that preserves records, only those are known of the ones
-    before it, and they belong to its summary."""
+    """Return the record that a leaf names; None if it is unknown.
+
+    Of the records before a compaction that preserves some, only the preserved ones are known. Their place is taken by
+    its summary.
+    """
     named = links.by_uuid.get(leaf.uuid) if leaf.uuid else None
     if named is None or named.side:
         return None

@@ -57,7 +57,7 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 COMPACTION = "compaction"
-"""The type of an item that replaces earlier ones and that only the provider can read."""
+"""Type of an item that replaces earlier items and that only the provider can read."""
 
 NO_SUMMARY = "(no summary available)"
 """The text that Codex sends for a compaction with neither a summary nor a history."""

@@ -50,7 +50,7 @@ from foldmark.testing.suite import (
 
 
 def _without_ids(moment: Snapshot, agent: str) -> list[Any]:
-    """Return what a store knows of an agent, without ids of events."""
+    """Return a store's answers about an agent, without event ids."""
     own = (Segment(agent, 1, END),)
     messages, operations, gone = list(moment.messages(own)), moment.operations(agent), moment.tombstones(own)
     by = [moment.erased_by(each.id) for each in gone]
