@@ -15,7 +15,8 @@ _QUOTED = 480
 
 class LeftMessages:
     """The messages that have left the newest conversations of a folder and wire, by their texts: a client may quote any
-    of them in a question, such as that for the title of an earlier session. They are read when the first quoted message is looked up."""
+    of them in a question, such as that for the title of an earlier session. They are read when the first quoted message
+    is looked up."""
 
     def __init__(self, log: Log, folder: str, dialect: ClientDialect) -> None:
         self._log, self._folder, self._provider = log, folder, dialect.provider
