@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.assertion import rewrite
+from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import HealthCheck, settings
 
 from new_databases import copied
@@ -93,6 +94,20 @@ def _send_what_is_shown(worker: Any) -> None:
 # The tests and their imports stay until the end. Searching them for garbage again and again takes a sixth of the time
 # of a test, and more during collection.
 gc.disable()
+
+
+# Folders and modules whose tests import the providers' libraries, which takes seconds.
+_WITH_LIBRARIES = ("integrations/", "live/test_any_program", "loopback/", "providers/", "settings/test_access", "wire/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests that import the same libraries stand beside each other: one worker takes them, and imports for all."""
+    items.sort(key=lambda item: not item.nodeid.removeprefix("tests/").startswith(_WITH_LIBRARIES))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Search for garbage once at the end of a run, where pytest does it five times."""
+    config.stash[gc_collect_iterations_key] = 1
 
 
 def pytest_collection_finish() -> None:
