@@ -1,6 +1,7 @@
 """`bash` (SPEC 4.1): it needs approval, is limited while it runs, and ends with everything that it started."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 from place import Place, in_turn, place_in
 
 import foldmark
+from foldmark.core.errors import CommandError
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import Interruption
 from foldmark.tools.working import bash
@@ -234,20 +236,36 @@ def test_an_interruption_ends_all_of_it(place: Place, command: str) -> None:
     assert gone(*found)
 
 
+_KILLED = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from foldmark.tools.working import bash
+
+class Popen(subprocess.Popen):
+    def __init__(self, words, **how):
+        super().__init__(words, **how)
+        if words[-1] == COMMAND:
+            while not (Path("pid").exists() and Path("pid").read_text().strip()):
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+
+COMMAND = "echo $$ > pid; " + sys.argv[1]
+if sys.argv[2] == "while it starts the command":
+    bash.Popen = Popen
+bash.run(["/bin/sh", "-c", COMMAND], os.getcwd(), os.environ, 600)
+"""
+
+
+@pytest.mark.parametrize("when", ["while it starts the command", "later"])
 @pytest.mark.parametrize("command", ["sleep 600", "trap '' TERM; sleep 600 & sleep 600"])
-def test_a_killed_program_leaves_no_command_behind(tmp_path: Path, command: str) -> None:
+def test_a_killed_program_leaves_no_command_behind(tmp_path: Path, command: str, when: str) -> None:
     """Nobody can clean up after `kill -9`, as when the memory is full."""
-    program = (
-        "import os, sys; from foldmark.tools.working.bash import run;"
-        "run(['/bin/sh', '-c', 'echo $$ > pid; ' + sys.argv[1]], os.getcwd(), os.environ, 600)"
-    )
-    with Popen([sys.executable, "-c", program, command], cwd=tmp_path) as process:
+    with Popen([sys.executable, "-c", _KILLED, command, when], cwd=tmp_path) as process:
         until = monotonic() + LIMIT
         while not (written := tmp_path / "pid").exists() or not written.read_text().strip():
             assert monotonic() < until
             threading.Event().wait(0.005)
         group = int(written.read_text())
-        assert process.poll() is None
         process.kill()
     while any(bash._runs_in(group, each / "stat") for each in Path("/proc").glob("[0-9]*")):
         assert monotonic() < until, "the command goes on"
@@ -303,7 +321,12 @@ def test_nothing_is_left_open(place: Place) -> None:
 
 def test_a_missing_shell_is_an_error(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("foldmark.tools.working.bash.shutil.which", lambda name: str(place.folder / "nowhere"))
-    assert place.refused("bash", command="true") == "the command cannot be started: No such file or directory"
+    assert re.fullmatch(r"sh: .*/nowhere: .*not found\n\[exit code 127\]", run(place, "true"))
+
+
+def test_a_missing_folder_is_an_error(place: Place) -> None:
+    with pytest.raises(CommandError, match=r"^the command cannot be started: No such file or directory$"):
+        bash.run(["/bin/sh", "-c", "true"], str(place.folder / "nowhere"), {}, 10)
 
 
 def test_on_windows_it_is_not_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from selectors import EVENT_READ, DefaultSelector
 from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired
 from threading import Event
 from time import monotonic, sleep
-from typing import Annotated, Literal, NamedTuple
+from typing import IO, Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -89,34 +89,40 @@ def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, s
     with watched() as cut:
         if cut.is_set():
             raise CommandError("the turn was interrupted; nothing was run")
-        try:
-            process = Popen(
-                command, cwd=folder, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
-            )
-        except (OSError, ValueError) as error:
-            raise CommandError(f"the command cannot be started: {getattr(error, 'strerror', None) or error}") from None
-        assert process.stdout is not None
-        with process.stdout as source, _ended_with_us(process.pid):
+        with _ended_with_us(command) as (words, stdin):
             try:
-                end = _follow(process, source.fileno(), output, monotonic() + timeout, cut)
-            finally:
-                _end(process)
-            _drain(source.fileno(), output)
+                process = Popen(
+                    words, cwd=folder, env=environment, stdin=stdin, stdout=PIPE, stderr=STDOUT, start_new_session=True
+                )
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise CommandError(f"the command cannot be started: {reason}") from None
+            assert process.stdout is not None
+            with process.stdout as source:
+                try:
+                    end = _follow(process, source.fileno(), output, monotonic() + timeout, cut)
+                finally:
+                    _end(process)
+                _drain(source.fileno(), output)
     code = process.returncode
     return CommandResult(output.text(), end, -signal.SIGKILL if code is None else code)
 
 
-_WATCHER = 'read _ || { kill -TERM -"$0"; sleep 1; kill -KILL -"$0"; }'
-"""A shell script that waits for a line, and ends a process group if there is only an end of input."""
+_WATCHER = 'read group && [ "$group" ] && { read _ || { kill -TERM -"$group"; sleep 1; kill -KILL -"$group"; }; }'
+"""A shell script that reads a process group and waits for a line. If there is none, it ends the group."""
+
+_ANNOUNCED = """echo $$ >&0; exec "$@" < /dev/null"""
+"""A shell script that tells the watcher its process group, and becomes a command without input. The command could run
+on if this process were killed before it has told the group itself."""
 
 
 @contextmanager
-def _ended_with_us(group: int) -> Iterator[None]:
-    """End a process group if this process is killed within the block, which nothing here can then do."""
-    command = ("/bin/sh", "-c", _WATCHER, str(group))
+def _ended_with_us(command: Sequence[str | bytes]) -> Iterator[tuple[Sequence[str | bytes], IO[bytes] | int]]:
+    """End a command if this process is killed within the block, which nothing here can then do. Yield the words and the
+    standard input to start it with, as the leader of a process group."""
     try:
         watcher = Popen(
-            command,
+            ("/bin/sh", "-c", _WATCHER),
             cwd="/",
             env={"PATH": os.defpath},
             stdin=PIPE,
@@ -125,12 +131,12 @@ def _ended_with_us(group: int) -> Iterator[None]:
             start_new_session=True,
         )
     except OSError:  # no more processes: the command itself runs
-        yield
+        yield command, DEVNULL
         return
+    assert watcher.stdin is not None
     try:
-        yield
+        yield ("/bin/sh", "-c", _ANNOUNCED, "sh", *command), watcher.stdin
     finally:
-        assert watcher.stdin is not None
         with suppress(BrokenPipeError), watcher.stdin as end:
             end.write(b"\n")
         watcher.wait()
