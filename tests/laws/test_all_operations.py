@@ -71,7 +71,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
     def another_conversation(self) -> None:
         self.add(self.log.agent("another"), NaiveAgent())
 
-    @rule(who=WHO, kind=st.sampled_from(["user", "user", "assistant", "assistant", "system", "tool"]))
+    @rule(who=WHO, kind=st.sampled_from(["user", "user", "client", "assistant", "assistant", "system", "tool"]))
     def message(self, who: int, kind: str) -> None:
         self.say(self.pair(who), kind)
 

@@ -110,7 +110,7 @@ class Requests(Histories):
         return event_id
 
     def spoken(self, kind: str) -> str | None:
-        return None if kind in ("user", "system") else self.dialect
+        return None if kind in ("user", "client", "system") else self.dialect
 
     def call(self, pair: Pair, call_id: str, name: str = "probe", args: dict[str, Any] | None = None) -> None:
         number = len(self.ids)
@@ -180,7 +180,7 @@ class Requests(Histories):
             for target in whom:
                 self.accepted(pair, *target)
 
-    @rule(who=WHO, kind=st.sampled_from(["user", "assistant", "tool"]), blocks=st.lists(block, max_size=3))
+    @rule(who=WHO, kind=st.sampled_from(["user", "client", "assistant", "tool"]), blocks=st.lists(block, max_size=3))
     def show_without_a_word(self, who: int, kind: str, blocks: list[Any]) -> None:
         self.wordless(self.pair(who), kind, blocks)
 

@@ -147,7 +147,7 @@ class Histories(RuleBasedStateMachine):
         real = self.log.agent("another")
         self.pairs.append(Pair(real.id, real, NaiveAgent()))
 
-    @rule(who=WHO, kind=st.sampled_from(["user", "user", "assistant", "assistant", "system"]))
+    @rule(who=WHO, kind=st.sampled_from(["user", "user", "client", "assistant", "assistant", "system"]))
     def message(self, who: int, kind: str) -> None:
         self.say(self.pair(who), kind)
 

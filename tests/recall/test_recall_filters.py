@@ -70,7 +70,7 @@ def test_the_filters_of_a_search_are_named(agent: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("schema --role me", "role must be one of user, assistant, thinking, tool_call, tool_result, not 'me'"),
+        ("schema --role me", "role must be one of user, assistant, thinking, tool_call, tool_result, client, not 'me'"),
         ("schema --since soon", "since must be a date such as 2026-01-31 or 2026-01-31T12:00, not 'soon'"),
         ("schema --before 2026-02-30", "before must be a date"),
         ("schema --since 0001-01-01T00:00+14:00", "since must be a date"),

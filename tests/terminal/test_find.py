@@ -104,7 +104,7 @@ def test_keys_write_filters_into_the_line(log: Log) -> None:
         return next_filter(line, filters["agent"])
 
     assert next_role("the tags") == "the tags --role user"
-    assert next_role("--role tool_result the tags") == "the tags"
+    assert next_role("--role client the tags") == "the tags"
     assert next_time("tags") == "tags --since 2026-03-01"
     assert next_time("tags --since 2026-03-01") == "tags --since 2026-02-23"
     assert next_time("tags --since 2020-01-01") == "tags"

@@ -192,6 +192,7 @@ dialects = st.sampled_from(DIALECTS)
 asked = st.tuples(ids, names, dialects, signatures)
 actions = st.one_of(
     st.tuples(st.just("user"), texts, st.tuples(st.sampled_from(["human", "human", "system"]), blocks)),
+    st.tuples(st.just("client"), texts, st.tuples(st.just("system"), blocks)),
     st.tuples(st.just("assistant"), texts, st.tuples(st.booleans(), st.tuples(dialects, blocks))),
     st.tuples(st.just("assistant"), texts, st.tuples(st.booleans(), answered)),
     st.tuples(st.just("summary"), texts, blocks),
@@ -218,7 +219,7 @@ def logs(draw: st.DrawFn, most: int = 25) -> list[Event]:
         mine, turn = place(kind, id, turn)
         data: dict[str, Any] = {}
         actor, dialect, blocks, answers, interrupted = "human", None, None, None, False
-        if kind == "user":
+        if kind in ("user", "client"):
             actor, blocks = more
         elif kind == "assistant":
             interrupted, (dialect, blocks) = more

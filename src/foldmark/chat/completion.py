@@ -14,7 +14,7 @@ from foldmark.commands.show import turn_title
 from foldmark.core.config import KEYS, KINDS
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Snapshot
-from foldmark.core.search import SPEAKERS
+from foldmark.core.search import FILTERED_ROLES
 from foldmark.core.segments import Segments
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line, title
@@ -335,7 +335,7 @@ _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
     "operation": _operations,
     "pinned turn": _pinned,
     "request": _requests,
-    "role": lambda _: ((each, "") for each in SPEAKERS),
+    "role": lambda _: ((each, "") for each in FILTERED_ROLES),
     "setting": _settings,
     "setting and value": lambda agent: ((f"{key}=", help) for key, help in _settings(agent)),
     "tagged text": _tags,

@@ -16,7 +16,7 @@ from foldmark.cli.parameters import conversations, reporting
 from foldmark.cli.process import warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.search import SPEAKERS, Mode, PassageMessage, SearchResult
+from foldmark.core.search import FILTERED_ROLES, Mode, PassageMessage, SearchResult
 from foldmark.core.wording import one_line, title
 from foldmark.log import Log
 from foldmark.rendering import harmless, is_bold, json_text, marked
@@ -74,7 +74,7 @@ def _date(context: click.Context, option: click.Parameter, value: str | None) ->
     help="Only this conversation or session, or those whose id begins so.",
 )
 @click.option("--tool", metavar="NAME", help="Only calls of this tool and its results.")
-@click.option("--role", type=click.Choice(SPEAKERS), help="Only messages of this role.")
+@click.option("--role", type=click.Choice(FILTERED_ROLES), help="Only messages of this role.")
 @click.option("--visible/--forgotten", default=None, help="Only messages that are in (or out of) the context.")
 @click.option(
     "--context",

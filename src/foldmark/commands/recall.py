@@ -22,13 +22,13 @@ from foldmark.commands.recall_entries import (
 from foldmark.commands.registry import CommandCall, command
 from foldmark.core.codec import timestamp, utc, well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.search import SPEAKERS, Filters, SearchResult
+from foldmark.core.search import FILTERED_ROLES, Filters, SearchResult
 from foldmark.log import Agent, Log, Result
 from foldmark.log.search import RecallResults, search_with_archive
 
 OPTIONS = (
     ("--limit N", "Maximum number of results."),
-    ("--role ROLE", f"Only messages of this role: {', '.join(SPEAKERS)}."),
+    ("--role ROLE", f"Only messages of this role: {', '.join(FILTERED_ROLES)}."),
     ("--since DATE", "Only messages from DATE on: 2026-01-31 or 2026-01-31T12:00, UTC."),
     ("--before DATE", "Only messages before DATE."),
     ("--agent NAME", "Only this conversation, or agents and sessions whose id begins so."),
@@ -143,8 +143,8 @@ def json_of(entry: RecallEntry) -> dict[str, Any]:
 def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Filters:
     """Return the filters for texts by the names of `Filters`; an empty text does not filter. Raises CommandError."""
     texts = {name: well_formed(text) for name, text in given.items() if text}
-    if "role" in texts and texts["role"] not in SPEAKERS:
-        raise CommandError(f"role must be one of {', '.join(SPEAKERS)}, not '{texts['role'][:40]}'")
+    if "role" in texts and texts["role"] not in FILTERED_ROLES:
+        raise CommandError(f"role must be one of {', '.join(FILTERED_ROLES)}, not '{texts['role'][:40]}'")
     since, before = (_moment(name, texts.pop(name)) if name in texts else None for name in ("since", "before"))
     return Filters(since=since, before=before, visible=visible, **texts)
 

@@ -1,6 +1,6 @@
 """Contexts, requests and messages as text for a person and as JSON: `/context show | count | sent` [SPEC 4, 5.6]."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, groupby, takewhile
 from operator import attrgetter
 from typing import Any
@@ -14,7 +14,7 @@ from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.events import Event
 from foldmark.core.request import Part, Request
 from foldmark.core.segments import END
-from foldmark.core.turns import Turn, newest_turns
+from foldmark.core.turns import Turn, naming, newest_turns
 from foldmark.core.wording import count, title
 from foldmark.cost.misses import Cached, cached, newest_cached, newest_turn
 from foldmark.log import Agent, Context, Result
@@ -202,9 +202,9 @@ def message_line(message: Event, *, whole: bool = False, beside: object = None) 
     return f"  {message.id:>6} {message.kind}{interrupted}{beside}: " + text.replace("\n", "\n         ")
 
 
-def turn_title(messages: Iterable[Event]) -> str:
-    """Return a title for a turn: the beginning of its first message."""
-    return title(next((_text(message) for message in messages), ""))
+def turn_title(messages: Sequence[Event]) -> str:
+    """Return a title for a turn: the beginning of the message that it is named after."""
+    return title(next((_text(message) for message in naming(messages)), ""))
 
 
 def _text(message: Event) -> str:

@@ -15,6 +15,7 @@ from foldmark.core.segments import Segment, Segments, normal, subtract
 ROLES = {
     "system": "system",
     "user": "user",
+    "client": "user",
     "assistant": "assistant",
     "tool_call": "assistant",
     "tool_result": "tool",
@@ -24,6 +25,10 @@ ROLES = {
 """Conversation kind -> the role in which it may be sent to a model."""
 
 MESSAGE_KINDS = tuple(ROLES)
+OPENING_KINDS = ("user", "client")
+"""The kinds of messages on the user's side. `client` is what a coding agent told its model by itself, such as a changed
+file, a hook's output or the output of a command."""
+
 ANSWER_KINDS = ("assistant", "tool_call")
 """The kinds of messages that record a model's answer."""
 

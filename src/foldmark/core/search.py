@@ -117,7 +117,10 @@ def passage_lines(line: PassageMessage, most: int | None = None, read_on: str = 
 
 
 SPEAKERS = ("user", "assistant", "thinking", "tool_call", "tool_result")
-"""Values of `Filters.role`."""
+"""Values of `Filters.role` that a model is offered."""
+
+FILTERED_ROLES = (*SPEAKERS, "client")
+"""Values of `Filters.role` that a person may give. A client's own texts are found only by their role."""
 
 PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
 """Names of the programs whose sessions are archived, by `SearchResult.source`."""
@@ -201,13 +204,14 @@ class SearchResult(Struct, frozen=True):
 _UNFOUND = re.compile(r"(?:mcp_.*foldmark__?)?(?:filter_context|query_db|recall)")
 
 
-def is_unfound(tool: str | None) -> bool:
-    """Return True if a tool's calls and results are excluded from searches: they repeat other messages, even some that
-    a person wanted to forget.
+def is_unfound(tool: str | None, kind: str | None = None) -> bool:
+    """Return True if messages of this kind, or a tool's calls and results, are excluded from searches: such tools
+    repeat other messages, even some that a person wanted to forget, and a client's own texts repeat files and each
+    other.
 
     Coding agents call the tools by longer names.
     """
-    return tool is not None and _UNFOUND.fullmatch(tool) is not None
+    return kind == "client" or (tool is not None and _UNFOUND.fullmatch(tool) is not None)
 
 
 class Judge(Protocol):

@@ -105,6 +105,12 @@ class Turn(NamedTuple):
     messages: tuple[Event, ...]
 
 
+def naming(messages: Sequence[Event]) -> Sequence[Event]:
+    """Return the messages of a turn from the one on that a turn is named after: the first that no client wrote by
+    itself, if there is one."""
+    return next((messages[at:] for at, each in enumerate(messages) if each.kind != "client"), messages)
+
+
 def newest_turns(newest_first: Iterable[Event], count: int) -> list[Turn]:
     """Return the newest `count` turns of messages that come newest first; the result is in the order of the log."""
     turns: list[Turn] = []

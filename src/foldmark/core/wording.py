@@ -1,5 +1,6 @@
 """Wording that many messages to a person share: lists, counts, titles, and the meter."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 MONTHS = (
@@ -29,6 +30,14 @@ def title(text: str, most: int = 60) -> str:
         start = words[: most - 1]
         words = (start.rpartition(" ")[0] or start).rstrip(" ,;:.") + "…"
     return one_line(words)
+
+
+_TAG = re.compile(r"</?[a-z][a-z-]*>")
+
+
+def told_title(text: str, most: int = 60) -> str:
+    """Return a title for a text that a client wrote by itself, without the tags around it."""
+    return title(_TAG.sub(" ", text[: 20 * most]), most)
 
 
 def listing(names: Iterable[object], limit: int = 12) -> str:

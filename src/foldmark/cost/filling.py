@@ -19,7 +19,10 @@ RESULT, FORM, OTHER = "result", "form", "other"
 IMAGES = "images"
 """The kind of images and documents."""
 
-ORDER = ("system", "tools", "state", "memos", "summaries", "user", "assistant", "thinking", RESULT, IMAGES, FORM, OTHER)
+ORDER = (
+    *("system", "tools", "state", "memos", "summaries", "user", "client", "assistant", "thinking"),
+    *(RESULT, IMAGES, FORM, OTHER),
+)
 """The kinds, in the order in which they are shown."""
 
 _KINDS = {
@@ -31,6 +34,7 @@ _KINDS = {
     "window_summary": "summaries",
     "children": "system",
     "user": "user",
+    "client": "client",
     "tool": "user",
     "assistant": "assistant",
     "tool_call": "assistant",

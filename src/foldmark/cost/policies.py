@@ -16,7 +16,7 @@ from foldmark.core.assembly.eviction import begins
 from foldmark.core.assembly.growth import Reach, Sizes, advanced, entering_weight, layers_weight, lowered, room_for
 from foldmark.core.assembly.view import active_from
 from foldmark.core.assembly.window import Unit, Units
-from foldmark.core.events import Event
+from foldmark.core.events import OPENING_KINDS, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Part
 from foldmark.core.segments import END, Segment, since, until
@@ -343,8 +343,8 @@ class PieceWindowing(Windowing):
 
 
 def _opens(event: Event) -> bool:
-    """Return True if a person opened a turn with this event."""
-    return event.kind == "user" and event.id == event.turn_id
+    """Return True if this event of the user's side opened a turn."""
+    return event.kind in OPENING_KINDS and event.id == event.turn_id
 
 
 def _is_active(group: Group, since: int) -> bool:

@@ -104,7 +104,7 @@ class _Measured(Struct):
 
 
 _SHAPES: dict[str, type[Struct]] = {
-    **dict.fromkeys(("system", "user", "assistant", "tool"), _Message),
+    **dict.fromkeys(("system", "user", "client", "assistant", "tool"), _Message),
     "tool_call": _Named,
     "tool_result": _Named,
     "usage": _Usage,

@@ -19,7 +19,7 @@ from foldmark.request.standing import Standing, state_of
 
 TimeOf = Callable[[str], str]
 
-_TEXTS = ("user", "assistant", "system", "tool", "summary")
+_TEXTS = ("user", "client", "assistant", "system", "tool", "summary")
 
 
 def conversation_markdown(agent: Agent, version: str, progress: Progress) -> Generator[str, None, None]:

@@ -88,19 +88,20 @@ class Timeline:
     ) -> int:
         """Record a message and return its event id. The message is durable when this returns.
 
-        `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins the
-        open one otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event after
-        the message, which holds the rest, even if that is empty (`text.state`); this does not apply to `interrupted` or
-        `verbatim` texts. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default
-        now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks, whose form is then
-        unknown. Lone surrogates in texts become U+FFFD. `key` is chosen by the caller, for a message that may have to
-        be recorded again because the outcome is unknown (a connection was lost): if a message with this key exists, its
-        id is returned and nothing is recorded. Raises CommandError for a wrong kind, time or data, ConflictError,
+        `kind` is "user", "client" (what a coding agent told its model by itself), "assistant", "system" or "tool". A
+        message opens a turn if none is open and joins the open one otherwise; a `system` message opens none. A `###
+        STATE` block at the end of an assistant's text is recorded as a `state` event after the message, which holds the
+        rest, even if that is empty (`text.state`); this does not apply to `interrupted` or `verbatim` texts. `data` is
+        JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default now. A text without a `dialect`
+        gets that of the agent's model, unless `data` holds blocks, whose form is then unknown. Lone surrogates in texts
+        become U+FFFD. `key` is chosen by the caller, for a message that may have to be recorded again because the
+        outcome is unknown (a connection was lost): if a message with this key exists, its id is returned and nothing is
+        recorded. Raises CommandError for a wrong kind, time or data, ConflictError,
         StoreError.
         """
-        if kind not in ("user", "assistant", "system", "tool"):
+        if kind not in ("user", "client", "assistant", "system", "tool"):
             raise CommandError(
-                f"append takes 'user', 'assistant', 'system' or 'tool', not {kind!r}; "
+                f"append takes 'user', 'client', 'assistant', 'system' or 'tool', not {kind!r}; "
                 "append_tool_call, append_tool_result and record take the rest"
             )
         actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")

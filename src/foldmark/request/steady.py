@@ -22,7 +22,7 @@ from foldmark.core.assembly.view import active_from, view
 from foldmark.core.assembly.window import Units
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
-from foldmark.core.events import Event, Pin, Summary, shapes
+from foldmark.core.events import OPENING_KINDS, Event, Pin, Summary, shapes
 from foldmark.core.ports import Since, Snapshot
 from foldmark.core.request import Edge, Family, Part
 from foldmark.core.segments import END, Segment, Segments, contains
@@ -343,7 +343,7 @@ class SteadyPrompt:
 
 def _openers(events: Sequence[Event], settled: int) -> list[Event]:
     """Return the messages that opened a turn since an event."""
-    return [each for each in events if each.id == each.turn_id and each.kind == "user" and each.id > settled]
+    return [each for each in events if each.id == each.turn_id and each.kind in OPENING_KINDS and each.id > settled]
 
 
 def _last(ids: Sequence[int], after: int, before: int) -> int:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from foldmark.core.assembly.window import Units
 from foldmark.core.config import check_together
 from foldmark.core.errors import CommandError, ContextOverflowError, FoldmarkError
-from foldmark.core.events import Event, Pin, Summary
+from foldmark.core.events import OPENING_KINDS, Event, Pin, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import COMPACTION, Compacted, Request, Stopped
 from foldmark.core.segments import Segment, Segments, since, subtract, until
@@ -159,9 +159,10 @@ def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
 
 
 def _opens(moment: Snapshot, event_id: int) -> bool:
-    """Return True if the event is a user message that opened its turn, or if the id is 0: the end of the context."""
+    """Return True if the event is a message of the user's side that opened its turn, or if the id is 0: the end of the
+    context."""
     event = moment.event(event_id) if event_id else None
-    return not event_id or (event is not None and event.kind == "user" and event.turn_id == event_id)
+    return not event_id or (event is not None and event.kind in OPENING_KINDS and event.turn_id == event_id)
 
 
 def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -> bool:

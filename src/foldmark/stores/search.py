@@ -22,10 +22,10 @@ class MessageStatements(Protocol):
 
     def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
         """Return the best messages for each query that pass all filters but the judge, at most `most`, best first: the
-        index of the query, the message, its agent and its tool."""
+        index of the query, the message, its agent, its tool and its kind."""
 
     def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
-        """Return those of these messages that pass the same filters: the message, its agent and its tool."""
+        """Return those of these messages that pass the same filters: the message, its agent, its tool and its kind."""
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
         """Return each of these messages and its neighbours: the index in `ids`, the message, its text (perhaps cut),
@@ -54,9 +54,9 @@ class StoredIndex(MessageStatements):
             rows = list(self._best(wanted, most))
             read, found = [0] * len(wanted), [list[int]() for _ in wanted]
             self._meet(row[2] for row in rows)
-            for number, id, agent, tool in rows:
+            for number, id, agent, tool, kind in rows:
                 read[number] += 1
-                if self._shows(agent, id) and self._is_findable(agent, id, tool):
+                if self._shows(agent, id) and self._is_findable(agent, id, tool, kind):
                     found[number].append(id)
             if all(len(ids) >= limit or number < most for ids, number in zip(found, read, strict=True)):
                 return [id for ids in found for id in ids[:limit]]
@@ -65,14 +65,16 @@ class StoredIndex(MessageStatements):
     def passing(self, ids: Sequence[int]) -> list[int]:
         rows = list(self._passing(ids))
         self._meet(row[1] for row in rows)
-        return [id for id, agent, tool in rows if self._shows(agent, id) and self._is_findable(agent, id, tool)]
+        return [
+            id for id, agent, tool, kind in rows if self._shows(agent, id) and self._is_findable(agent, id, tool, kind)
+        ]
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
         rows = sorted(self._around(ids, reach), key=itemgetter(0, 1))
         self._meet(row[4] for row in rows)
         found: dict[str, dict[int, list[IndexedMessage]]] = defaultdict(lambda: defaultdict(list))
         for place, id, text, at, agent, name, kind, turn, tool in rows:
-            if self._is_findable(agent, id, tool):
+            if self._is_findable(agent, id, tool, kind):
                 self._read[id] = hit = Hit(id, agent, name, kind, turn, at, 0.0, "", tool=tool)
                 # Damage can change the types of columns.
                 found[agent][place].append(IndexedMessage(id, str(text), at, self._fits(hit)))
@@ -92,9 +94,10 @@ class StoredIndex(MessageStatements):
         wanted, judge = self._scope.filters.visible, self._scope.judge
         return wanted is None or (judge is not None and judge.shows(agent, id)) == wanted
 
-    def _is_findable(self, agent: str, id: int, tool: str | None) -> bool:
+    def _is_findable(self, agent: str, id: int, tool: str | None, kind: str) -> bool:
         judge = self._scope.judge
-        return not is_unfound(tool) and (judge is None or not judge.plans(agent, id))
+        asked = kind == self._filters["role"]
+        return not is_unfound(tool, None if asked else kind) and (judge is None or not judge.plans(agent, id))
 
     def _fits(self, message: Hit) -> bool:
         """Return True if a message passes the filters, like `passing`."""

@@ -16,7 +16,7 @@ from foldmark.core.turns import Message, place
 from foldmark.testing.suite import add_fork, add_root, append, draft
 
 KINDS = (
-    *("user", "user", "assistant", "tool_call", "tool_call", "tool_result", "summary", "system"),
+    *("user", "user", "client", "assistant", "tool_call", "tool_call", "tool_result", "summary", "system"),
     *("state", "scratchpad", "mark", "clear", "turn_ended", "usage", "erase"),
 )
 Step = tuple[int, str, int]

@@ -217,7 +217,7 @@ _MEANINGS = {
             "agent_id": "the agent that owns it: this one, or the one it was forked from",
             "group_id": "its turn; turns.id",
             "role": "system, user, assistant or tool",
-            "kind": "system, user, assistant, tool_call, tool_result, tool or summary",
+            "kind": "system, user, client, assistant, tool_call, tool_result, tool or summary",
             "tool": "of a tool_call and its tool_result the tool's name, else ''; query_db repeats other messages",
             "content": "the text; of a tool_call the arguments as JSON",
             "status": "dropped (not in the context: do not rely on it), tool_call, or completed",

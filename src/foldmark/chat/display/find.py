@@ -11,7 +11,7 @@ from foldmark.commands.registry import CommandCall, split_options
 from foldmark.core.agents import minute
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.search import SPEAKERS, Excerpt, PassageMessage, SearchResult
+from foldmark.core.search import FILTERED_ROLES, Excerpt, PassageMessage, SearchResult
 from foldmark.core.segments import contains
 from foldmark.core.wording import count, one_line
 from foldmark.log import Agent, Log
@@ -143,7 +143,7 @@ def key_filters(agent: Agent) -> dict[str, list[tuple[str, str]]]:
     cycles through them."""
     now = utc(agent.log.clock())
     return {
-        "role": [("--role", role) for role in SPEAKERS],
+        "role": [("--role", role) for role in FILTERED_ROLES],
         "time": [("--since", (now - timedelta(days=days)).date().isoformat()) for days in DAYS],
         "place": [("--visible", ""), ("--forgotten", ""), ("--archived", "")],
         "agent": [("--agent", agent.name or agent.id)],

@@ -103,10 +103,10 @@ def _sent(found: Sequence[Portion], at: Standing) -> list[TurnRow]:
         asked = calls.popleft() if each.kind == RESULT and calls else ""
         before = turns.get(part.turn)
         if before is None:
-            before = TurnRow(part.turn, part.turn, title(part.text), 0, pinned=part.turn in at.fold.pins)
+            before = TurnRow(part.turn, part.turn, "", 0, pinned=part.turn in at.fold.pins)
         kinds = {each.name} if each.kind != FORM else set[str]()
         turns[part.turn] = before._replace(
-            title=before.title or title(part.text),
+            title=before.title or ("" if part.kind == "client" else title(part.text)),
             tokens=before.tokens + each.tokens,
             calls=before.calls + (part.kind == "tool_call"),
             kinds=before.kinds | kinds,
@@ -127,7 +127,7 @@ def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, re
         before = turns.get(each.turn_id) or TurnRow(each.turn_id, each.turn_id, "", 0, sent=False)
         kind = {"tool_call": "assistant", "tool_result": "", "summary": "summaries"}.get(each.kind, each.kind)
         turns[each.turn_id] = before._replace(
-            title=title(each.content) or before.title,
+            title=("" if each.kind == "client" else title(each.content)) or before.title,
             tokens=before.tokens + counted(at, each.tokens, request.provider, request.model),
             calls=before.calls + (each.kind == "tool_call"),
             kinds=before.kinds | {kind} if kind else before.kinds,

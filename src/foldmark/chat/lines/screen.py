@@ -15,8 +15,8 @@ from foldmark.chat.live import fullness
 from foldmark.core.events import ANSWER_KINDS, MESSAGE_KINDS, Event
 from foldmark.core.request import Edge, Piece, Stopped, ToolCall, Usage, Waiting
 from foldmark.core.segments import contains
-from foldmark.core.turns import Turn, newest_turns
-from foldmark.core.wording import count, title
+from foldmark.core.turns import Turn, naming, newest_turns
+from foldmark.core.wording import count, title, told_title
 from foldmark.log import Agent, Result
 from foldmark.operations.history import operations
 from foldmark.rendering import Wrapping, columns, fitted, harmless, json_line, result_text
@@ -173,7 +173,7 @@ def last_turns(agent: Agent, edge: Edge) -> str:
 
 def begun_at(edge: Edge, turn: Turn) -> str:
     """Return the text of the rule: the first turn of the window, and the number of messages before it."""
-    about = title(next((each.content for each in turn.messages if each.content), ""), 30)
+    about = title(next((each.content for each in naming(turn.messages) if each.content), ""), 30)
     named = f" “{about}”" if about else ""
     return f"the window begins with turn {turn.id or '-'}{named}; {count(edge.before, 'message')} before it"
 
@@ -210,6 +210,8 @@ def message_text(message: Event) -> str:
     match message.kind:
         case "user":
             return f"{PROMPT}{text}" if message.actor == "human" else f"[{message.actor}] {text}"
+        case "client":
+            return f"[client] {told_title(text, RULE_COLUMNS)}" if text else ""
         case "tool_call":
             return call_line(str((message.data or {}).get("name")), message.content)
         case "tool_result" | "tool":

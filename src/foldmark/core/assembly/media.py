@@ -25,7 +25,7 @@ from msgspec import Struct
 from foldmark.core.assembly.eviction import blocks_of
 from foldmark.core.codec import stored_time, utc
 from foldmark.core.config import Config
-from foldmark.core.events import Event
+from foldmark.core.events import OPENING_KINDS, Event
 from foldmark.core.wording import count
 
 GIF = "image/gif"
@@ -280,7 +280,7 @@ def attached(
         if not (event.data or {}).get("blocks"):
             continue
         active = event.turn_id is not None and event.turn_id >= since and event.id >= window
-        if event.kind in ("user", "tool_result"):
+        if event.kind in (*OPENING_KINDS, "tool_result"):
             over = event.kind == "tool_result" and config.truncation and not active
             found[event.id] = _shown(event, dialect, over=over)
         elif event.kind == "assistant":

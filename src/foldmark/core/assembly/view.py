@@ -27,7 +27,7 @@ from foldmark.core.assembly.eviction import begins, evicted_as_sent, in_place
 from foldmark.core.assembly.media import NOTHING, Accepts, Attached, Medium, attached
 from foldmark.core.assembly.wire import Shortened, shorten
 from foldmark.core.config import Config
-from foldmark.core.events import Event
+from foldmark.core.events import OPENING_KINDS, Event
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.segments import END
 
@@ -136,8 +136,8 @@ def view(
 
 
 def active_from(events: Iterable[Event]) -> int:
-    """Return the newest turn that a user message opened, which is active together with everything after it; 0 if there
-    is none.
+    """Return the newest turn that a message of the user's side opened, which is active together with everything after
+    it; 0 if there is none.
 
     A turn whose opening message is not among the events counts as opened by a user.
     """
@@ -145,7 +145,7 @@ def active_from(events: Iterable[Event]) -> int:
     for event in events:
         if event.turn_id is not None:
             turns.add(event.turn_id)
-            if event.id == event.turn_id and event.kind != "user":
+            if event.id == event.turn_id and event.kind not in OPENING_KINDS:
                 others.add(event.id)
     return max(turns - others)
 
@@ -293,7 +293,7 @@ class _Builder:
         places, place, openers = {_first(group).id: i for i, group in enumerate(groups)}, len(groups), dict[int, int]()
         for event in reversed(self._events):
             place = places.get(event.id, place)
-            if event.kind == "user" and event.id == event.turn_id:
+            if event.kind in OPENING_KINDS and event.id == event.turn_id:
                 openers[event.id] = place
         return openers
 

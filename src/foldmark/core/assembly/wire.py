@@ -266,14 +266,14 @@ def weight(
             return _escaped(shorten(content, kept, shape, event_id).text)
         case "system":
             return 0
-        case "user" if data and data.get("blocks"):
+        case "user" | "client" if data and data.get("blocks"):
             shown, _ = media.media_of(data)
             sent = sum(shown_bytes(each) for each in shown)
             return TEXT * bool(sent or content.strip()) + _escaped(content) + sent
         case _:
             if not content.strip():
                 return 0
-            around = {"user": TEXT, "tool": TEXT + NOTE}.get(kind, SAID)
+            around = {"user": TEXT, "client": TEXT, "tool": TEXT + NOTE}.get(kind, SAID)
             return around + _escaped(content) + INTERRUPTED * interrupted
 
 

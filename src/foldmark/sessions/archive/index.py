@@ -22,7 +22,7 @@ from foldmark.stores.reader import Row
 from foldmark.stores.sqlite.file import address_to_read, is_only_read, switch_to_wal
 
 NAME = "index.db"
-VERSION = 2
+VERSION = 3
 APPLICATION_ID = 0x466F6C41
 """Marks the file as an index of Foldmark's archive: "FolA"."""
 

@@ -36,7 +36,8 @@ _EDGES = f"""(
 """The ranges of ids that contain messages."""
 
 _TOOL = "coalesce(e.tool, c.tool)"
-_AGENT_AND_TOOL = f"coalesce(a.id, 'unknown agent ' || e.agent), {_TOOL}"
+_AGENT_AND_TOOL = f"coalesce(a.id, 'unknown agent ' || e.agent), {_TOOL}, e.kind"
+"""The agent of a message, its tool and its kind."""
 _NAMED = """LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
     LEFT JOIN events c ON c.root = e.root AND c.id = e.answers"""
 _FROM_IDS = f"""FROM unnest(:ids::bigint[]) WITH ORDINALITY AS i (id, place)

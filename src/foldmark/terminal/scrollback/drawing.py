@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from foldmark.chat.display.operated import brief
 from foldmark.chat.display.transcript import Call, Entry, Flag, Gap, Operated, Said, ToolCallGroup, WindowEdge
-from foldmark.core.wording import count, one_line
+from foldmark.core.wording import count, one_line, told_title
 from foldmark.rendering import harmless
 
 PREVIEW = 3
@@ -35,7 +35,14 @@ MANY_CALLS = 3
 ANSWER, WHOLE = 20_000, 200_000
 """Maximum characters to render: of an answer, and of anything that was opened."""
 
-LABELS = {"summary": "Summary", "system": "System message", "mail": "Mail", "user": "Notice", "tool": "Tool"}
+LABELS = {
+    "client": "Told by the client",
+    "summary": "Summary",
+    "system": "System message",
+    "mail": "Mail",
+    "user": "Notice",
+    "tool": "Tool",
+}
 """Labels above messages that come from neither a person nor a model."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -139,6 +146,8 @@ class Drawing:
             lines += self._lines(LABELS.get(said.kind, said.kind.replace("_", " ")), "muted")
         if said.kind in ("assistant", "summary"):
             lines += self._answer(said.text, level)
+        elif said.kind == "client" and level % 2 == 0:
+            lines = self._lines(f"{LABELS[said.kind]} · {told_title(said.text, max(20, self.room - 22))}", "muted")
         elif said.text.strip():
             narrow = self.room - cell_len(aside) - 2 if aside else self.room
             lines += self._folded(said.text, level, "strong" if person else "plain", narrow)

@@ -117,7 +117,8 @@ class BruteForce(Suite):
                 assert [id for id, _ in place.behind] == [*behind[:most], END]
                 counted = [begins, *(id for id, _ in place.behind)]
                 assert [sum(m.id < id for m in mine) for id in counted] == [place.before, *(n for _, n in place.behind)]
-                asked = log.get(place.hit.event_id if place.hit.kind == "user" else begins)
+                said = [m.id for m in mine if turn is not None and m.turn_id == turn and m.kind != "client"]
+                asked = log.get(place.hit.event_id if place.hit.kind == "user" else said[0] if said else begins)
                 assert place.asked == (asked.content if asked is not None and asked.kind == "user" else "")
             answers = [m for m in messages if m.answers in {call.id for call in calls}]
             assert moment.results(calls) == answers

@@ -141,6 +141,14 @@ class Searching(Suite):
                 scope = SearchScope(Filters(visible=visible), judge=judge)
                 assert set(moment.index(scope).best(wanted, 2)) == expected
 
+    def test_texts_of_a_client_are_found_only_by_their_role(self, store: Store, agent: str) -> None:
+        told, said = append(store, agent, draft("client", "quartz"), draft(content="quartz"))
+        assert best(store, "any", "quartz") == {said}
+        assert best(store, "any", "quartz", SearchScope(Filters(role="client"))) == {told}
+        with store.read() as moment:
+            (found,) = moment.surroundings([told], 1)
+            assert found.asked == "quartz", "a turn is named after what the person said"
+
     def test_a_transaction_finds_what_it_has_written(self, store: Store, agent: str, other: Store) -> None:
         with store.write() as writing:
             (id,) = writing.append(agent, None, [draft(content="quartz")])

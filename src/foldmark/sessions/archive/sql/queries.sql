@@ -99,7 +99,7 @@ SELECT m.key, f.why IS 'trim', m.id FROM words w JOIN messages m ON m.id = w.row
 WHERE w.words MATCH :wanted AND w.rowid >= :first
     AND (:since IS NULL OR m.moment >= :since) AND (:before IS NULL OR m.moment < :before)
     AND (:agent IS NULL OR substr(f.session, 1, length(:agent)) = :agent)
-    AND (:tool IS NULL OR lower(m.tool) = :tool) AND (:role IS NULL OR m.role = :role) AND :visible IS NULL
+    AND (:tool IS NULL OR lower(m.tool) = :tool) AND CASE WHEN :role IS NULL THEN m.role <> 'client' ELSE m.role = :role END AND :visible IS NULL
     AND (:files IS NULL OR f.id IN (SELECT value FROM json_each(:files)))
 ORDER BY w.rank, m.id LIMIT :most
 
@@ -110,7 +110,7 @@ SELECT m.id FROM messages o JOIN messages m ON m.key = o.key AND m.role IN ('use
 WHERE o.id = :id
     AND (:since IS NULL OR m.moment >= :since) AND (:before IS NULL OR m.moment < :before)
     AND (:agent IS NULL OR substr(f.session, 1, length(:agent)) = :agent)
-    AND (:tool IS NULL OR lower(m.tool) = :tool) AND (:role IS NULL OR m.role = :role) AND :visible IS NULL
+    AND (:tool IS NULL OR lower(m.tool) = :tool) AND CASE WHEN :role IS NULL THEN m.role <> 'client' ELSE m.role = :role END AND :visible IS NULL
     AND (:files IS NULL OR f.id IN (SELECT value FROM json_each(:files)))
 ORDER BY f.why IS 'trim', m.id LIMIT 1
 
@@ -120,7 +120,7 @@ SELECT m.key, f.why IS 'trim', m.id FROM messages m JOIN files f ON f.id = m.fil
 WHERE m.id IN (SELECT value FROM json_each(:ids))
     AND (:since IS NULL OR m.moment >= :since) AND (:before IS NULL OR m.moment < :before)
     AND (:agent IS NULL OR substr(f.session, 1, length(:agent)) = :agent)
-    AND (:tool IS NULL OR lower(m.tool) = :tool) AND (:role IS NULL OR m.role = :role) AND :visible IS NULL
+    AND (:tool IS NULL OR lower(m.tool) = :tool) AND CASE WHEN :role IS NULL THEN m.role <> 'client' ELSE m.role = :role END AND :visible IS NULL
     AND (:files IS NULL OR f.id IN (SELECT value FROM json_each(:files)))
 
 -- name: around

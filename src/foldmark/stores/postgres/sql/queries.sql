@@ -550,13 +550,17 @@ WHERE e.nth IS NOT NULL AND e.turn = e.id AND e.id BETWEEN s.first AND s.last
 
 -- name: surroundings
 -- Found messages, and the tool of each call or result. Each comes with the beginning of the person's text: of the message
--- itself, or else of its turn's first. And with JSON [[id, messages of its agent before that], ...]: its turn (itself
+-- itself, or else of its turn's first that is not the client's. And with JSON [[id, messages of its agent before that], ...]: its turn (itself
 -- outside of turns), so many turns after it, the end.
 SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, e.kind, e.turn, e.created_at,
     coalesce(e.tool, (SELECT c.tool FROM events c WHERE c.root = e.root AND c.id = e.answers)),
     (
         SELECT substr(o.content, 1, :beginning::int) FROM events o
-        WHERE o.root = e.root AND o.id = CASE WHEN e.kind = 'user' THEN e.id ELSE e.turn END AND o.kind = 'user'
+        WHERE o.root = e.root AND o.kind = 'user' AND o.id = CASE WHEN e.kind = 'user' THEN e.id ELSE (
+            SELECT id FROM events
+            WHERE root = e.root AND agent = e.agent AND nth IS NOT NULL AND id >= e.turn AND kind <> 'client'
+            ORDER BY id LIMIT 1
+        ) END AND (e.kind = 'user' OR o.turn = e.turn)
     ),
     (
         SELECT json_agg(json_build_array(p.id, coalesce((
@@ -587,7 +591,7 @@ ORDER BY i.place
 -- The messages inside segments whose content was erased.
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
 WHERE e.id BETWEEN s.first AND s.last AND e.redacted IS NOT NULL
-    AND e.kind IN ('system', 'user', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
+    AND e.kind IN ('system', 'user', 'client', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.

@@ -564,11 +564,11 @@ FROM json_each(:wanted) w
 
 -- name: best
 -- For each of some FTS5 expressions, JSON [[expression, share], ...], the best messages in the newest share of the log, so
--- many, the best first: the number of the expression, the message, its agent and its tool as in `surroundings`.
+-- many, the best first: the number of the expression, the message, its agent, its tool as in `surroundings` and its kind.
 SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
-END, '$.name')
+END, '$.name'), CAST(ifnull(e.kind, '') AS TEXT)
 FROM json_each(:wanted) w CROSS JOIN json_each((
     SELECT json_group_array(id) FROM (
         SELECT rowid AS id FROM search WHERE search MATCH (w.value ->> 0)
@@ -582,7 +582,7 @@ FROM json_each(:wanted) w CROSS JOIN json_each((
 SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
-END, '$.name')
+END, '$.name'), CAST(ifnull(e.kind, '') AS TEXT)
 FROM json_each(:wanted) w CROSS JOIN json_each((
     SELECT json_group_array(id) FROM (
         SELECT e.id FROM search s JOIN events e ON e.id = s.rowid WHERE s.search MATCH (w.value ->> 0)
@@ -606,7 +606,7 @@ FROM json_each(:wanted) w CROSS JOIN json_each((
 SELECT e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
-END, '$.name')
+END, '$.name'), CAST(ifnull(e.kind, '') AS TEXT)
 FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 WHERE (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
     AND (:role IS NULL OR e.kind = :role)
@@ -726,15 +726,19 @@ DELETE FROM embedders WHERE fingerprint = :fingerprint
 
 -- name: surroundings
 -- Found messages, JSON [id, ...], and the tool of each call or result; whatever the columns hold.
--- Each comes with the beginning of the person's text: its own, or else that of its turn's first message. And with JSON [[id,
--- messages of its agent before that], ...]: its turn (itself outside of turns), so many turns after it, the end.
+-- Each comes with the beginning of the person's text: its own, or else that of its turn's first message that is not the
+-- client's. And with JSON [[id, messages of its agent before that], ...]: its turn (itself outside of turns), so many
+-- turns after it, the end.
 SELECT e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), a.name, CAST(ifnull(e.kind, '') AS TEXT),
     iif(typeof(e.turn) = 'integer', e.turn, NULL), CAST(ifnull(e.created_at, '') AS TEXT), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name'),
     (SELECT substr(o.content, 1, :beginning) FROM events o
-        WHERE o.id = iif(e.kind = 'user', e.id, e.turn) AND o.kind = 'user'),
+        WHERE o.kind = 'user' AND o.id = iif(e.kind = 'user', e.id, (
+            SELECT id FROM events WHERE agent = e.agent AND nth IS NOT NULL AND id >= e.turn AND kind <> 'client'
+            ORDER BY id LIMIT 1
+        )) AND (e.kind = 'user' OR o.turn = e.turn)),
     (
         SELECT json_group_array(json_array(p.id, coalesce((
             SELECT b.nth - coalesce((
@@ -891,7 +895,7 @@ ORDER BY id DESC LIMIT 1
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM json_each(:segments) s CROSS JOIN events e
 WHERE e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.agent = s.value ->> 0 AND e.redacted IS NOT NULL
-AND e.kind IN ('system', 'user', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
+AND e.kind IN ('system', 'user', 'client', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
 
 -- name: erase_sent
 -- Removes the requests of an agent that is erased as a whole.
