@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import foldmark
+from foldmark.sessions.claude.told import told
 from foldmark.sessions.conversion.exporting import Export, export
 
 Record = dict[str, Any]
@@ -24,6 +25,8 @@ def records_of(found: Export) -> list[Record]:
 
 
 def blocks_of(record: Record) -> list[dict[str, Any]]:
+    if record["type"] == "attachment":
+        return [{"type": "text", "text": text} for text in told(record) or ()]
     content = record["message"]["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
@@ -37,6 +40,8 @@ def check_chain(records: list[Record]) -> None:
     assert times == sorted(times)
     assert len({record["sessionId"] for record in records}) <= 1
     for record in records:
+        if record["type"] == "attachment":
+            continue
         assert record["type"] == record["message"]["role"]
         assert record["isSidechain"] is False
         if record["type"] == "assistant":
@@ -51,12 +56,12 @@ def as_sent(records: list[Record]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     ids: list[str | None] = []
     for record in records:
-        own, blocks = record["message"].get("id"), blocks_of(record)
+        own, blocks = record.get("message", {}).get("id"), blocks_of(record)
         place = len(messages) if own is None else _place(messages, ids, own)
         if place < len(messages):
             messages[place]["content"] += blocks
         else:
-            messages.append({"role": record["type"], "content": list(blocks)})
+            messages.append({"role": _role(record), "content": list(blocks)})
             ids.append(own)
     joined: list[dict[str, Any]] = []
     for message in [*messages, {"role": "user", "content": [{"type": "text", "text": "Go on."}]}]:
@@ -89,8 +94,12 @@ def as_read(records: list[Record]) -> list[tuple[Any, ...]]:
             elif block["type"] == "tool_result":
                 found.append(("result", block["tool_use_id"], block["content"], block.get("is_error", False)))
             else:
-                found.append((record["type"], block))
+                found.append((_role(record), block))
     return found
+
+
+def _role(record: Record) -> str:
+    return "user" if record["type"] == "attachment" else str(record["type"])
 
 
 def as_shown(messages: list[foldmark.Event]) -> list[tuple[Any, ...]]:

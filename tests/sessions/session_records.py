@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from foldmark.sessions.claude.told import INJECTED, told
 from sampled import DEEP
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "claude"
@@ -72,11 +73,15 @@ def plain_blocks(content: bytes) -> Counter[str]:
     uuids: set[str] = set()
     for line in content.split(b"\n"):
         value = json.loads(line) if line.strip() else None
+        if isinstance(value, dict) and value.get("type") == "attachment":
+            counts["client"] += len(told(value) or ())
         if not isinstance(value, dict) or not isinstance(value.get("message"), dict) or value.get("uuid") in uuids:
             continue
         uuids.add(value.get("uuid") or f"none {len(uuids)}")
         blocks = value["message"].get("content") or []
-        for block in [{"type": "text"}] if isinstance(blocks, str) else blocks:
-            if isinstance(block, dict):
+        for block in [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks:
+            if isinstance(block, dict) and value["type"] == "user" and INJECTED.match(str(block.get("text", ""))):
+                counts["client"] += 1
+            elif isinstance(block, dict):
                 counts[names.get(block["type"]) or str(value["type"])] += 1
     return counts

@@ -80,7 +80,9 @@ def test_an_import_is_exported_whole(path: Path, load: Any) -> None:
     calls = [event.call_id for event in imported.of("tool_call")]
     read = as_read(records_of(found))
     assert [each[1] for each in read if each[0] == "call"] == calls
-    texts = [event.content for event in imported.messages if event.kind in ("user", "assistant") and event.content]
+    texts = [
+        event.content for event in imported.messages if event.kind in ("user", "client", "assistant") and event.content
+    ]
     assert [each[1]["text"] for each in read if isinstance(each[1], dict) and "text" in each[1]] == texts
 
 

@@ -29,7 +29,7 @@ TURNS_USAGES_AND_RECORDS = {
     "claude-code-log-edge-cases": (4, 4, 8),
     "episodic-memory-large": (22, 170, 2),
     "episodic-memory-short": (1, 1, 1),
-    "traceforge-demo": (1, 4, 9),
+    "traceforge-demo": (1, 4, 7),
 }
 
 
@@ -120,15 +120,17 @@ def test_queued_prompts_and_attached_files_are_messages(session: Any, load: Any,
         busy([{"type": "text", "text": "see this"}, image], "q2", "q1"),
         assistant("done", "a2", "q2", "m2"),
     )
-    file = "[File a.py, given with @:]\nprint(1)\n"
-    assert imported.turns == [["look at @a.py", file, "c1", "c1", "and use tabs", "see this", "done"]]
-    assert [event.kind for event in imported.messages].count("user") == 4
-    assert imported.report.kept == 0
+    read = '<system-reminder>\nCalled the Read tool with the following input: {"file_path":"a.py"}\n</system-reminder>'
+    file = "<system-reminder>\nResult of calling the Read tool:\n1\tprint(1)\n2\t\n</system-reminder>"
+    assert imported.turns == [[read, file, "look at @a.py", "c1", "c1", "and use tabs", "see this", "done"]]
+    assert [event.kind for event in imported.messages][:3] == ["client", "client", "user"]
+    assert imported.report.kept == 1
     path = tmp_path / "exported.jsonl"
     path.write_bytes(b"".join(export(imported.agent, "/app", "1").content()))
     records = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert [each.get("attachment", {}).get("type") for each in records] == [
-        *(None, "file", None, None, "queued_command", "queued_command", None)
+        *["critical_system_reminder"] * 2,  # a file has two texts
+        *(None, None, None, "queued_command", "queued_command", None),
     ]
     again = load(path, "again")
     assert again.turns == imported.turns
@@ -148,7 +150,8 @@ def test_queued_prompts_and_attached_files_are_messages(session: Any, load: Any,
         {"type": "queued_command", "prompt": [{"type": "tool_result", "tool_use_id": "c1", "content": "x"}]},
         {"type": "file", "filename": "x"},
         {"type": "file", "content": {"type": "image", "file": {"base64": "x"}}},
-        {"type": "skill_listing", "content": "many"},
+        {"type": "skill_listing", "content": 5},
+        {"type": "from the future", "content": "many"},
     ],
 )
 def test_any_other_attachment_is_kept_as_data(session: Any, attached: Any) -> None:

@@ -23,7 +23,9 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
   replaces nothing, and is a message unless it holds a `whole` history.
 - A compaction on the main chain may have no summary: then what goes on is written again behind the boundary, or the
   boundary preserves it. Other records before the boundary are an abandoned branch.
-- A turn begins with a prompt, once the previous turn is answered and none of its calls is still to get a result.
+- A turn begins with a prompt, or with what the client told before it, once the previous turn is answered and none of
+  its calls is still to get a result. What the client attached to a prompt stands before it, directly behind the answer
+  or result before it, as the client sends it: also before the summary of a compaction.
   Records that Claude Code injects directly after a tool's result, and its note of an interruption, do not begin a
   turn, because the model was not idle.
 """
@@ -147,9 +149,17 @@ def taken(
 
 def _main_turns(main: Sequence[RecordEntry], found: Mapping[int, Compaction], aside: Set[str]) -> Iterator[PlannedTurn]:
     for section in _sections(main, found):
+        entries = section.entries
         if section.summary is not None:
-            yield PlannedTurn([PlannedRecord(section.summary)], True, False, section.keeps)
-        yield from _turns(section.entries, True, aside)
+            entries = list(_raised(entries))
+            said = (at for at, entry in enumerate(entries) if entry.role and not entry.raised)
+            begin = next(said, len(entries))
+            above = [entry for entry in entries[:begin] if entry.raised]
+            entries = [entry for entry in entries if entry not in above]
+            yield from _turns(above, True, aside)
+            keeps = section.keeps.union(entry.line for entry in above)
+            yield PlannedTurn([PlannedRecord(section.summary)], True, False, keeps)
+        yield from _turns(entries, True, aside)
 
 
 def _branches(
@@ -397,8 +407,26 @@ def _whole_responses(branch: Iterable[RecordEntry]) -> list[RecordEntry]:
     return [each for response in found for each in response.ordered()]
 
 
+def _raised(branch: Sequence[RecordEntry]) -> Sequence[RecordEntry]:
+    """Return the branch with each raised record directly behind the answer or result before it."""
+    if not any(entry.raised for entry in branch):
+        return branch
+    found: list[RecordEntry] = []
+    place = 0  # behind the newest answer or result, and what was raised to there
+    for entry in branch:
+        if entry.raised:
+            found.insert(place, entry)
+            place += 1
+            continue
+        found.append(entry)
+        if entry.results or entry.role == "assistant":
+            place = len(found)
+    return found
+
+
 def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> Iterator[PlannedTurn]:
     """Yield the turns of a branch. A result is astray if its call is `elsewhere` and no call here waits for it."""
+    branch = _raised(branch)
     last_result = {call: at for at, entry in enumerate(branch) for call in entry.results}
     last_record = {entry.response: at for at, entry in enumerate(branch)}
     open_calls: Counter[str] = Counter()
@@ -407,8 +435,8 @@ def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> I
     waiting: set[str] = set()
     interrupted = answered = after_result = False
     for at, entry in enumerate(branch):
-        joins = entry.injected and after_result
-        if entry.prompt and answered and not waiting and not joins:
+        joins = (entry.injected or entry.told) and after_result
+        if (entry.prompt or entry.told) and answered and not waiting and not joins:
             yield PlannedTurn(steps, shown, interrupted)
             steps, interrupted, answered = [], False, False
         for call in entry.calls:
@@ -421,7 +449,7 @@ def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> I
         interrupted |= entry.interruption or entry.failed
         answered |= entry.failed
         if entry.role:
-            answered |= not (entry.prompt or entry.interruption)
+            answered |= not (entry.prompt or entry.interruption or entry.told)
             after_result = bool(entry.results) or joins
         if entry.usage:
             usages[entry.response] = entry.usage

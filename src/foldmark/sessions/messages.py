@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.codec import utc
+from foldmark.core.events import OPENING_KINDS
 from foldmark.sessions.session_file import SessionRecord
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Data = dict[str, Any]
 
 
 class TextMessage(Struct, frozen=True):
-    """A text. `kind` is user or assistant."""
+    """A text. `kind` is user, client or assistant."""
 
     kind: str
     text: str
@@ -43,12 +44,13 @@ class CallMessage(Struct, frozen=True):
 
 
 class ResultMessage(Struct, frozen=True):
-    """The result of the tool call `call_id`."""
+    """The result of the tool call `call_id`. `plain`: the session has it as a text, not as a list."""
 
     call_id: str
     text: str
     is_error: bool = False
     data: Data | None = None
+    plain: bool = False
 
     kind = "tool_result"
 
@@ -165,10 +167,11 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     `moment` is the time of the record, otherwise that of the record before it, otherwise the first known time; None if
     no record has one. `side` is None on the main chain, otherwise the agent's id, or "" if the record names none.
     `role` is user or assistant if the record has a message. `prompt`: it is a person's text, which can open a turn.
-    `injected`: its text was inserted by Claude Code (isMeta), or by a person while the model was busy. `failed`: it is
-    an API error in place of an answer. `interruption`: it is Claude Code's note that a person stopped the model.
-    `calls` and `results` are tool call ids. `prompted_by` is the call for which Claude Code injected this record.
-    `compacts`: it is the summary of a compaction. `preserved` are the records that the boundary of a compaction
+    `told`: a client wrote all of its texts by itself. `raised`: the client sends it directly after the answer or result
+    before it. `injected`: its text was inserted by Claude Code (isMeta), or by a person while the model was busy.
+    `failed`: it is an API error in place of an answer. `interruption`: it is Claude Code's note that a person stopped
+    the model. `calls` and `results` are tool call ids. `prompted_by` is the call for which Claude Code injected this
+    record. `compacts`: it is the summary of a compaction. `preserved` are the records that the boundary of a compaction
     preserves. `whole`: the summary holds the history with which the session goes on, even if no message precedes it.
 
     `key` is the same for all copies of a record (see `record_key`). `repeats`: an earlier record has the same uuid, so
@@ -184,6 +187,8 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     side: str | None = None
     role: str | None = None
     prompt: bool = False
+    told: bool = False
+    raised: bool = False
     injected: bool = False
     interruption: bool = False
     failed: bool = False
@@ -228,7 +233,8 @@ def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessag
     """
     parts = found.parts
     results = tuple([part.call_id for part in parts if isinstance(part, ResultMessage)])
-    role = ("user" if results or parts[0].kind == "user" else "assistant") if parts else None
+    role = ("user" if results or parts[0].kind in OPENING_KINDS else "assistant") if parts else None
+    told = bool(parts) and all(part.kind == "client" for part in parts)
     return RecordEntry(
         line=record.line,
         offset=record.offset,
@@ -236,7 +242,8 @@ def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessag
         uuid=fields.pop("uuid", str(record.line)),
         key=fields.pop("key", None) or record_key(msgspec.json.encode(record.value)),
         role=role,
-        prompt=role == "user" and not results and not fields.get("interruption"),
+        prompt=role == "user" and not results and not told and not fields.get("interruption"),
+        told=told,
         calls=tuple([part.call_id for part in parts if isinstance(part, CallMessage)]),
         results=results,
         **fields,

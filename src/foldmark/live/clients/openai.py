@@ -35,7 +35,7 @@ from foldmark.live.clients.dialect import (
 from foldmark.live.clients.openai_items import LONG_CACHES, call_of, is_made, is_output, kind_of
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
 from foldmark.sessions import lenient_json
-from foldmark.sessions.codex.records import is_injected
+from foldmark.sessions.codex.records import INTERRUPTED, is_injected
 from foldmark.sessions.messages import Part, TextMessage
 from foldmark.text import queued
 
@@ -172,7 +172,7 @@ class ResponsesClient(ClientDialect):
         return headers.get("originator") != "codex_exec"
 
     def is_interruption(self, part: Part | None) -> bool:
-        return isinstance(part, TextMessage) and part.text.lstrip().startswith(openai_items.INTERRUPTED)
+        return isinstance(part, TextMessage) and part.text.lstrip().startswith(INTERRUPTED)
 
     def opens(self, part: TextMessage) -> bool:
         return openai_items.opens_turn(part.text)

@@ -15,12 +15,11 @@ from foldmark.core.request import block_in, carry
 from foldmark.dialects.bodies import as_text, objects_in
 from foldmark.dialects.openai.responses import media_parts
 from foldmark.live.clients.dialect import key_of, plain, without_surrogates
-from foldmark.sessions.codex.records import CALLS, OUTPUTS, is_injected, read_item
+from foldmark.sessions.codex.records import CALLS, INTERRUPTED, OUTPUTS, is_injected, read_item
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
 
-INTERRUPTED = "<turn_aborted>"
 """Beginning of the text that Codex sends in place of an answer that a person interrupted."""
 
 KEPT = "item"

@@ -7,8 +7,10 @@ Blocks keep their order. Where the format leaves a choice:
   without content; images and documents in the first user message of their record; all other blocks in the result of
   their tool.
 - `data={"response": id}` names the API message of an assistant's text or call, since one spans several records.
-- A prompt that a person typed while the model was busy, and a file given with @, are in `attachment` records. Each
-  becomes a user message. The rest of the attachment is kept in `data={"attachment": ...}`, for an export.
+- A prompt that a person typed while the model was busy is in an `attachment` record, and becomes a user message. The
+  rest of the attachment is kept in `data={"attachment": ...}`, for an export.
+- What Claude Code told its model by itself becomes `client` messages (`told`). An attachment with one text is kept in
+  `data={"told": ...}` without that text, for an export; of another one, that is empty.
 - An API error that Claude Code wrote in place of an answer (`isApiErrorMessage`) is not a message: no model reads it.
 - A record that an export made up (`MADE_UP`) is not a message either.
 - A message keeps nothing else of its record: no uuids, paths or copies of a result (`toolUseResult`).
@@ -18,6 +20,7 @@ import re
 from typing import Any
 
 from foldmark.core.assembly.media import IMPORTED
+from foldmark.sessions.claude.told import INJECTED, kept, told
 from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
 from foldmark.text import queued
@@ -25,11 +28,11 @@ from foldmark.text import queued
 MADE_UP = "foldmark_made_up"
 """Marks a record that only completes an exported session and was not in the conversation."""
 
+CLIENT = "foldmark_client"
+"""Marks an exported record whose text a client wrote by itself."""
+
 RESPONSE = "foldmark_response"
 """The member for the original response id (null: none) of an exported record whose answer got a new id."""
-
-FILE_HEADING = "[File {}, given with @:]\n"
-"""The heading above the content of a file that a person gave with @."""
 
 FULL = re.compile(
     r"(prompt|input|conversation|request) (is )?too long|context (limit|window|length)|exceeds? .{0,40}\bcontext",
@@ -45,8 +48,8 @@ _SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs: s
 def read_message(record: Any) -> RecordMessages:
     """Return the messages of a record; `NOTHING` if it is not a user's or the model's message, or not usable."""
     role = record.get("type") if isinstance(record, dict) else None
-    if role == "attachment":
-        return _read_attachment(record.get("attachment"))
+    if role in ("attachment", "system"):
+        return _read_told(record)
     if role not in ("user", "assistant") or record.get(MADE_UP) is True or is_api_error(record):
         return NOTHING
     message = record.get("message")
@@ -55,7 +58,9 @@ def read_message(record: Any) -> RecordMessages:
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
         return NOTHING
-    return _read_user(content) if role == "user" else _read_assistant(content, response_of(record))
+    if role == "assistant":
+        return _read_assistant(content, response_of(record))
+    return _read_user(content, "client" if record.get(CLIENT) is True else "user")
 
 
 def is_api_error(record: Any) -> bool:
@@ -79,53 +84,51 @@ def response_of(record: dict[str, Any]) -> str | None:
     return filled_text(message.get("id")) if isinstance(message, dict) else None
 
 
-def file_name(attached: Data) -> str:
-    """Return the name of a file given with @, as its heading shows it."""
-    names = (attached.get("filename"), member(attached, "content", "file", "filePath"))
-    return next((" ".join(name.split()) for name in names if isinstance(name, str) and name.strip()), "without a name")
-
-
-def _read_attachment(attached: Any) -> RecordMessages:
-    """Return the messages of a queued prompt, or the message of a file given with @. Other attachments have none."""
-    if not isinstance(attached, dict):
-        return NOTHING
-    if (prompt := queued.queued_prompt(attached)) is not None:
+def _read_told(record: Data) -> RecordMessages:
+    """Return the messages of a queued prompt, or what another attachment or a local command told the model."""
+    attached = record.get("attachment")
+    prompt = queued.queued_prompt(attached) if isinstance(attached, dict) else None
+    if isinstance(attached, dict) and prompt is not None:
         reading = _read_user([{"type": "text", "text": prompt}] if isinstance(prompt, str) else _listed(prompt))
         texts = [part for part in reading.parts if isinstance(part, TextMessage)]
         if len(texts) < len(reading.parts):
             return NOTHING
         about = {name: value for name, value in attached.items() if name != "prompt"}
-        parts = [TextMessage(part.kind, part.text, {**(part.data or {}), "attachment": about}) for part in texts]
+        parts = [TextMessage("user", part.text, {**(part.data or {}), "attachment": about}) for part in texts]
         return RecordMessages(tuple(parts), reading.complete)
-    text = member(attached, "content", "file", "content")
-    if attached.get("type") != "file" or not isinstance(text, str):
+    found = told(record)
+    if not found:
         return NOTHING
-    content = attached["content"]
-    about = {**attached, "content": {**content, "file": {**content["file"], "content": ""}}}
-    text = FILE_HEADING.format(file_name(about)) + text
-    return RecordMessages((TextMessage("user", text, {"attachment": about}),), complete=True)
+    if record["type"] == "system":
+        return RecordMessages(tuple(TextMessage("client", text) for text in found), complete=True)
+    left = kept(record, found)
+    parts = [TextMessage("client", text, {"told": left}) for text in found]
+    return RecordMessages(tuple(parts), complete=bool(left))
 
 
-def _read_user(content: list[Any]) -> RecordMessages:
+def _read_user(blocks: list[Any], speaker: str = "user") -> RecordMessages:
     parts: list[Part] = []
     attached = []
     complete = True
-    for block in content:
+    for block in blocks:
         kind = _kind(block)
         if kind == "text" and isinstance(block.get("text"), str):
-            parts.append(TextMessage("user", block["text"]))
+            text = block["text"]
+            parts.append(TextMessage("client" if INJECTED.match(text) else speaker, text))
         elif kind == "tool_result" and filled_text(block.get("tool_use_id")):
-            text, others = _read_result(block.get("content"))
+            content = block.get("content")
+            text, others = _read_result(content)
             data: Data | None = {"blocks": others} if others else None
-            parts.append(ResultMessage(block["tool_use_id"], text, block.get("is_error") is True, data))
+            failed, plain = block.get("is_error") is True, isinstance(content, str)
+            parts.append(ResultMessage(block["tool_use_id"], text, failed, data, plain))
         elif kind in _USER_BLOCKS:
             attached.append(block)
         else:
             complete = False
     if attached:
-        first = next((part for part in parts if isinstance(part, TextMessage)), None)
+        first = next((part for part in parts if isinstance(part, TextMessage) and part.kind == speaker), None)
         at = parts.index(first) if first else len(parts)
-        parts[at : at + 1] = [TextMessage("user", first.text if first else "", {"blocks": attached})]
+        parts[at : at + 1] = [TextMessage(speaker, first.text if first else "", {"blocks": attached})]
     return RecordMessages(tuple(parts), complete and bool(parts))
 
 

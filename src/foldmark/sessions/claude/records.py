@@ -138,6 +138,7 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
         side=(filled_text(value.get("agentId")) or "") if value.get("isSidechain") is True else None,
         failed=not parts and is_api_error(value),
         injected=kind == "attachment" or value.get("isMeta") is True,
+        raised=bool(parts) and kind == "attachment",
         interruption=interruption,
         response=response_of(value) if parts else None,
         prompted_by=filled_text(value.get("sourceToolUseID")),

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.core.assembly.media import image_at
+from foldmark.core.events import OPENING_KINDS
 from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member, whole_number
 from foldmark.sessions.messages import (
     NOTHING,
@@ -48,7 +49,10 @@ from foldmark.sessions.session_file import SessionRecord
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 """Types of records that only a rollout has."""
 
-INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
+INTERRUPTED = "<turn_aborted>"
+"""The beginning of Codex's note that a person interrupted an answer."""
+
+INJECTED = ("<environment_context>", "<user_instructions>", INTERRUPTED, "# AGENTS.md instructions")
 """Prefixes of user messages that Codex inserts."""
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
@@ -204,11 +208,17 @@ def _message(payload: Data) -> RecordMessages:
     if kind not in ("user", "assistant") or not isinstance(content, str | list):
         return NOTHING
     texts, others, complete = _contents([content] if isinstance(content, str) else content)
-    parts: list[Part] = [TextMessage(kind, text) for text in texts]
+    parts: list[Part] = [TextMessage(_speaker(kind, text), text) for text in texts]
     if others:
         first = texts[0] if texts else ""
-        parts[:1] = [TextMessage(kind, first, {"blocks": others})]
+        parts[:1] = [TextMessage(_speaker(kind, first), first, {"blocks": others})]
     return RecordMessages(tuple(parts), complete and bool(parts))
+
+
+def _speaker(role: str, text: str) -> str:
+    """Return the kind of a message's text: one that Codex wrote in the user's name is the client's, but for its note of
+    an interruption."""
+    return "client" if role == "user" and is_injected(text) and not text.lstrip().startswith(INTERRUPTED) else role
 
 
 def _reasoning(payload: Data) -> RecordMessages:
@@ -316,7 +326,7 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
             moment,
             found,
             rewinds=payload.get("type") == "thread_rolled_back",
-            injected=bool(texts) and found.parts[0].kind == "user" and is_injected(texts[0]),
+            injected=bool(texts) and found.parts[0].kind in OPENING_KINDS and is_injected(texts[0]),
             usage=_usage(kind, payload, carried),
             compacts=compacts,
             whole=bool(found.history),

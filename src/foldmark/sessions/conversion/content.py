@@ -11,11 +11,10 @@ import msgspec
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.media import Image, media_of
 from foldmark.core.assembly.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
-from foldmark.core.events import Event
+from foldmark.core.events import OPENING_KINDS, Event
 from foldmark.core.request import AFTER
 from foldmark.dialects.anthropic.messages import image_block
 from foldmark.dialects.bodies import text_parts
-from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
 from foldmark.sessions.lenient_json import member
 from foldmark.text import queued
 
@@ -35,7 +34,7 @@ def message_blocks(event: Event) -> list[Block]:
     if event.kind == "assistant":
         return _answered(event)
     text = _BEFORE.get(event.kind, "") + event.content if event.content.strip() else ""
-    others = _usable(event) if event.kind == "user" else []
+    others = _usable(event) if event.kind in OPENING_KINDS else []
     return [*others, *text_parts(text)]
 
 
@@ -59,7 +58,7 @@ def result_block(event: Event | None, call_id: str) -> Block:
 
 
 def attachment(event: Event) -> Block | None:
-    """Return an imported attachment with its text put back, or None for any other message."""
+    """Return a queued prompt as the attachment that it was imported from, or None for any other message."""
     about = member(event.data, "attachment") if event.kind == "user" else None
     if not isinstance(about, dict):
         return None
@@ -67,11 +66,7 @@ def attachment(event: Event) -> Block | None:
         blocks = message_blocks(event)
         alone = blocks[0].get("text") if len(blocks) == 1 else None
         return {**about, "prompt": alone or blocks} if blocks else None
-    heading = FILE_HEADING.format(file_name(about))
-    file = member(about, "content", "file")
-    if not event.content.startswith(heading) or not isinstance(file, dict):
-        return None
-    return {**about, "content": {**about["content"], "file": {**file, "content": event.content.removeprefix(heading)}}}
+    return None
 
 
 def left_behind(event: Event) -> int:
@@ -85,7 +80,7 @@ def _usable(event: Event) -> list[Block]:
     for block in _blocks(event):
         if event.kind == "assistant":
             found.append(_thought(event, block))
-        elif event.kind in ("user", "tool_result"):
+        elif event.kind in (*OPENING_KINDS, "tool_result"):
             found.append(_shown(block) or (_reference(block) if event.kind == "tool_result" else None))
     return [block for block in found if block is not None]
 

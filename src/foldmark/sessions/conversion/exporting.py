@@ -43,7 +43,8 @@ from foldmark.log import Agent
 from foldmark.log.context import Context
 from foldmark.providers.registry import dialect_of
 from foldmark.request.exchanges import read_as, read_by
-from foldmark.sessions.claude.blocks import MADE_UP, RESPONSE
+from foldmark.sessions.claude.blocks import CLIENT, MADE_UP, RESPONSE
+from foldmark.sessions.claude.told import told_again
 from foldmark.sessions.conversion import content
 from foldmark.sessions.conversion.content import Block
 from foldmark.sessions.formats import DEFAULT, ResumeCommand, format_named, resume_command
@@ -127,6 +128,8 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
         }
         if index and (attached := content.attachment(piece.event)):
             record |= {"type": "attachment", "attachment": attached}
+        elif told := told_again(member(piece.event.data, "told"), piece.event.content):
+            record |= {"type": "attachment", **told}
         else:
             record |= {"type": piece.role, "message": _message(piece, to)}
             if piece.role == "assistant" and piece.answer != _response(piece.event):
@@ -134,8 +137,10 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
         if piece.made_up:
             record |= {"isMeta": True} if piece.part == "omitted" else {}
             record[MADE_UP] = True
-        elif piece.event.kind == "system" or (joins and piece.part == "text" and record["type"] == "user"):
+        elif piece.event.kind in ("system", "client") or (joins and piece.part == "text" and record["type"] == "user"):
             record["isMeta"] = True
+            if piece.event.kind == "client" and record["type"] == "user":
+                record[CLIENT] = True
         elif piece.event.kind == "summary" and index == 0:
             record |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
         if index == 0:

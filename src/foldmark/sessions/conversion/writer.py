@@ -113,7 +113,8 @@ class ImportWriter:
             steps = [step for step in steps if step.entry.line not in known]
         if not steps or (turn.keeps is not None and self._summarize(steps[0].entry, turn.keeps)):
             return
-        first: int | None = None
+        events: list[int] = []
+        held: tuple[RecordEntry, ResultMessage] | None = None
         for step in steps:
             entry = step.entry
             self._meter.reach((self._session.size + 3 * entry.offset) // 4)
@@ -123,22 +124,36 @@ class ImportWriter:
             for part in reading.parts:
                 if isinstance(part, ResultMessage) and part.call_id in astray:
                     continue
-                event_id = self._append(part, entry.moment)
-                first = first or event_id
-                begun = self._events.get(entry.line)
-                self._events[entry.line] = range(begun.start if begun else event_id, event_id + 1)
-                self._report.messages[part.kind] += 1
+                if entry.raised and part.kind == "client" and held is not None and held[1].plain:
+                    held = held[0], _with(held[1], part)  # the client sends it at the end of the result
+                    continue
+                events += self._write_parts(held)
+                held = (entry, part) if isinstance(part, ResultMessage) else None
+                events += self._write_parts((entry, part) if held is None else None)
             if astray or not reading.complete:
                 self._keep(record, entry.moment)
             if step.usage:
                 self._agent.record("usage", data=step.usage._asdict(), created_at=entry.moment)
-        self._note(steps, first or 0)
-        if first is None:
+        events += self._write_parts(held)
+        first = events[0] if events else 0
+        self._note(steps, first)
+        if not events:
             return
         self._agent.end_turn(created_at=steps[-1].entry.moment, interrupted=turn.interrupted)
         self._report.turns += 1
         if not turn.shown:
             self._hidden.append(first)
+
+    def _write_parts(self, one: tuple[RecordEntry, Part] | None) -> list[int]:
+        """Append a message, if there is one, and return its id."""
+        if one is None:
+            return []
+        entry, part = one
+        event_id = self._append(part, entry.moment)
+        begun = self._events.get(entry.line)
+        self._events[entry.line] = range(begun.start if begun else event_id, event_id + 1)
+        self._report.messages[part.kind] += 1
+        return [event_id]
 
     def drop(self) -> None:
         """Drop the turns that are not shown, all at once, so that neighbours leave one gap in the context.
@@ -271,6 +286,13 @@ class ImportWriter:
         data = {"source": self._format.name, "type": record.type, "record": record.value}
         self._agent.record("record", data=data, created_at=time)
         self._report.kept += 1
+
+
+def _with(result: ResultMessage, part: Part) -> ResultMessage:
+    """Return a result with what the client told behind it."""
+    assert isinstance(part, TextMessage)
+    texts = (result.text.strip(), part.text.strip())
+    return replace(result, text="\n\n".join(filter(None, texts)))
 
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
