@@ -17,6 +17,8 @@ Messages are compared as `Item`s, in order. This is left out of the comparison, 
 - The order of results that follow each other: each names its call.
 - Reasoning without its encrypted content, which no model can read.
 - What the newest client adds around the notification of a task (`NOTIFIED`).
+- Words that versions of the client choose differently for an attachment without its texts (`REWORDED`).
+- Texts that a newer version of the client has recorded (`_newer`), where this version does not send them.
 - Texts that a client or an export adds by itself (`ADDED`).
 - References to tools (`REFERENCES`): the judge's client does not have these tools, and says so in their place.
 - The text that a log shows in place of a compaction that only its provider can read (`OPAQUE`).
@@ -28,6 +30,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -54,6 +57,7 @@ from foldmark.core.assembly.prompt import OMITTED
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
 from foldmark.live.agent_programs import AGENTS
+from foldmark.sessions.claude.told import REMINDER, told
 from foldmark.sessions.conversion.exporting import SYNTHETIC, export
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.lenient_json import member
@@ -69,6 +73,15 @@ BESIDE = ("image", "document", "file")
 
 NOTIFIED = "<system-reminder>\n[SYSTEM NOTIFICATION"
 """The beginning of what Claude Code 2.1.332 sends around the notification of a task."""
+
+_EDITED = "( was modified, either by the user or| changed on disk since you last read it)"
+REWORDED = (
+    (rf"{_EDITED}.*?(?=Here are the relevant changes)", ""),
+    (rf"{_EDITED}.*?content\.(?=\n</)", ""),
+    (r"(?<=Today's date is now .{10}\. )(DO NOT mention this to the user explicitly|No need to announce)[^\n]*", ""),
+)
+"""Patterns of what versions of Claude Code word differently when they make the text of an attachment, and what is
+compared instead."""
 
 REFERENCES = "[Tool references removed"
 """The beginning of what Claude Code sends for references to tools that it does not have."""
@@ -107,10 +120,12 @@ class Verdict(NamedTuple):
     client: list[Item]
     others: dict[str, list[Item]]
     refused: str = ""
+    newer: frozenset[Item] = frozenset()
 
     def differences(self, name: str) -> list[str]:
         """Return a line for each item that is missing (-) or too much (+) in comparison with the client."""
         theirs, ours = self.client, self.others[name]
+        ours = [item for item in ours if item not in self.newer or item in theirs]
         if name == "export":
             theirs, ours = _without_thinking(theirs), _without_thinking(ours)
         found = []
@@ -139,7 +154,19 @@ def judge(path: Path, folder: Path) -> Verdict:
             others["export"], _ = _resumed(CLIENTS["claude"], written, folder / "exported")
         except (FoldmarkError, RefusedError) as error:
             others["export"] = [Item("refused", str(error))]
-    return Verdict(sent, others, refused)
+    return Verdict(sent, others, refused, _newer(path, CLIENTS[kind.name]))
+
+
+def _newer(path: Path, client: Client) -> frozenset[Item]:
+    """Return the texts that a newer version of the client than this one has recorded."""
+    records = [json.loads(line) for line in path.read_bytes().splitlines() if _is_json(line)]
+    newer = [each for each in records if _numbers(str(each.get("version", ""))) > _numbers(client.version)]
+    told_by = [text for record in newer if record.get("type") == "attachment" for text in told(record) or ()]
+    return frozenset(item for text in told_by for item in _filled("user", text))
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdecimal()]
 
 
 # -- The clients
@@ -178,6 +205,11 @@ class Client(NamedTuple):
         """Return a session with nothing but a greeting, by the same model and version as `session`."""
         records = [json.loads(line) for line in session.read_bytes().splitlines() if _is_json(line)]
         return b"".join(json.dumps(line).encode() + b"\n" for line in _GREETINGS[self.name](records))
+
+    @property
+    def version(self) -> str:
+        package = (BIN / self.name).resolve().parents[1] / "package.json"
+        return str(json.loads(package.read_bytes())["version"])
 
     @property
     def is_there(self) -> bool:
@@ -393,6 +425,8 @@ def _filled(kind: str, text: str) -> Iterator[Item]:
     text = text.strip()
     if text.startswith(NOTIFIED) and "<task-" in text:
         text = text[text.index("<task-") :].removesuffix("</system-reminder>").strip()
+    for pattern, instead in REWORDED if text.startswith(REMINDER) else ():
+        text = re.sub(pattern, instead, text, count=1, flags=re.DOTALL)
     if text and text != OPAQUE and not text.startswith(ADDED):
         yield Item(kind, text)
 

@@ -50,8 +50,6 @@ KNOWN = {
     ("episodic-memory-large", "live"): _COMMANDS,
     ("mod-compaction-same", "live"): _COMMANDS,
     ("mod-dropped-and-restored", "live"): _COMMANDS,
-    ("told-by-the-client", "export"): _TOLD,
-    ("told-by-the-client", "import"): _TOLD,
     ("told-by-the-client", "live"): _TOLD,
     ("traceforge-demo", "export"): _UNANSWERED,
     ("traceforge-demo", "import"): _UNANSWERED,

@@ -249,6 +249,7 @@ _PLACES: Mapping[str, tuple[tuple[_Path, _Change], ...]] = {
     "usage": _SIZES,
     "record": (
         (("live", "added", "*"), _tail),
+        (("live", "told", "*"), _tail),
         (("live", "shares", "of", "*", 0), _ids),
         (("live", "sums", "shares"), _ids),
         (("live", "refused"), _ids),

@@ -21,13 +21,23 @@ from foldmark.core.assembly.caching import common_length
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, MisplacedError, SentMessage, decoded
 from foldmark.request.client_sizes import LOCAL
 
+TOLD = LOCAL
+"""Below it are the events of blocks that the client itself wrote, as they are appended."""
+
 
 class KnownMessage(Struct, frozen=True, gc=False):
     """A message that the client sends, as the log knows it: its key and the event id of each block, 0 for a block
-    without an event."""
+    that no operation changes. `told` are the events of blocks that the client itself wrote: they always stay."""
 
     key: str
     ids: tuple[int, ...] = ()
+    told: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, key: str, ids: Sequence[int]) -> "KnownMessage":
+        """Return a message with these events of its blocks, in which `TOLD` - id stands for one that always stays."""
+        told = tuple(TOLD - id for id in ids if id < TOLD)
+        return cls(key, tuple(id if id >= TOLD else 0 for id in ids), told)
 
 
 class ContextView(NamedTuple):

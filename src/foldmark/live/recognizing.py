@@ -41,7 +41,7 @@ class Thoughts(NamedTuple):
         if len(known.ids) == blocks:
             return known
         ids = self.ids if blocks == len(self.ids) else [id for at, id in enumerate(self.ids) if at not in self.places]
-        return KnownMessage(known.key, tuple(ids)) if len(ids) == blocks else known
+        return replace(known, ids=tuple(ids)) if len(ids) == blocks else known
 
 
 class Injected(NamedTuple):

@@ -20,7 +20,7 @@ from foldmark.core.segments import END
 from foldmark.cost.ledger import EditShares, Ledger, answered, counted, ledger_in, shares_in
 from foldmark.editing.evicting import evict
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
-from foldmark.live.leaving_out import KnownMessage, ranges
+from foldmark.live.leaving_out import TOLD, KnownMessage, ranges
 from foldmark.live.prompts import as_sent
 from foldmark.live.recognizing import injected_data, injected_in, thoughts_data, thoughts_in
 from foldmark.live.sizes import PassedOn, sizes
@@ -174,7 +174,7 @@ class ClientTranscript(TranscriptView):
 
         def noted() -> None:
             self._closed(parts)
-            self._note(range(len(self.known)), [KnownMessage(message.key, tuple(ids))], thoughts)
+            self._note(range(len(self.known)), [KnownMessage.of(message.key, ids)], thoughts)
 
         self._retried(noted)
 
@@ -249,7 +249,7 @@ class ClientTranscript(TranscriptView):
         new = messages[first:]
         commands = self.commands(new, self.agent.log.given.live_sign)
         added = [
-            KnownMessage(message.key, self._append(message, commands.get(at, ())))
+            KnownMessage.of(message.key, self._append(message, commands.get(at, ())))
             if place is None
             else self.known[place]
             for at, (message, place) in enumerate(zip(new, places[first:], strict=True))
@@ -264,7 +264,9 @@ class ClientTranscript(TranscriptView):
 
     def _leave(self, gone: list[int]) -> None:
         """Remove exactly these events from the context: whole exchanges could include messages still being sent."""
-        self.agent.end_turn(interrupted=True)
+        told = {id for each in self.known for id in each.told}
+        if not told.issuperset(gone):
+            self.agent.end_turn(interrupted=True)
         self.agent.operate(lambda moment, at: exactly(moment, at, gone), actor="system", reason=LEFT)
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
@@ -277,7 +279,8 @@ class ClientTranscript(TranscriptView):
     def _opened(self, message: ClientMessage, local: Container[int]) -> list[Part | None]:
         """Begin a turn if a message begins one, and return the content of its blocks except for the blocks `local`."""
         sent = as_sent(self.dialect, message, self.agent.log.given.live_sign)
-        parts = [None if block in local else part for block, part in enumerate(self.dialect.parts(sent))]
+        both = enumerate(zip(self.dialect.parts(sent), self.dialect.told(sent), strict=True))
+        parts = [None if block in local else part or told for block, (part, told) in both]
         opens = any(
             isinstance(part, TextMessage) and part.kind == "user" and self.dialect.opens(part) for part in parts
         )
@@ -290,13 +293,18 @@ class ClientTranscript(TranscriptView):
             self.agent.end_turn(interrupted=True)
 
     def _append_parts(self, parts: Iterable[Part | None], local: Container[int] = ()) -> tuple[int, ...]:
-        """Record the content of a message's blocks, except for the blocks `local`; return the event of each block."""
+        """Record the content of a message's blocks, except for the blocks `local`; return the event of each block, as
+        `KnownMessage.of` reads them."""
         return tuple(
             LOCAL if block in local else 0 if part is None else self._append_part(part)
             for block, part in enumerate(parts)
         )
 
     def _append_part(self, part: Part) -> int:
+        event_id = self._append_event(part)
+        return TOLD - event_id if part.kind == "client" else event_id
+
+    def _append_event(self, part: Part) -> int:
         agent, dialect = self.agent, self.dialect.name
         if isinstance(part, CallMessage):
             return agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect=dialect, data=part.data)
@@ -315,7 +323,7 @@ class ClientTranscript(TranscriptView):
         if joined is None:
             kept, added, blocks = self.known, KnownMessage(answer.key, ids), answer.blocks
         else:
-            kept, added = self.known[:-1], KnownMessage(joined, (*self.known[-1].ids, *ids))
+            kept, added = self.known[:-1], replace(self.known[-1], key=joined, ids=(*self.known[-1].ids, *ids))
             blocks = (*passed.messages[-1].blocks, *answer.blocks)
         if answer.usage is not None:
             known = agent.log.model_named(f"{self.dialect.provider}/{answer.model}")
@@ -344,7 +352,10 @@ class ClientTranscript(TranscriptView):
         more: Mapping[str, Any] | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        about = {"kept": ranges(places), "added": [[each.key, *each.ids] for each in added]}
+        new = list(added)
+        about = {"kept": ranges(places), "added": [[each.key, *each.ids] for each in new]}
+        if told := [[at, *each.told] for at, each in enumerate(new) if each.told]:
+            about["told"] = told
         self._record({**about, **(more or {})}, ledger)
 
     def _record(self, about: dict[str, Any], ledger: Ledger | None = None) -> None:
@@ -388,7 +399,8 @@ class ClientTranscript(TranscriptView):
             self.thoughts = {**self.thoughts, **thoughts_in(about)}
         before = self.known
         known = [before[place] for first, last in about["kept"] for place in range(first, last + 1)]
-        known += [KnownMessage(key, tuple(ids)) for key, *ids in about["added"]]
+        told = {at: tuple(ids) for at, *ids in about.get("told", ())}
+        known += [KnownMessage(key, tuple(ids), told.get(at, ())) for at, (key, *ids) in enumerate(about["added"])]
         if sum(last - first + 1 for first, last in about["kept"]) < len(before):
             sent = {id for each in known for id in each.ids}
             gone = (id for each in before for id in each.ids if id > 0 and id not in sent)

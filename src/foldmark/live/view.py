@@ -168,7 +168,7 @@ class TranscriptView:
         if sum(part is not None for part in parts) != len(said):
             return known
         ids = iter(said)
-        return KnownMessage(known.key, tuple(0 if part is None else next(ids) for part in parts))
+        return replace(known, ids=tuple(0 if part is None else next(ids) for part in parts))
 
     def as_sent(self, messages: Sequence[ClientMessage], places: Sequence[int | None]) -> list[KnownMessage]:
         """Return the known messages as `sent` does; `places` are those of the messages that the client sends."""
@@ -186,7 +186,8 @@ class TranscriptView:
         if all(thoughts is not None and thoughts.alone for _, thoughts in found):
             return []
         whole = [known.ids if thoughts is None else thoughts.ids for known, thoughts in found]
-        return [id for ids in whole for id in ids if id > 0]
+        told = [id for known, _ in found for id in known.told]
+        return sorted([*(id for ids in whole for id in ids if id > 0), *told])
 
     def _unrecorded(self, message: ClientMessage, commands: Sequence[int]) -> KnownMessage:
         ids = self.local.get(message.key, ())

@@ -355,4 +355,8 @@ def sizes(moment: Snapshot, at: Standing) -> Sizes:
     def of(then: Standing) -> Size:
         return then.size._replace(tokens=fits(replace(then.fold, segments=then.visible)))
 
-    return Sizes(lambda message: known.get(message.id, message.tokens), of)
+    def tokens(message: "Event | Candidate") -> int:
+        # What the client itself wrote is always sent, so it leaves no request.
+        return known.get(message.id, 0 if message.kind == "client" else message.tokens)
+
+    return Sizes(tokens, of)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from foldmark.core.assembly.caching import LIFETIMES
 from foldmark.core.events import Event
@@ -30,6 +31,7 @@ from foldmark.live.clients.dialect import (
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import MessageWeaver, Weaver
 from foldmark.sessions.claude.blocks import read_message
+from foldmark.sessions.claude.told import INJECTED
 from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
 from foldmark.sessions.messages import Part, TextMessage
 
@@ -37,9 +39,6 @@ _PATH = re.compile(r"(?:/v1)?/messages")
 """The path of the endpoint that answers. Clients whose base URL includes the version ask for it without."""
 
 _MARK = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\s*:\s*\{[^{}]*\}\s*,\s*')
-_INJECTED = re.compile(
-    r"\s*<(system-reminder|local-command-(caveat|stdout|stderr)|command-(name|message|args)|bash-(input|stdout|stderr))>"
-)
 _INTERRUPTED = "[Request interrupted by user"
 _COMPACTED = "This session is being continued from a previous conversation"
 
@@ -67,7 +66,7 @@ class AnthropicClient(RoleClient):
     name = "anthropic"
     body, message, weaves = _Body, _Message, True
     long_caches = ((b'"1h"', re.compile(rb'"cache_control"\s*:\s*\{[^{}]*"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
-    member, model, injected = b"content", "assistant", _INJECTED
+    member, model, injected = b"content", "assistant", INJECTED
     opening = b'{"role":"user","content":[{"type":"text","text":"[Earlier messages were left out.]"}]}'
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
 
@@ -104,6 +103,14 @@ class AnthropicClient(RoleClient):
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
         return [_part(message.role, decoded(block), None) for block in message.blocks]
+
+    def told(self, message: ClientMessage) -> list[TextMessage | None]:
+        # Claude Code puts a line feed behind a text that another one follows in the same message.
+        found, last = super().told(message), len(message.blocks) - 1
+        return [
+            each if each is None or at == last else replace(each, text=each.text.removesuffix("\n"))
+            for at, each in enumerate(found)
+        ]
 
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         found = [
@@ -266,7 +273,7 @@ def _part(role: str, block: Any, response: Any) -> Part | None:
         if (prompt := queued_blocks.prompt_of(block)) is not None:
             return queued_blocks.queued_message(prompt)
         text = block.get("text")
-        if isinstance(text, str) and _INJECTED.match(text):
+        if isinstance(text, str) and INJECTED.match(text):
             return None
     if role not in ("user", "assistant"):
         return None

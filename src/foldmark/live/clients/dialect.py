@@ -187,6 +187,14 @@ class ClientDialect(ABC):
         """Return the content of each block, as the log records it; None for an empty block or one that the client
         injected."""
 
+    def told(self, message: ClientMessage) -> list[TextMessage | None]:
+        """Return what the client itself wrote in each block of a user's message, as the log records it; None for any
+        other block."""
+        if message.role != "user":
+            return [None for _ in message.blocks]
+        parts = zip(self.parts(message), map(decoded, message.blocks), strict=True)
+        return [_told(block) if part is None else None for part, block in parts]
+
     @abstractmethod
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         """Return the text that the person typed last in a user's message; None if anything but injected text follows
@@ -351,6 +359,12 @@ class ClientDialect(ABC):
     @abstractmethod
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
         """Return the target and the body of Foldmark's own question to the model of a client's session."""
+
+
+def _told(block: Mapping[str, Any]) -> TextMessage | None:
+    text, kind = block.get("text"), block.get("type", "text")
+    is_text = isinstance(text, str) and bool(text.strip()) and kind in ("text", "input_text")
+    return TextMessage("client", str(text)) if is_text else None
 
 
 def key_of(role: str, blocks: Iterable[bytes]) -> str:
