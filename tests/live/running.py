@@ -10,6 +10,7 @@ from plan import Wire
 from server import Answering, Loopback
 
 import foldmark
+from foldmark.core.events import Event
 from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import Sessions
 from foldmark.log import Agent, Log
@@ -68,7 +69,12 @@ class Running(Generic[ModelOf, ClientOf]):
         self.sessions.settle()
 
     def kinds(self) -> list[str]:
-        return [event.kind for event in self.agent.context().messages]
+        """Return the kinds of the messages, without what the client itself wrote."""
+        return [event.kind for event in self.agent.context().messages if event.kind != "client"]
+
+    def told(self) -> list[str]:
+        """Return what the client itself wrote."""
+        return [event.content for event in self.agent.context().messages if event.kind == "client"]
 
     def texts(self) -> list[tuple[str, str]]:
         """Return the texts of the newest request, without its system prompt."""
@@ -78,9 +84,15 @@ class Running(Generic[ModelOf, ClientOf]):
         return [text for kind, text in self.texts() if kind == "user"]
 
     def turn(self, text: str) -> int:
-        event = next(each for each in self.agent.context().messages if each.content == text)
+        event = self._event(text)
         assert event.turn_id is not None
         return event.turn_id
+
+    def message(self, text: str) -> int:
+        return self._event(text).id
+
+    def _event(self, text: str) -> Event:
+        return next(each for each in self.agent.context().messages if each.content == text)
 
 
 @contextmanager

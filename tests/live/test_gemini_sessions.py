@@ -26,7 +26,7 @@ def test_it_is_recorded(gemini: GeminiRunning) -> None:
     agent = gemini.agent
     assert agent.standing().config.model == f"gemini/{MODEL}"
     assert agent.open_turn is None
-    messages = list(agent.context().messages)
+    messages = [event for event in agent.context().messages if event.kind != "client"]
     assert messages[1].content == "I see 1."
     assert messages[1].data is not None
     assert messages[1].data["blocks"][0]["text"] == "Hm."
@@ -124,7 +124,7 @@ def test_forget_asks_the_sessions_own_model(gemini: GeminiRunning) -> None:
     for text in ("the cache experiment", "two", "the cache again"):
         client.say(text)
     asked = len(gemini.upstream.asked)
-    first, last = gemini.turn("the cache experiment"), gemini.turn("the cache again")
+    first, last = gemini.message("the cache experiment"), gemini.message("the cache again")
     assert "Nothing matches" in client.say(":forget cache")
     (question,) = gemini.upstream.asked[asked:]
     assert question.headers["x-goog-api-key"] == KEY

@@ -119,7 +119,7 @@ def test_forget_asks_the_sessions_own_model(completions: CompletionsRunning, pat
     for text in ("the cache experiment", "two", "the cache again"):
         client.say(text)
     asked = len(completions.upstream.asked)
-    first, last = completions.turn("the cache experiment"), completions.turn("the cache again")
+    first, last = completions.message("the cache experiment"), completions.message("the cache again")
     assert "Nothing matches" in client.say(":forget cache")
     (question,) = completions.upstream.asked[asked:]
     assert (question.path, question.headers["authorization"]) == (path, f"Bearer {KEY}")
@@ -172,7 +172,7 @@ def test_a_sub_agent_is_a_child(completions: CompletionsRunning) -> None:
     client.say("two")
     assert [event.content for event in completions.agent.context().messages if event.kind == "user"] == ["one", "two"]
     (child,) = completions.agent.children
-    assert [event.kind for event in child.context().messages] == ["user", "assistant"]
+    assert [event.kind for event in child.context().messages] == ["client", "user", "assistant"]
 
 
 def test_sessions_without_a_name(completions: CompletionsRunning) -> None:

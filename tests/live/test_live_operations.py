@@ -107,7 +107,7 @@ def test_forget_asks_the_sessions_own_model(running: ClaudeRunning) -> None:
     for text in ("the cache experiment", "two", "the cache again"):
         client.say(text)
     asked = len(running.upstream.asked)
-    first, last = running.turn("the cache experiment"), running.turn("the cache again")
+    first, last = running.message("the cache experiment"), running.message("the cache again")
     shown = client.say(":forget cache")
     assert "Nothing matches" in shown  # the model of the session found nothing
     (question,) = running.upstream.asked[asked:]
@@ -137,7 +137,7 @@ def test_a_preview_is_answered_as_in_the_chat(running: ClaudeRunning) -> None:
     texts = ("the cache experiment", "two", "the cache again", "four", "the cache for the last time")
     for text in texts:
         client.say(text)
-    first, second, third = (running.turn(text) for text in texts[::2])
+    first, second, third = (running.message(text) for text in texts[::2])
     running.log.complete = lambda _: json.dumps([first, second, third])
     asked = len(running.upstream.asked)
     shown = client.say(":forget cache")

@@ -79,7 +79,7 @@ def test_forget_asks_the_sessions_own_model(codex: CodexRunning) -> None:
     assert "Nothing matches" in client.say(":forget cache")
     (question,) = codex.upstream.asked[asked:]
     assert (question.path, question.headers["authorization"]) == ("/v1/responses", f"Bearer {KEY}")
-    answer = json.dumps([codex.turn("the cache experiment")])
+    answer = json.dumps([codex.message("the cache experiment")])
     codex.log.complete = lambda _: answer
     client.say(":forget cache")
     assert "left the context" in client.say(":yes")

@@ -245,7 +245,7 @@ def test_an_answer_to_a_preview(running: ClaudeRunning) -> None:
     client = running.client
     for text in ("the cache experiment", "two", "the cache again"):
         client.say(text)
-    first = running.turn("the cache experiment")
+    first = running.message("the cache experiment")
     running.log.complete = lambda _: json.dumps([first])
     assert "Forget" in client.say(":forget cache")
     queue(running, "blocks of one message", command=":yes")
@@ -260,7 +260,7 @@ def test_an_answer_that_was_typed_before_its_preview(running: ClaudeRunning) -> 
     client = running.client
     client.say("the cache experiment")
     client.say("two")
-    first = running.turn("the cache experiment")
+    first = running.message("the cache experiment")
     running.log.complete = lambda _: json.dumps([first])
     queue(running, "blocks of one message", first=":help", command=":forget cache", last=":yes")
     (reply,) = asked(running)

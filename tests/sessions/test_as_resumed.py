@@ -29,16 +29,12 @@ NOT_RESUMED = {
     "codex-0.146.jsonl": "its records are samples of kinds, with a history_mode that Codex does not know",
 }
 
-_COMMANDS = "the gateway keeps texts that the client injects (commands, reminders, environment) beside the messages"
 _UNANSWERED = "the client leaves out a call without a result, and an import keeps it"
-_TOLD = "an import reads no attachments and local commands that the client tells its model"
 _EDGES = "the parents of its records are unknown or null, so the client sends one path of them"
 _LATE = "a result that was recorded after the next answer, and one without content, are not sent as such"
 _OPAQUE = "Claude cannot read Codex's compaction, so an export has the messages instead"
 
 KNOWN = {
-    ("agentcmd-four", "live"): _COMMANDS,
-    ("agentcmd-old-output-shape", "live"): _COMMANDS,
     ("agentcmd-three", "export"): _UNANSWERED,
     ("agentcmd-three", "import"): _UNANSWERED,
     ("claude-code-log-edge-cases", "export"): _EDGES,
@@ -47,23 +43,13 @@ KNOWN = {
     ("codex-compacted-with-history", "export"): _OPAQUE,
     ("episodic-memory-large", "export"): _LATE,
     ("episodic-memory-large", "import"): _LATE,
-    ("episodic-memory-large", "live"): _COMMANDS,
-    ("mod-compaction-same", "live"): _COMMANDS,
-    ("mod-dropped-and-restored", "live"): _COMMANDS,
-    ("told-by-the-client", "live"): _TOLD,
     ("traceforge-demo", "export"): _UNANSWERED,
     ("traceforge-demo", "import"): _UNANSWERED,
-    ("traceforge-new-output-shape", "live"): _COMMANDS,
 }
 """The known faults, by session and view, with the clients of `make clients`. A fault that is mended has to leave this
 list. With other clients (`FOLDMARK_CLIENTS`), some of them are none."""
 
 PINNED = "FOLDMARK_CLIENTS" not in os.environ
-
-if not PINNED:
-    KNOWN["queued-and-teams", "live"] = _COMMANDS  # 2.1.332 sends the notification of a task as a reminder
-    for stem in ("mod-compaction-same", "mod-dropped-and-restored"):
-        KNOWN |= {(stem, view): _TOLD for view in ("import", "export")}  # it sends an attached reminder as well
 
 
 def _marks(path: Path, view: str) -> list[pytest.MarkDecorator]:

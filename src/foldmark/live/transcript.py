@@ -284,9 +284,17 @@ class ClientTranscript(TranscriptView):
         opens = any(
             isinstance(part, TextMessage) and part.kind == "user" and self.dialect.opens(part) for part in parts
         )
-        if opens and not message.results and not any(map(self.dialect.is_interruption, parts)):
+        if opens and not message.results and not any(map(self.dialect.is_interruption, parts)) and self._has_begun():
             self.agent.end_turn(interrupted=True)  # no answer ended the previous turn
         return parts
+
+    def _has_begun(self) -> bool:
+        """Return True if the open turn holds more than what the client told before the prompt."""
+        turn = self.agent.open_turn
+        if turn is None:
+            return False
+        with self.agent.reading() as (moment, _):
+            return any(each.kind != "client" for each in moment.turns([turn])[turn])
 
     def _closed(self, parts: Iterable[Part | None]) -> None:
         if any(map(self.dialect.is_interruption, parts)):

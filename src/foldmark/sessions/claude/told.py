@@ -72,7 +72,7 @@ def told_again(about: Any, text: str) -> Data | None:
         found = {name: _unpacked(value, text) for name, value in about.items() if name in _KEPT}
     except ValueError:
         found = {}
-    if found:
+    if isinstance(found.get("attachment"), dict):
         return found
     inside = text.removeprefix(f"{REMINDER}\n").removesuffix(_END)
     if len(inside) != len(text) - len(REMINDER) - 1 - len(_END):
@@ -101,6 +101,8 @@ def _unpacked(value: Any, text: str) -> Any:
             if not 0 <= begin <= begin + length <= len(text):
                 raise ValueError("the text of an attachment has changed")
             return text[begin : begin + length]
+        case {"text_part": _}:
+            raise ValueError("a part of a text is not named by its place and length")
         case dict():
             return {name: _unpacked(each, text) for name, each in value.items()}
         case list():
