@@ -69,3 +69,17 @@ def test_a_document_keeps_it(agent: Agent, tmp_path: Path) -> None:
         copied = other.agent(import_document(other, read_document(path), "copy").agent_id)
         kept = [(message.kind, message.content) for message in copied.context().messages]
     assert kept == [(message.kind, message.content) for message in agent.context().messages]
+
+
+def test_a_filter_takes_it_with_the_last_other_message_of_its_turn(agent: Agent) -> None:
+    _, _, note, prompt, answer = (message.id for message in agent.context().messages)
+    agent.apply_filter("forget", [prompt], None)
+    assert [message.content for message in agent.context().messages][2:] == [NOTE, "Yes, again."]
+    agent.apply_filter("forget", [answer], None)
+    assert [message.content for message in agent.context().messages] == ["First?", "Yes."]
+    assert note not in {message.id for message in agent.context().messages}
+
+
+def test_it_stays_with_a_message_that_is_remembered(agent: Agent) -> None:
+    agent.apply_filter("remember", [agent.context().messages[4].id], None)
+    assert [message.content for message in agent.context().messages] == [NOTE, "Yes, again."]

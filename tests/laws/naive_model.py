@@ -415,11 +415,22 @@ class NaiveAgent:
 
     def forget(self, ids: Iterable[int], planning: tuple[int, int] | None = None) -> Operation:
         """Subtract the listed messages and the planning conversation."""
-        return self._subtract("filter", self.whole(ids) | self._planning(planning))
+        ids = set(ids)
+        gone = self.whole(ids) | self._planning(planning)
+        return self._subtract("filter", gone | self._told(ids, gone))
+
+    def _told(self, ids: Container[int], gone: Container[int] | None = None) -> set[int]:
+        """Return what a client told in the turns of these messages; with `gone`, in those that show nothing else."""
+        shown = [m for m in self.lineage() if m.id in self.visible()]
+        turns = {m.turn for m in self.lineage() if m.id in ids} - {None}
+        if gone is not None:
+            turns -= {m.turn for m in shown if m.kind != "client" and m.id not in gone}
+        return {m.id for m in shown if m.kind == "client" and m.turn in turns}
 
     def remember(self, ids: Iterable[int], planning: tuple[int, int] | None = None) -> Operation:
         """Subtract all other messages visible at that moment, except system messages, and the planning conversation."""
-        keep = self.whole(ids) | {m.id for m in self.lineage() if m.kind == "system"}
+        ids = set(ids)
+        keep = self.whole(ids) | {m.id for m in self.lineage() if m.kind == "system"} | self._told(ids)
         operation = self._subtract("filter", (frozenset(self.visible()) - keep) | self._planning(planning))
         states = {s.id for s in self.folded().states if s.owner not in keep}
         return replace(operation, states=operation.states | states)

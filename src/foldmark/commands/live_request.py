@@ -50,9 +50,7 @@ class ClientContext:
         )
         if self.beside is None:
             return f"{first}\nIts system prompt, tools and reminders come with them; no answer has counted them yet."
-        return (
-            f"{first}\nIts system prompt, its tools and what it adds by itself: ~{count(self.beside, 'token')}."
-        )
+        return f"{first}\nIts system prompt, its tools and what it adds by itself: ~{count(self.beside, 'token')}."
 
     def data(self) -> dict[str, Any]:
         """Return the numbers as JSON."""

@@ -5,7 +5,7 @@ Each function reads what it needs and returns the operation to record, or raises
 alternatives. Nothing is written here. Cost follows the turns and ids named, never the history.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 
 from foldmark.core.assembly.eviction import in_place_newest_first
@@ -137,9 +137,11 @@ def filter(
     inside = messages_in(moment, talk)
     if mode == "forget":
         added = closure(moment, at, [*named, *inside])
+        added += _told_with(moment, at, named, {each.id for each in (*named, *added, *inside)})
         ranges = normal((*ranges_of(moment, at, [*named, *added]), *talk))
     else:
         added = closure(moment, at, named)
+        added += _told_with(moment, at, named)
         system = moment.lookup(of_kind(moment, at, "system", at.visible))
         kept = ranges_of(moment, at, [*named, *added, *system])
         gone = reaching(moment, at, subtract(at.visible, kept))
@@ -147,6 +149,22 @@ def filter(
     before = moment.size(subtract(at.visible, talk)).messages if talk else at.size.messages
     after = moment.size(subtract(at.visible, ranges)).messages
     return Filter(mode, ranges, criteria, planning, _visible_ids(at, added), before, after)
+
+
+def _told_with(
+    moment: Snapshot, at: Standing, named: Iterable[Message], gone: Container[int] | None = None
+) -> list[Message]:
+    """Return the visible texts that a client told in the turns of these messages, without the named ones. With `gone`,
+    only of turns in which nothing else is visible but what is gone."""
+    named = list(named)
+    found: list[Message] = []
+    turns = sorted({each.turn_id for each in named if each.turn_id is not None})
+    for messages in moment.turns(turns).values() if turns else ():
+        shown = [each for each in messages if contains(at.visible, each.agent_id, each.id)]
+        if gone is None or all(each.kind == "client" or each.id in gone for each in shown):
+            found += [each for each in shown if each.kind == "client"]
+    ids = {each.id for each in named}
+    return [each for each in found if each.id not in ids]
 
 
 def exactly(moment: Snapshot, at: Standing, ids: Iterable[int], criteria: str | None = None) -> Filter:
