@@ -263,7 +263,7 @@ def test_what_real_clients_send_is_recorded(tmp_path: Path, upstream: Upstream) 
         calls, results = ([kind for kind in kinds if kind == wanted] for wanted in ("tool_call", "tool_result"))
         assert len(calls) == len(results) == 3
         assert kinds.count("user") == 4
-        assert [event.kind for event in child.context().messages] == ["user"]
+        assert [event.kind for event in child.context().messages] == ["client", "user"]
 
 
 def growing(length: int) -> Iterator[list[dict[str, Any]]]:

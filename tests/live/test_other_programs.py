@@ -151,16 +151,16 @@ def test_what_was_prevented(running: Told, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def asking(running: Told) -> list[int]:
-    """Send prompts, two of them about the cache, and return the turns of those two."""
+    """Send prompts, two of them about the cache, and return the messages of those two."""
     texts = ["the cache experiment", "two", "three", "four", "the cache again"]
     for text in texts:
         running.client.say(text)
-    return [running.turn(texts[0]), running.turn(texts[-1])]
+    return [running.message(texts[0]), running.message(texts[-1])]
 
 
 def test_forget_from_elsewhere_asks_the_sessions_own_model(running: Told) -> None:
-    turns, asked = asking(running), len(running.upstream.asked)
-    running.model.found = turns
+    found, asked = asking(running), len(running.upstream.asked)
+    running.model.found = found
     shown = running.do("/forget cache")
     assert "Forget 2 messages" in shown
     assert NO_GATEWAY not in shown
@@ -180,8 +180,8 @@ def test_forget_from_elsewhere_asks_the_sessions_own_model(running: Told) -> Non
 
 
 def test_the_chat_asks_it_too(running: Told) -> None:
-    turns, asked = asking(running), len(running.upstream.asked)
-    running.model.found = turns
+    found, asked = asking(running), len(running.upstream.asked)
+    running.model.found = found
     running.settle()
 
     async def talk() -> None:
@@ -232,8 +232,8 @@ def test_prompts_belong_in_the_agent(running: Told, command: str) -> None:
 
 
 def test_the_mcp_server_asks_it_too(running: Told) -> None:
-    turns = asking(running)
-    running.model.found = turns
+    found = asking(running)
+    running.model.found = found
     with foldmark.open(running.path, settings={}) as log:
         log.agent(NAME).do("/forget cache")
     asked = len(running.upstream.asked)

@@ -68,8 +68,7 @@ def test_an_attachment_of_another_shape_has_no_texts_or_texts(each: dict[str, An
 def test_recorded_texts_are_taken(rendered: Any) -> None:
     record = {"type": "attachment", "attachment": {"type": "from the future"}, "rendered": rendered}
     assert told(record) == ["<a>"]
-    assert told({**record, "renderedRole": "user"}) == ["<a>"]
-    assert told({**record, "renderedRole": "system"}) is None, "the client's own instruction"
+    assert told({**record, "renderedRole": "system"}) == ["<a>"]
 
 
 @pytest.mark.parametrize("rendered", [None, [], "x", [5], [{}], [{"content": [{"type": "image"}]}], [{"content": ""}]])
@@ -109,6 +108,33 @@ def test_it_joins_the_result_before_it(session: Any) -> None:
     ]
     assert imported.agent.open_turn is None
     assert imported.report.turns == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "role", "read"),
+    [
+        ("claude-sonnet-4-5-20250929", "system", True),
+        ("claude-sonnet-4-20250514", None, True),
+        ("claude-opus-4-1-20250805", "system", True),
+        ("claude-opus-4-8", "system", False),
+        ("claude-opus-5-5", None, False),
+        ("claude-opus-5-5", "user", True),
+        ("another", "system", True),
+    ],
+)
+def test_instructions_to_models_that_take_system_messages_are_kept_as_data(
+    model: str, role: str | None, read: bool, session: Any
+) -> None:
+    """As Claude Code 2.1.332 sends them, when it resumes such sessions."""
+    more = {"rendered": [{"content": NOTE}], **({"renderedRole": role} if role else {})}
+    usage = {"input_tokens": 5, "output_tokens": 5}
+    imported = session(
+        user("one", "u1"),
+        attached(OPENED, "x1", "u1", **more),
+        assistant("A", "a1", "x1", "m1", model=model, usage=usage),
+    )
+    assert [kind for kind, _ in said(imported.agent)] == [*["client"] * read, "user", "assistant"]
+    assert [record["type"] for record in imported.kept] == [*["attachment"] * (not read)]
 
 
 def test_local_commands_and_the_first_hook(session: Any) -> None:

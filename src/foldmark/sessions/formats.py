@@ -169,6 +169,11 @@ class SessionFormat:
 
         return searched_parts(self.messages(record).parts)
 
+    def is_instruction(self, about: Any, model: str | None) -> bool:
+        """Return True if the agent sends a client text to this model as its own instruction, which an import does not
+        read. `about` is the text's `data["told"]`."""
+        return False
+
     def is_injected(self, text: str) -> bool:
         """Return True for a text that the agent inserts as a user message."""
         return False

@@ -103,7 +103,7 @@ def _read_told(record: Data) -> RecordMessages:
         return RecordMessages(tuple(TextMessage("client", text) for text in found), complete=True)
     left = kept(record, found)
     parts = [TextMessage("client", text, {"told": left}) for text in found]
-    return RecordMessages(tuple(parts), complete=bool(left))
+    return RecordMessages(tuple(parts), complete="attachment" in left)
 
 
 def _read_user(blocks: list[Any], speaker: str = "user") -> RecordMessages:

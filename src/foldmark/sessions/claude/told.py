@@ -4,7 +4,8 @@ Newer versions store the exact texts of an attachment (`rendered`). For older on
 2.1.197 makes them, which was observed by resuming sessions with it. An attachment whose texts depend on anything beyond
 its record (a plan's full instructions, the age of a memory) has none here, and so has an unknown one.
 
-A text with the role `system` is the client's own instruction, which an import does not read.
+To models that take system messages between the others, Claude Code sends most of them in the role `system`, as its own
+instructions, which an import does not read (`is_instruction`).
 """
 
 import re
@@ -24,7 +25,8 @@ INJECTED = re.compile(
 )
 """Matches the beginning of a user's text that Claude Code itself wrote."""
 
-_KEPT = ("attachment", "rendered", "renderedRole")
+_ROLE = "renderedRole"
+_KEPT = ("attachment", "rendered", _ROLE)
 _PART = "text_part"
 """Stands for a part of the text: its first character and its length."""
 
@@ -41,7 +43,7 @@ def told(record: Data) -> list[str] | None:
         text = filled_text(record.get("content")) if record.get("subtype") == LOCAL_COMMAND else None
         return [text] if text and text.strip() and record.get("isDisplayOnly") is not True else None
     attached = record.get("attachment")
-    if not isinstance(attached, dict) or record.get("renderedRole") == "system":
+    if not isinstance(attached, dict):
         return None
     if "rendered" in record:
         return _rendered(record["rendered"])
@@ -55,12 +57,24 @@ def told(record: Data) -> list[str] | None:
     return [f"{REMINDER}\n{text}{_END}" for text in texts]
 
 
+_NO_SYSTEM = re.compile(r"claude-(3-|opus-4-[0-7]\b|(opus|sonnet|haiku)-4-\d{8}|sonnet-4-|haiku-4-)")
+"""Models that take no system messages between the others."""
+
+
+def is_instruction(about: Any, model: str | None) -> bool:
+    """Return True if Claude Code sends the text of an attachment to this model in the role `system`; `about` is what
+    `kept` returned. A `model` of None is not known, and takes none."""
+    takes = model is not None and model.startswith("claude-") and not _NO_SYSTEM.match(model)
+    return takes and isinstance(about, dict) and about.get(_ROLE) != "user"
+
+
 def kept(record: Data, texts: Sequence[str]) -> Data:
-    """Return an attachment with one text, without the parts of that text, for an export; empty for any other."""
+    """Return an attachment with one text, without the parts of that text, for an export; of any other only its role."""
+    role = {_ROLE: record[_ROLE]} if record.get(_ROLE) in ("user", "system") else {}
     try:
-        return {name: _packed(record[name], texts[0]) for name in _KEPT if name in record} if len(texts) == 1 else {}
+        return {name: _packed(record[name], texts[0]) for name in _KEPT if name in record} if len(texts) == 1 else role
     except ValueError:
-        return {}
+        return role
 
 
 def told_again(about: Any, text: str) -> Data | None:
@@ -78,7 +92,7 @@ def told_again(about: Any, text: str) -> Data | None:
     if len(inside) != len(text) - len(REMINDER) - 1 - len(_END):
         return None
     attached = {"type": "critical_system_reminder", "content": inside}
-    return {"attachment": attached, "rendered": [{"content": text}], "renderedRole": "user"}
+    return {"attachment": attached, "rendered": [{"content": text}], _ROLE: "user"}
 
 
 def _packed(value: Any, text: str) -> Any:

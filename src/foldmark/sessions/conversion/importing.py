@@ -171,7 +171,9 @@ class _Import:
         number, size = session.whole
         if size < session.size and not (report.broken and report.broken[-1][0] == session.line_count):
             number, size = session.line_count, session.size  # complete without its line end
-        writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report)
+        models = (entry.usage.model for entry in reversed(entries) if entry.usage and entry.side is None)
+        model = next(models, None) or imports.model_of(self._agent)
+        writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report, model)
         planned = plan(entries)
         for turn in planned.turns:
             writer.write(turn, known)

@@ -93,7 +93,10 @@ class ImportWriter:
         meter: ContextMeter,
         imported: ImportedSession,
         report: ImportReport,
+        model: str | None = None,
     ) -> None:
+        """`model` is the session's model, None if it is not known."""
+        self._model = model
         self._agent, self._session, self._format, self._meter, self._report = agent, session, kept, meter, report
         self.begin = agent.standing().newest + 1
         self.lines = bytearray()
@@ -119,7 +122,7 @@ class ImportWriter:
             entry = step.entry
             self._meter.reach((self._session.size + 3 * entry.offset) // 4)
             record = self._session.reread(entry.line, entry.offset)
-            reading = NOTHING if entry.repeats else self._format.messages(record.value)
+            reading = NOTHING if entry.repeats else self._read(record)
             astray = [*step.astray, *self._unasked(reading)] if self._report.again else step.astray
             for part in reading.parts:
                 if isinstance(part, ResultMessage) and part.call_id in astray:
@@ -143,6 +146,12 @@ class ImportWriter:
         self._report.turns += 1
         if not turn.shown:
             self._hidden.append(first)
+
+    def _read(self, record: SessionRecord) -> RecordMessages:
+        """Return the messages of a record without the client's own instructions."""
+        reading = self._format.messages(record.value)
+        told = [(part.data or {}).get("told") for part in reading.parts if part.kind == "client"]
+        return NOTHING if any(self._format.is_instruction(each, self._model) for each in told) else reading
 
     def _write_parts(self, one: tuple[RecordEntry, Part] | None) -> list[int]:
         """Append a message, if there is one, and return its id."""
