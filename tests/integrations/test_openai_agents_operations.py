@@ -446,3 +446,8 @@ def test_an_evicted_result_is_given_as_its_placeholder(talk: Any) -> None:
     assert f"WHERE id={result}" in now_is["output"]
     talk.do(f"/restore {done.event_id}")
     assert shown(talk) == before
+
+
+def test_texts_of_a_coding_agent_are_items_of_a_user(talk: Any) -> None:
+    talk.agent.append("client", "A file has changed.")
+    assert shown(talk)[-1] == {"role": "user", "content": "A file has changed."}

@@ -409,3 +409,16 @@ def test_a_long_run_reads_what_is_new(log: foldmark.Log, reads: list[int]) -> No
     assert len(history.agent.context().messages) == 2 * count + 1
     assert max(steps[count // 2 :]) <= max(steps[: count // 2])
     assert max(steps) < 20
+
+
+def test_texts_of_a_coding_agent_are_sent_as_a_users_and_recorded_once(log: foldmark.Log) -> None:
+    agent = log.agent("default")
+    agent.append("client", "A file has changed.")
+    agent.append("user", "first")
+    agent.append("assistant", "well")
+    agent.end_turn()
+    played = Played()
+    first = run(Agent(played.model, capabilities=[FoldmarkHistory(log)]), "second")
+    assert said(played.sent[0]) == ["user: A file has changed.", "user: first", "assistant: well", "user: second"]
+    run(Agent(played.model, capabilities=[FoldmarkHistory(log)]), "third", message_history=first.all_messages())
+    assert recorded(log.agent("default")).count("A file has changed.") == 1

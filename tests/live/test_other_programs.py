@@ -240,7 +240,7 @@ def test_the_mcp_server_asks_it_too(running: Told) -> None:
     call = ToolUse(
         Conversations(Setup(str(running.path)), NAME), {"action": "preview", "criteria": "cache"}, lambda *_: None
     )
-    assert str(turns[0]) in str(TOOLS["filter_context"].run(call))
+    assert str(found[0]) in str(TOOLS["filter_context"].run(call))
     assert len(running.upstream.asked) == asked + 1
 
 

@@ -143,7 +143,7 @@ def _own(event: Event) -> list[Any]:
             return [{"type": "function_call", "call_id": event.call_id, "name": name, "arguments": args}]
         case "tool_result":
             return [{"type": "function_call_output", "call_id": event.call_id, "output": text}]
-        case "user" if media := media_of(data)[0]:
+        case "user" | "client" if media := media_of(data)[0]:
             content = [*text_parts(text, "input_text"), *media_parts(media, documents=True)]
             return [{"role": "user", "content": content}]
         case _ if not text.strip():
@@ -152,4 +152,4 @@ def _own(event: Event) -> list[Any]:
             return [{"role": "user", "content": TOOL_MESSAGE + text}]
         case "assistant" | "summary":
             return [{"role": "assistant", "content": text + INTERRUPTED * event.interrupted}]
-    return [{"role": event.kind, "content": text}]
+    return [{"role": event.role, "content": text}]

@@ -241,6 +241,11 @@ def data_of(entry: Entry, parts: Sequence[Json], beside: Json) -> Json:
     return {KEY: found}
 
 
+def as_given(event: Event) -> str:
+    """Return the kind that an event has as a message of Pydantic AI, which knows no texts of a client."""
+    return "user" if event.kind == "client" else event.kind
+
+
 def kept_in(event: Event) -> Json | None:
     """Return the data of an event under `KEY`; None for an event that is not from Pydantic AI."""
     data = event.data or {}

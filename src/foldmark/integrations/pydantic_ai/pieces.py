@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
 from foldmark.core import codec
 from foldmark.core.assembly.view import NO_RESULT as NEVER_CAME
 from foldmark.core.events import Event
-from foldmark.integrations.pydantic_ai.messages import NO_RESULT, OMITTED
+from foldmark.integrations.pydantic_ai.messages import NO_RESULT, OMITTED, as_given
 
 
 class Fragment(NamedTuple):
@@ -76,7 +76,8 @@ def plain(event: Event) -> Fragment:
     time, part = codec.stored_time(event.created_at), _plain_part(event)
     if isinstance(part, TextPart | ToolCallPart):
         return Fragment(event.id, event.kind, None, event.id, ModelResponse([part], timestamp=time), (part,))
-    return Fragment(event.id, event.kind, event.answers, event.id, ModelRequest([part], timestamp=time), (part,))
+    request = ModelRequest([part], timestamp=time)
+    return Fragment(event.id, as_given(event), event.answers, event.id, request, (part,))
 
 
 def _plain_part(event: Event) -> Any:

@@ -16,7 +16,7 @@ from foldmark.core.agents import AgentRecord
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
-from foldmark.integrations.pydantic_ai.messages import Entry, head_of, kept_in
+from foldmark.integrations.pydantic_ai.messages import Entry, as_given, head_of, kept_in
 from foldmark.log import Agent
 from foldmark.request.standing import Standing, of_kind
 
@@ -49,12 +49,13 @@ class Recorded:
         if event.id in self._texts:
             return
         own = kept_in(event) is not None
-        self._by_key[event.kind, event.created_at, event.call_id or ""].append(event.id)
+        kind = as_given(event)
+        self._by_key[kind, event.created_at, event.call_id or ""].append(event.id)
         if event.kind == "user" and event.actor == "system" and not own:
             # A notice that was recorded in place of a result (SPEC 3).
             self._by_key["tool_result", event.created_at, None].append(event.id)
         text = self._text(event.content)
-        self._by_text[event.kind, text].append(event.id)
+        self._by_text[kind, text].append(event.id)
         self._texts[event.id] = text
         self._newest = max(self._newest, event.id)
 
