@@ -26,14 +26,14 @@ from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.places import recognized, session_path
 from foldmark.sessions.session_file import SessionFile, SessionFileError
 from foldmark.sessions.trim.job import TrimOptions
-from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, READS, TODOS, TrimPlan
+from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, READS, TODOS, TrimPlan, plan
 from foldmark.sessions.trim.trimming import kind_of, trim
 
 TOOLS = ("Read", "Bash", "Grep", "Glob")
 PROFILES = {
     "default": TrimOptions(500, TOOLS),
-    "deep": TrimOptions(500, TOOLS, deep=True, spare=5),
-    "deep, --spare 0": TrimOptions(500, TOOLS, deep=True),
+    "deep": TrimOptions(500, TOOLS, deep=True),
+    "deep, --spare 5": TrimOptions(500, TOOLS, deep=True, spare=5),
 }
 LONG, OTHERS, SHORT = f"results of {', '.join(TOOLS)}", "results of other tools", "results of 500 characters or less"
 KINDS = {
@@ -57,7 +57,10 @@ class Kinds:
 
     def __init__(self, session: SessionPath) -> None:
         kind = kind_of(session)
-        self.plan: TrimPlan = kind.plan_of(kind.pieces(session), TrimOptions(500, TOOLS, deep=True))
+        lines = kind(PROFILES["default"], session.path, session.id)
+        for lines.at, raw in enumerate(session.path.read_bytes().splitlines(keepends=True)):
+            lines.line(lines.at + 1, raw)
+        self.plan: TrimPlan = plan(lines.calls(), 0, deep=True)
         self.ratio = kind.bytes_per_token
         self.by_call: dict[str, str] = {}
         self.names: dict[str, str] = {}

@@ -67,13 +67,14 @@ def test_what_is_printed(cli: Cli, db: str, session: Path, tmp_path: Path) -> No
     shown = cli("trim")
     assert (shown.code, shown.err) == (0, "")
     (new,) = others(session)
-    assert re.sub(r"\d,\d{3}\n", "N\n", re.sub(r"0\.\d\d MB", "M", shown.out)) == (
+    assert re.sub(r"\d+,\d{3}(?= tokens| more|\n)", "N", re.sub(r"0\.\d\d MB", "M", shown.out)) == (
         "tool  results  cut  characters  ~tokens\n"
         "Read        1    1      17,900    N\n"
         "Bash        2    1       8,700    N\n"
         "all         3    2      26,600    N\n"
-        "Context: 15% → ~10% of 200,000 tokens\n"
+        "Context: ~N tokens less, 15% → ~10% of N\n"
         "File: M → M\n"
+        "--profile deep would save ~N tokens, ~N more.\n"
         f"New session: {new}\n"
         f"The original session is unchanged: {session}\n"
         "The trim takes effect when the new session is resumed:\n"
@@ -105,7 +106,7 @@ def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
             {"tool": "Bash", "results": 2, "cut": 1, "arguments": 0, "characters": 8700},
         ],
         "by_step": {"results of the default tools": saved},
-        "further_steps": {},
+        "deep": {"tokens_saved": data["deep"]["tokens_saved"], "by_step": data["deep"]["by_step"]},
         "reminders": 0,
         "bytes_before": session.stat().st_size,
         "bytes_after": new.stat().st_size,
@@ -135,29 +136,27 @@ def test_a_dry_run_writes_nothing(cli: Cli, db: str, session: Path, tmp_path: Pa
     assert everything() == before
     assert shown.code == 0
     assert shown.out.startswith("tool  results  cut")
-    assert "\nContext: 15% → ~10% of 200,000 tokens\n" in shown.out
+    assert re.search(r"\nContext: ~9,\d\d\d tokens less, 15% → ~10% of 200,000\nFile: ", shown.out)
     assert data["trimmed_count"] == 2
     assert (data["new_session_id"], data["file"], data["command"], data["archived"]) == (None, None, None, None)
 
 
 def test_the_profile_deep(cli: Cli, db: str, session: Path) -> None:
-    further = json.loads(cli("trim", OLD, "--dry-run", "--spare", "1", "--json").out)["further_steps"]
-    assert further.keys() == {"results of other tools"}
-    shown = cli("trim", OLD, "--dry-run", "--spare", "1").out
-    assert re.search(
-        r"\n\n--profile deep would also cut  ~tokens\nresults of other tools  +2,9\d\d\nall +2,9\d\d\n\nContext", shown
-    )
-    data = json.loads(cli("trim", OLD, "--profile", "deep", "--spare", "1", "--json").out)
+    usual = json.loads(cli("trim", OLD, "--dry-run", "--json").out)
+    promised = usual["deep"]
+    assert promised["by_step"].keys() == {"results of the default tools", "results of other tools"}
+    saved = promised["tokens_saved"]
+    more = saved - usual["tokens_saved"]
+    assert f"\n--profile deep would save ~{saved:,} tokens, ~{more:,} more.\n" in cli("trim", OLD, "--dry-run").out
+    data = json.loads(cli("trim", OLD, "--profile", "deep", "--json").out)
     assert {each["tool"]: each["cut"] for each in data["by_tool"]} == {"Read": 1, "Edit": 1, "Bash": 1}
-    assert data["by_step"].keys() == {"results of the default tools", "results of other tools"}
-    assert data["by_step"]["results of other tools"] == further["results of other tools"]
-    assert data["further_steps"] == {}
-    again = cli("trim", data["file"], "--profile", "deep", "--spare", "1")
+    assert (data["tokens_saved"], data["by_step"], data["deep"]) == (saved, promised["by_step"], promised)
+    again = cli("trim", data["file"], "--profile", "deep")
     assert "There is nothing to cut; nothing was written.\n" in again.out
+    assert "would save" not in again.out
     assert len(others(session)) == 1
-    spared = cli("trim", OLD, "--profile", "deep", "--dry-run")
+    spared = cli("trim", OLD, "--profile", "deep", "--spare", "5", "--dry-run")
     assert "There is nothing to cut; nothing was written.\n" in spared.out, "of four results five are spared"
-    assert "would also cut" not in spared.out
 
 
 def test_the_lineage(cli: Cli, db: str, session: Path) -> None:

@@ -225,7 +225,8 @@ def test_a_deep_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
         if not_to_be_trimmed(each):
             continue
         usual = trimming.preview(session, TrimOptions(500, ("Read",)), MOMENT)
-        trimming.further(session, TrimOptions(500, ("Read",)), usual, MOMENT)
+        deep = trimming.preview(session, TrimOptions(500, ("Read",), deep=True), MOMENT)
+        assert sum(usual.deep.values()) == deep.tokens_saved >= usual.tokens_saved, each.number
         trimmed = trimming.trim(session, wish, NEW, MOMENT)
         assert path.read_bytes() == each.content
         assert trimmed.lines == usual.lines

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rollout_records import (
     ID,
     REAL_FILES,
@@ -31,7 +32,7 @@ from rollout_records import (
 from foldmark.sessions.hook import tail
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
-from foldmark.sessions.trim import trimming
+from foldmark.sessions.trim import stale, trimming
 from foldmark.sessions.trim.codex import CodexLines
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
@@ -54,22 +55,30 @@ class Trimmed:
     def __init__(self, path: Path, new_id: str = NEW, **wish: Any) -> None:
         self.before: list[bytes] = []
         self.after: list[bytes] = []
-        names: dict[str, str] = {}
-        for _ in range(2):
-            self.before.clear()
-            self.after.clear()
-            wished = TrimOptions(**{"threshold": 500, "tools": TOOLS, **wish})
-            plan = CodexLines.plan_of(CodexLines.pieces(session_path(path, "codex")), wished)
-            self.lines = self._pass(path, CodexLines(wished, path, new_id, plan, names))
-            if not self.lines.late:
-                break
-            names = dict(self.lines.names)
+        wished = TrimOptions(**{"threshold": 500, "tools": TOOLS, **wish})
+        known = self._pass(path, CodexLines(replace(wished, deep=False, spare=0), path, new_id))
+        plan = stale.plan(known.calls(), wished.spare, deep=wished.deep)
+        names = known.names if known.late or wished.deep or wished.spare else {}
+        self.lines = self._pass(path, CodexLines(wished, path, new_id, plan, names))
+
+    @property
+    def steps(self) -> set[str]:
+        return {step for each in self.lines.cuts for step, size in each.steps if size}
+
+    @property
+    def saved(self) -> int:
+        """The bytes that the model no longer reads."""
+        sent = self.lines.sent()
+        return sum(each.bytes for each in self.lines.cuts if each.at in sent)
 
     def _pass(self, path: Path, lines: CodexLines) -> CodexLines:
+        self.before.clear()
+        self.after.clear()
         for piece in lines.pieces(session_path(path, "codex")):
             lines.source = piece.path
             held = piece.path.read_bytes()[piece.start : piece.end]
             for number, raw in enumerate(re.findall(rb"[^\n]*\n|[^\n]+\Z", held), piece.number):
+                lines.at = len(self.before)
                 self.before.append(raw)
                 self.after.append(lines.line(number, raw))
         return lines
@@ -260,13 +269,13 @@ class TestTools:
             call("c1"), output("c1", "y" * 2000), output("c1", "short"), call("c2", "wait"), output("c2", "")
         )
         tally = done.lines.tools["exec_command"]
-        assert (tally.results, tally.cut, tally.characters) == (2, 1, 1500)
-        assert tally.bytes == len(done.before[2]) - len(done.after[2]) == done.lines.in_context
+        assert (tally.results, tally.cut, done.lines.cuts[0].characters) == (2, 1, 1500)
+        assert done.saved == len(done.before[2]) - len(done.after[2])
         assert done.lines.tools["wait"].results == 1
 
     def test_no_more_is_counted_than_codex_sends(self, rollout: Any) -> None:
         done = rollout(call("c1"), output("c1", "y" * 2_000_000))
-        assert done.lines.in_context == 48_000
+        assert done.saved == 48_000
 
 
 class TestDisplayCopies:
@@ -300,7 +309,7 @@ class TestDisplayCopies:
             cut_text(done.payload(3)["item"][key], LONG, 4)
         cut_text(done.payload(4)["stdout"], LONG, 5)
         assert (done.payload(4)["stderr"], done.payload(4)["exit_code"]) == ("few", 1)
-        assert done.lines.in_context == 0
+        assert done.saved == 0
         assert not done.lines.tools
 
     def test_members_of_a_copy_may_come_in_any_order(self, rollout: Any) -> None:
@@ -372,8 +381,8 @@ class TestCompaction:
 
     def test_only_what_the_model_still_reads_is_counted(self, rollout: Any) -> None:
         before = (call("c1"), output("c1", LONG), record("compacted", {"message": "m", "replacement_history": []}))
-        assert rollout(*before).lines.in_context == 0
-        assert rollout(*before, call("c2"), output("c2", LONG)).lines.in_context > 5000
+        assert rollout(*before).saved == 0
+        assert rollout(*before, call("c2"), output("c2", LONG)).saved > 5000
 
 
 class TestTokens:
@@ -409,10 +418,10 @@ class TestDeep:
         records = call("c1", "made_up"), output("c1", LONG), call("c2"), output("c2", f"{LONG}2")
         done = rollout(*records, deep=True)
         assert done.changed() == [0, 2, 4]
-        assert done.lines.steps.keys() == {LONG_RESULTS, OTHERS}, "exec_command stands for Bash"
+        assert done.steps == {LONG_RESULTS, OTHERS}, "exec_command stands for Bash"
         done = rollout(*records, deep=True, spare=1)
         assert done.changed() == [0, 2]
-        assert done.lines.steps.keys() == {OTHERS}
+        assert done.steps == {OTHERS}
         assert rollout(*records, spare=2).changed() == [0]
 
     def test_of_identical_outputs_the_newest_stays(self, rollout: Any) -> None:
@@ -423,7 +432,7 @@ class TestDeep:
         found = POINTER.search(done.payload(2)["output"])
         assert found
         assert (found.start(), found[1], found[2], found[4]) == (0, "0", "450", "3")
-        assert done.lines.steps.keys() == {IDENTICAL}
+        assert done.steps == {IDENTICAL}
 
     def test_copies_for_the_display_go_with_their_output(self, rollout: Any) -> None:
         copy = event("exec_command_end", call_id="c1", aggregated_output=LONG)
@@ -441,8 +450,7 @@ class TestDeep:
 
     def test_the_history_of_a_fork_counts(self, tmp_path: Path) -> None:
         fork = TestForks().fork(tmp_path)[2]
-        calls = CodexLines.plan_of(CodexLines.pieces(session_path(fork, "codex")), TrimOptions(500, (), spare=9)).whole
-        assert calls == {"p", "m"}
+        assert Trimmed(fork, spare=9).lines.plan.whole == {"p", "m"}
 
 
 def test_a_long_line_and_a_long_number(rollout: Any) -> None:
@@ -715,7 +723,7 @@ class TestRealRollouts:
         copy.write_bytes(done.content)
         again = Trimmed(copy)
         assert again.content == done.content
-        assert again.lines.in_context == 0
+        assert again.saved == 0
 
     def test_the_share_before_and_after(self, path: Path, tmp_path: Path) -> None:
         counts = [json.loads(line)["payload"] for line in path.read_bytes().splitlines() if b'"token_count"' in line]

@@ -317,9 +317,8 @@ def test_records_before_a_compaction_or_on_a_side_branch_do_not_count(run: Run) 
         run(exchange() + between + exchange("c2", LONG * 2) + exchange("c3", isSidechain=True))
         found = done(run)
         assert found.trimmed_count == 3
-        assert 0 < found.in_context < found.tokens_saved
         run(exchange("c2", LONG * 2))
-        assert done(run).in_context == found.in_context
+        assert done(run).tokens_saved == found.tokens_saved > 0
 
 
 def test_metadata_is_in_the_first_record(run: Run) -> None:

@@ -13,7 +13,7 @@ from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.job import TrimOptions
-from foldmark.sessions.trim.trimming import TrimResult, kind_of, trimmer, write
+from foldmark.sessions.trim.trimming import TrimResult, kind_of, write
 
 TOOLS = ("Read", "Bash", "Grep", "Glob")
 POINTER = "... [TRIMMED by Foldmark: "
@@ -219,6 +219,4 @@ def trimmed_copy(session: SessionPath, wish: TrimOptions, new_id: str, moment: d
     """Write the trimmed session even if nothing is cut, so that its lines can be compared."""
     path = format_named(session.kind).new_path(session.path, new_id, moment.astimezone())
     with SessionFile(session.path), new_file(path, mode_beside(session.path)) as out:
-        pieces = kind_of(session).pieces(session)
-        begin = trimmer(session, pieces, wish, new_id)
-        return write(pieces, out, begin, session_path(path, session.kind), moment)
+        return write(session, kind_of(session).pieces(session), out, wish, session_path(path, session.kind), moment)

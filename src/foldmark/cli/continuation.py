@@ -38,7 +38,7 @@ _ARGUMENTS = 3
 @click.option("--threshold", metavar="N", help="Keep N characters of a result. [setting trim_threshold_chars]")
 @click.option("--tools", metavar="A,B", help="Tools to cut: names or patterns as mcp__*. [setting trim_target_tools]")
 @click.option("--profile", metavar="NAME", help="`default`, or `deep`: results of all tools, and what became stale.")
-@click.option("--spare", metavar="N", help="Leave the newest N results whole. [0, with --profile deep 5]")
+@click.option("--spare", metavar="N", help="Leave the newest N results whole. [0]")
 @click.option("--keep-display-copy", is_flag=True, help="Keep the copy of a result that only the display reads.")
 @click.option("--dry-run", is_flag=True, help="Print what would be saved; write nothing.")
 @click.option("--launch", is_flag=True, help="Start the coding agent in the trimmed session.")
@@ -46,9 +46,9 @@ _ARGUMENTS = 3
 def trim(setup: Setup, /, session: str | None, dry_run: bool, launch: bool, as_json: bool, **wanted: Any) -> None:
     """Cut long tool results in a coding agent's session.
 
-    `--profile deep` cuts the results of all tools, and what later calls made stale: reads and arguments of calls,
-    identical results, earlier todo lists, failed attempts that succeeded later. The default prints what each of these
-    would save.
+    `--profile deep` also cuts the results of all other tools, and what later calls made stale: reads and arguments of
+    calls, identical results, earlier todo lists, failed attempts that succeeded later. The default prints what this
+    would save. Tokens are those of the context: what the model is sent when the session is resumed.
 
     SESSION is a file, a session's id or the beginning of one; by default the session that this runs in, or the newest
     of this folder. The session is archived and stays as it is. The trimmed copy is a new session in the same folder,
@@ -82,7 +82,6 @@ def _options(
     keep_display_copy: bool,
 ) -> "TrimOptions":
     from foldmark.sessions.trim.job import TrimOptions
-    from foldmark.sessions.trim.stale import SPARED
     from foldmark.settings.given import GLOBAL_KINDS
 
     if profile not in (None, "default", "deep"):
@@ -92,7 +91,6 @@ def _options(
         raise click.UsageError("--profile deep cuts the results of all tools: leave out --tools")
     if spare is not None and not (spare.isascii() and spare.isdigit() and len(spare) < _DIGITS):
         raise click.UsageError(f"--spare must be a number of results from 0, not {one_line(spare)!r}")
-    spared = int(spare) if spare is not None else SPARED if deep else 0
     most, names = setup.given.trim_threshold_chars, setup.given.trim_target_tools
     try:
         if threshold is not None:
@@ -101,7 +99,7 @@ def _options(
             names = GLOBAL_KINDS["trim_target_tools"].value("--tools", tools)
     except CommandError as error:
         raise click.UsageError(str(error)) from None
-    return TrimOptions(most, names, keep_display_copy, deep, spared)
+    return TrimOptions(most, names, keep_display_copy, deep, int(spare or 0))
 
 
 def _data(report: "TrimReport") -> dict[str, Any]:
@@ -127,7 +125,7 @@ def _data(report: "TrimReport") -> dict[str, Any]:
             for tool, each in trimmed.tally.items()
         ],
         "by_step": trimmed.steps,
-        "further_steps": report.further,
+        "deep": {"tokens_saved": sum(trimmed.deep.values()), "by_step": trimmed.deep},
         "reminders": trimmed.reminders,
         "bytes_before": trimmed.sizes[0],
         "bytes_after": trimmed.sizes[1],
@@ -137,7 +135,7 @@ def _data(report: "TrimReport") -> dict[str, Any]:
             "window": share.window,
             "percent_before": share.percent,
             "percent_after": report.after,
-            "tokens_saved": trimmed.in_context,
+            "tokens_saved": trimmed.tokens_saved,
         },
         "lines": trimmed.lines,
         "long_lines": trimmed.long,
@@ -155,22 +153,23 @@ def _text(report: "TrimReport", launch: bool) -> str:
     lines = [_tools_table(trimmed.tally, kind_of(report.parent).bytes_per_token)]
     if len(trimmed.steps) > 1:
         lines.append(f"\n{_steps_table('step', trimmed.steps)}\n")
-    if report.further:
-        lines.append(f"\n{_steps_table('--profile deep would also cut', report.further)}\n")
-    if share is not None:
-        lines.append(f"Context: {share.percent}% → ~{report.after}% of {share.window:,} tokens")
     if trimmed.trimmed_count:
+        filled = "" if share is None else f", {share.percent}% → ~{report.after}% of {share.window:,}"
         before, after = trimmed.sizes
+        lines.append(f"Context: ~{trimmed.tokens_saved:,} tokens less{filled}")
         lines.append(f"File: {before / 1e6:,.2f} MB → {after / 1e6:,.2f} MB")
     else:
         lines.append(f"There is nothing to cut{'' if report.written else '; nothing was written'}.")
+    if report.deeper > 0:
+        deep = trimmed.tokens_saved + report.deeper
+        lines.append(f"--profile deep would save ~{deep:,} tokens, ~{report.deeper:,} more.")
     if report.written:
         lines.append(f"New session: {one_line(str(trimmed.session.path))}")
         lines.append(f"The original session is unchanged: {one_line(str(report.parent.path))}")
         if report.resume and not launch:
             lines.append(f"The trim takes effect when the new session is resumed:\n\n  {report.resume.shell}\n")
     if report.little:
-        saved = f"only ~{trimmed.in_context:,} tokens" if trimmed.in_context else "nothing"
+        saved = f"only ~{trimmed.tokens_saved:,} tokens" if trimmed.tokens_saved else "nothing"
         lines.append(f"{'This would save' if report.preview else 'This saved'} {saved}: /rollover helps more.")
     return "\n".join(lines).rstrip("\n")
 

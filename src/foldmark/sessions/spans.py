@@ -87,7 +87,10 @@ def last(data: bytes, key: str) -> Span | None:
 
 def edited(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
     """Return `data` with new bytes in place of these spans, which must not overlap."""
-    pieces = []
+    if len(edits) == 1:
+        begin, end, new = edits[0]
+        return data[:begin] + new + data[end:]
+    pieces: list[bytes] = []
     at = 0
     for begin, end, new in sorted(edits):
         pieces += [data[at:begin], new]

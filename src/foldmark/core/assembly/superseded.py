@@ -16,6 +16,7 @@ never superseded.
 import posixpath
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -84,6 +85,7 @@ _FOLDERS = ("workdir", "cwd", "dir_path", "directory")
 # As texts, so that no pattern is compiled at startup.
 _PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$"
 _PLAIN = r"(?P<path>[\w./@+-]+|'[^'\n]+'|\"[^\"\n$`\\]+\")"
+_SHOWS = ("cat ", "nl -ba ", "sed -n ", "head -")
 _SHOWS_FILE = (
     r"(?:cat|nl -ba|sed -n (?P<quote>['\"]?)(?P<first>\d+),(?P<last>\d+)p(?P=quote)|head -(?:n ?)?(?P<head>\d+)) "
     rf"{_PLAIN}"
@@ -98,8 +100,8 @@ END = 1 << 62
 
 
 class FileUse(Struct, frozen=True):
-    """A use of one file, `read` or `write`; `span` is the first and the last line, None if the arguments name no plain
-    range of lines. Uses with equal `arguments` concern the same part."""
+    """A use of one file, `read` or `write`; `span` is the first and the last line. It is None if the arguments name no
+    plain range of lines: then uses with equal `arguments` concern the same part."""
 
     how: str
     path: str
@@ -111,10 +113,10 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """A call and its result: `id` names it in what is found, `by` as the one that supersedes others.
 
     `tool` is the name in lower case without a server's prefix. `attempt` is equal for calls that attempt the same
-    thing, `arguments` for calls that ask for the same thing; None is equal to nothing. `digest` identifies the content
-    of the result, None without a result, and `length` is its length, 0 if unknown. A result is `spoken` if it contains
-    a person's words, and `void` if it only refers to an earlier one. One that is not `shown` to the model, but evicted,
-    replaces no other.
+    thing, `arguments` for calls that ask for the same thing; None is equal to nothing. `digest` is equal for results
+    with the same content, None without a result, and `length` is its length, 0 if unknown. A result is `spoken` if it
+    contains a person's words, and `void` if it only refers to an earlier one. One that is not `shown` to the model, but
+    evicted, replaces no other.
     """
 
     id: Any
@@ -124,7 +126,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     attempt: Hashable = None
     arguments: Hashable = None
     failed: bool = False
-    digest: bytes | None = None
+    digest: Hashable = None
     length: int = 0
     spoken: bool = False
     void: bool = False
@@ -172,7 +174,7 @@ def superseded(exchanges: Iterable[Exchange]) -> dict[Any, tuple[Superseded, ...
     # Of the calls after the current one, newest first:
     used: dict[str, list[tuple[Exchange, FileUse]]] = {}
     asked: dict[tuple[str, Hashable], list[Exchange]] = {}
-    told: dict[tuple[str, str, bytes], Exchange] = {}
+    told: dict[tuple[str, str, Hashable], Exchange] = {}
     succeeded: dict[tuple[str, Hashable], Exchange] = {}
     lists: dict[str, Exchange] = {}
     for each in reversed(list(exchanges)):
@@ -219,9 +221,8 @@ def _failed(each: Exchange, succeeded: Mapping[tuple[str, Hashable], Exchange]) 
 def _repeated(
     each: Exchange,
     asked: Mapping[tuple[str, Hashable], Sequence[Exchange]],
-    told: Mapping[tuple[str, str, bytes], Exchange],
+    told: Mapping[tuple[str, str, Hashable], Exchange],
 ) -> Superseded | None:
-    assert each.digest is not None
     if (by := told.get((each.tool, _path(each), each.digest))) is not None:
         return Superseded(_number(each), by.by, "content", _path(each), REPEATED)
     if each.arguments is None or each.void or each.failed or each.tool in _GOES_ON:
@@ -312,10 +313,16 @@ def _exited(text: str) -> bool:
 
 def tool_and_uses(name: str, arguments: dict[str, Any]) -> tuple[str, tuple[FileUse, ...]]:
     """Return the tool of a call, and the files that the call reads or writes."""
-    tool = re.split(r"__|[./:]", name.lower())[-1]
+    tool = _last_name(name)
     if tool in ("str_replace_based_edit_tool", "str_replace_editor"):
         tool = str(arguments.get("command", ""))
     return tool, tuple(_uses(tool, arguments))
+
+
+@lru_cache(maxsize=256)
+def _last_name(name: str) -> str:
+    """Return the name of a tool in lower case without a server's prefix."""
+    return re.split(r"__|[./:]", name.lower())[-1]
 
 
 def _uses(tool: str, arguments: dict[str, Any]) -> Iterator[FileUse]:
@@ -326,7 +333,8 @@ def _uses(tool: str, arguments: dict[str, Any]) -> Iterator[FileUse]:
     elif how is not None:
         path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
         if path:
-            yield FileUse(how, _normal(path), _span(arguments) if how == "read" else (0, END), asked_for(arguments))
+            span = _span(arguments) if how == "read" else (0, END)
+            yield FileUse(how, _normal(path), span, asked_for(arguments) if span is None else None)
     elif tool in RUNS:
         yield from _used_by_command(arguments)
 
@@ -346,7 +354,8 @@ def _used_by_command(arguments: Mapping[str, Any]) -> Iterator[FileUse]:
         return
     if len(words) == 3 and words[1] in ("-c", "-lc"):  # bash -lc 'cat a.py'
         words = words[2:]
-    shown = re.fullmatch(_SHOWS_FILE, " ".join(words).strip())
+    line = " ".join(words).strip()
+    shown = re.fullmatch(_SHOWS_FILE, line) if line.startswith(_SHOWS) else None
     if shown is None:
         return
     folder = next((arguments[key] for key in _FOLDERS if isinstance(arguments.get(key), str)), "")

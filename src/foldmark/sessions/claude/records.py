@@ -205,7 +205,7 @@ def rows(session: SessionFile) -> Iterator[Row]:
         elif not isinstance(found.value, dict):
             yield Row(line=found.line, offset=offset, state="null" if found.value is None else "value")
         else:
-            yield _row(found, session.raw(offset))
+            yield row_of(found, session.raw(offset))
 
 
 def recovered(session: SessionFile, row: Row) -> Iterator[Row]:
@@ -220,7 +220,7 @@ def recovered(session: SessionFile, row: Row) -> Iterator[Row]:
         return
     rest, at = bytearray(), 0
     for begin, end, value in whole_objects(raw):
-        found = _row(SessionRecord(row.line, row.offset + begin, type_of(value), value), raw[begin:end])
+        found = row_of(SessionRecord(row.line, row.offset + begin, type_of(value), value), raw[begin:end])
         found.end = row.offset + end
         yield found
         rest += raw[at:begin]
@@ -230,7 +230,8 @@ def recovered(session: SessionFile, row: Row) -> Iterator[Row]:
         yield row
 
 
-def _row(record: SessionRecord, raw: bytes) -> Row:
+def row_of(record: SessionRecord, raw: bytes) -> Row:
+    """Return the row of a record, which is an object. `raw` is its line."""
     value = record.value
     session = filled_text(value.get("sessionId"))
     row = Row(

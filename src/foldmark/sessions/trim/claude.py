@@ -1,4 +1,4 @@
-"""Trim the lines of a Claude Code session [SPEC 8, S4].
+"""Trim the lines of a Claude Code session, and tell which of them the model is sent [SPEC 8, S4].
 
 Only these bytes of a line change: the session id; the results of the selected tools, both for the model and in the
 display copy; arguments that the plan names; reminders of Foldmark's hook; and the signs of a full context: the numbers
@@ -12,27 +12,34 @@ UTF-8. If a key is repeated, the last member counts, as for every reader.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from foldmark.core.assembly.superseded import REJECTED, Exchange, digest, is_void, tool_and_uses
+from foldmark.core.assembly.superseded import (
+    REJECTED,
+    UNCHANGED,
+    Exchange,
+    FileUse,
+    is_void,
+    tool_and_uses,
+)
 from foldmark.sessions import spans
 from foldmark.sessions.claude.blocks import says_full
-from foldmark.sessions.claude.records import rows
+from foldmark.sessions.claude.records import CHAINED, Row, row_of
 from foldmark.sessions.claude.resumption import resume
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
-from foldmark.sessions.lenient_json import filled_text, member
-from foldmark.sessions.session_file import Piece, SessionFile
+from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member
+from foldmark.sessions.session_file import SessionRecord, type_of
 from foldmark.sessions.spans import Span, within
-from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, string, text_of
+from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, sent_size, string, text_of
 from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
-from foldmark.sessions.trim.stale import FAILED, TODOS
+from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, TODOS, TrimPlan
 
 NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
 """Replaces Claude Code's message that the context is full."""
@@ -44,6 +51,10 @@ _TEXTS = ("content", "old_string", "new_string", "new_source", "prompt")
 """Members of arguments that hold texts. Paths and names are never cut."""
 
 _HEAD = 64
+_UNCHANGED, _HEAD_OF_NOTE = UNCHANGED.encode(), 1000
+"""Claude Code's note about an earlier result, and the bytes at the beginning of a result in which it is looked for."""
+
+_NUMBER = re.compile(rb":-?\d[\d.eE+-]*")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
 
 
@@ -52,10 +63,13 @@ class _Block(Struct, gc=False):
     id: str = ""
     name: str = ""
     tool_use_id: str = ""
+    input: Raw = _NONE
     content: Raw = _NONE
+    is_error: Any = False
 
 
 class _Message(Struct, gc=False):
+    id: str | None = None
     content: list[_Block] | str | None = None
     usage: Raw = _NONE
 
@@ -63,90 +77,161 @@ class _Message(Struct, gc=False):
 class _Record(Struct, gc=False):
     type: str = ""
     subtype: str | None = None
+    uuid: str | None = None
+    parent: str | None = msgspec.field(default=None, name="parentUuid")
     session: Raw = msgspec.field(default=_NONE, name="sessionId")
     message: _Message | None = None
     display: Raw = msgspec.field(default=_NONE, name="toolUseResult")
     failed: bool | None = msgspec.field(default=None, name="isApiErrorMessage")
     summary: bool | None = msgspec.field(default=None, name="isCompactSummary")
     aside: bool | None = msgspec.field(default=None, name="isSidechain")
+    compaction: Any = msgspec.field(default=None, name="compactMetadata")
 
 
 _decode = msgspec.json.Decoder(_Record).decode
+
+_CHAINED = CHAINED | {"progress"}
+"""Types of records through which a chain can lead."""
 
 
 class _UnsureError(Exception):
     """A member may be at more than one place."""
 
 
+class _Call(Struct, frozen=True):
+    """A call as `Exchange` has it, and the bytes of its arguments. Python's hash, 64 bits with a key of the process, is
+    enough to tell its arguments from others."""
+
+    tool: str
+    uses: tuple[FileUse, ...]
+    attempt: str | int
+    length: int
+
+
+class _Result(Struct, frozen=True):
+    """A result as `Exchange` has it; `length` are the bytes of its content."""
+
+    digest: int
+    length: int
+    failed: bool
+    spoken: bool
+    void: bool
+
+
 class ClaudeLines(LineTrimmer):
-    """Trims the lines of one session."""
+    """Trims the lines of one session, and notes what tells afterwards which of them the model is sent."""
 
     bytes_per_token = 3.0
     _seen = _needle = b""
 
-    @staticmethod
-    def calls(pieces: Sequence[Piece]) -> list[Exchange]:
-        """Return the calls that are sent when the session is resumed. An abandoned branch makes nothing stale.
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._rows: list[Row] = []
+        self._calls: dict[tuple[int, str], _Call] = {}
+        self._results: dict[tuple[int, str], _Result] = {}
 
-        Raises SessionFileError.
+    @cached_property
+    def _order(self) -> Sequence[Row]:
+        """The rows that are sent when the session is resumed. An abandoned branch makes nothing stale.
+
+        Claude Code skips records without a uuid. If there are no others, they are one chain, as for an import.
         """
-        found: dict[str, Exchange] = {}
-        with SessionFile(pieces[0].path) as file:
-            for row in resume(list(rows(file))).order:
-                if not row.calls and not row.results:
-                    continue
-                blocks = file.reread(row.line, row.offset).value["message"]["content"]
-                for at, id in row.calls:
-                    if id not in found:
-                        found[id] = _call(id, blocks[at])
-                for at, id in row.results:
-                    if id in found and found[id].digest is None:
-                        found[id] = _with_result(found[id], blocks[at])
-        return list(found.values())
+        if any(row.uuid and row.said for row in self._rows):
+            return resume(self._rows).order
+        main = [row for row in self._rows if not row.side]
+        return main[max((at for at, row in enumerate(main) if row.boundary or row.summary), default=0) :]
+
+    def sent(self) -> Container[int]:
+        return {row.line for row in self._order}
+
+    def calls(self) -> list[Exchange]:
+        calls: dict[str, _Call] = {}
+        results: dict[str, _Result] = {}
+        for row in self._order:
+            for _, id in row.calls:
+                if id not in calls:
+                    calls[id] = self._calls[row.line, id]
+            for _, id in row.results:
+                if id in calls and id not in results:
+                    results[id] = self._results[row.line, id]
+        return [_exchange(id, call, results.get(id)) for id, call in calls.items()]
+
+    def planned(self, plan: TrimPlan) -> Iterator[int]:
+        least = len(Origin(1, str(self.source)).pointer(0, 1))
+        for (at, id), result in self._results.items():
+            if id in plan.results and result.length > least:
+                yield at
+        for (at, id), call in self._calls.items():
+            if (step := plan.arguments.get(id)) and self._may_cut(call.length, step):
+                yield at
+
+    def _may_cut(self, length: int, step: str) -> bool:
+        """Return True if arguments of so many bytes can hold a text that is cut for this step."""
+        return step != ARGUMENTS or length - 2 > self.options.threshold
 
     def line(self, number: int, raw: bytes) -> bytes:
-        place = Origin(number, str(self.source))
         try:
-            return self._usual(raw, place)
+            return self._usual(raw, number)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _UnsureError):
             try:
-                return self._unusual(raw, place)
+                return self._unusual(raw, Origin(number, str(self.source)))
             except (ValueError, RecursionError):  # not a JSON object
                 return raw
 
-    def _usual(self, raw: bytes, place: Origin) -> bytes:
+    def _usual(self, raw: bytes, number: int) -> bytes:
         """Change a line in the form that Claude Code writes.
 
         Raises _UnsureError or MsgspecError for any other line, before any result is counted.
         """
         record = _decode(raw)
-        if record.failed or (record.type == "attachment" and b'"hook_additional_context"' in raw):
+        kind, message = record.type, record.message
+        if record.failed or record.summary or record.compaction or record.subtype == "compact_boundary":
+            raise _UnsureError
+        if kind == "attachment" and b'"hook_additional_context"' in raw:
             raise _UnsureError
         edits = []
         if (session := bytes(record.session)) and (span := self._session_span(raw, session)):
             edits.append((*span, self.new_id))
-        message = record.message
-        if record.summary or (message is None and record.type == "system" and record.subtype == "compact_boundary"):
-            self.in_context = 0
-        if message is None:
-            return spans.edited(raw, edits)
-        results = []
-        for block in message.content if type(message.content) is list else ():
-            if block.type == "tool_use":
-                if block.id in self.plan.arguments:
+        calls: list[tuple[int, _Block]] = []
+        results: list[tuple[int, _Block]] = []
+        if message is not None:
+            if kind == "assistant" and (usage := bytes(message.usage)).startswith(b"{"):
+                at = raw.rfind(b'"usage":{')
+                if at < 0 or raw.find(b'"usage":{') != at or not raw.startswith(usage, at + 8):
                     raise _UnsureError
-                self.call(block.id, block.name)
-            elif block.type == "tool_result":
-                results.append((block.tool_use_id, bytes(block.content)))
-        if record.type == "assistant" and (usage := bytes(message.usage)).startswith(b"{"):
-            at = raw.rfind(b'"usage":{')
-            if at < 0 or raw.find(b'"usage":{') != at or not raw.startswith(usage, at + 8):
-                raise _UnsureError
-            edits.append((at + 8, at + 8 + len(usage), _zeroed(usage)))
-        cuts = [self.cut(call_id, each, place, content) for call_id, each in results]
+                edits.append((at + 8, at + 8 + len(usage), _zeroed(usage)))
+            for at, block in enumerate(message.content if type(message.content) is list else ()):
+                if block.type == "tool_use":
+                    step = self.plan.arguments.get(block.id)
+                    if step and self._may_cut(len(bytes(block.input)), step):
+                        raise _UnsureError
+                    self.call(block.id, block.name)
+                    calls.append((at, block))
+                elif block.type == "tool_result":
+                    results.append((at, block))
+        cuts: list[Cut] = []
+        if results:
+            line, cuts = self._cut(raw, edits, record, [block for _, block in results], number)
+        else:
+            line = spans.edited(raw, edits) if edits else raw
+        if kind in _CHAINED:
+            self._note(record, calls, results)
+        elif kind == "last-prompt":
+            self._note_whole(raw)
+        for cut in cuts:
+            self.count(cut)
+        return line
+
+    def _cut(
+        self, raw: bytes, edits: list[tuple[int, int, bytes]], record: _Record, results: list[_Block], number: int
+    ) -> tuple[bytes, list[Cut]]:
+        """Return the line with its results cut and these other edits made, and the cuts. Raises _UnsureError."""
+        place = Origin(number, str(self.source))
+        texts = [bytes(block.content) for block in results]
+        cuts = [self.cut(block.tool_use_id, old, place, content) for block, old in zip(results, texts, strict=True)]
         if not any(cuts):
-            return spans.edited(raw, edits)
-        known = {old: cut.new.raw for (_, old), cut in zip(results, cuts, strict=True) if cut and cut.new}
+            return spans.edited(raw, edits) if edits else raw, []
+        known = {old: cut.new.raw for old, cut in zip(texts, cuts, strict=True) if cut and cut.new}
         edits += [(*_place(raw, b'"content":', old), new) for old, new in known.items()]
         whole = bytes(record.display)
         shown = self._display(whole, cuts, place, known)
@@ -155,8 +240,24 @@ class ClaudeLines(LineTrimmer):
         line = spans.edited(raw, edits)
         if known or shown != whole:
             _check(line, cuts, shown)
-        self._count_all(cuts, record.aside is True)
-        return line
+        return line, [cut for cut in cuts if cut]
+
+    def _note(self, record: _Record, calls: list[tuple[int, _Block]], results: list[tuple[int, _Block]]) -> None:
+        """Note a record as `row_of` would, with its calls and results. Raises _UnsureError."""
+        at, kind = self.at, record.type
+        row = Row(line=at, type=kind, uuid=record.uuid or None, parent=record.parent or None, side=record.aside is True)
+        if kind == "assistant" and record.message is not None:
+            row.response = record.message.id or None
+            if calls:
+                calls = [(place, block) for place, block in calls if block.id and block.name]
+                row.calls = tuple([(place, block.id) for place, block in calls])
+                for _, block in calls:
+                    self._calls[at, block.id] = _call(block.name, bytes(block.input))
+        elif results and kind == "user":
+            row.results = tuple([(place, block.tool_use_id) for place, block in results])
+            for _, block in results:
+                self._results[at, block.tool_use_id] = _result(bytes(block.content), block.is_error is True)
+        self._rows.append(row)
 
     def _session_span(self, raw: bytes, value: bytes) -> Span | None:
         """Return the span of the session id. With no brace between it and one end, it is in the outermost object."""
@@ -174,6 +275,7 @@ class ClaudeLines(LineTrimmer):
         """Change a line member by member. Raises ValueError, RecursionError if it is not a JSON object."""
         if not spans.is_json(raw):
             return raw
+        self._note_whole(raw)
         raw = within(raw, ("sessionId",), partial(_replaced, self.new_id))
         try:
             record = _value(raw)
@@ -184,9 +286,6 @@ class ClaudeLines(LineTrimmer):
         kind, message = record.get("type"), record.get("message")
         if kind == "attachment":
             raw = self._without_reminders(raw, record.get("attachment"))
-        is_boundary = kind == "system" and record.get("subtype") == "compact_boundary"
-        if is_boundary or record.get("isCompactSummary") is True:
-            self.in_context = 0
         if not isinstance(message, dict):
             return raw
         if kind == "assistant":
@@ -196,7 +295,7 @@ class ClaudeLines(LineTrimmer):
             raw = within(raw, ("isApiErrorMessage",), lambda _: b"false")
             for key in ("error", "errorDetails"):
                 raw = within(raw, (key,), partial(_replaced, b"null"))
-        blocks, aside = message.get("content"), record.get("isSidechain") is True
+        blocks = message.get("content")
         if not isinstance(blocks, list):
             return raw
         cuts: list[Cut | None] = []
@@ -208,7 +307,7 @@ class ClaudeLines(LineTrimmer):
                     id, tool = filled_text(block.get("id")) or "", filled_text(block.get("name")) or ""
                     self.call(id, tool)
                     if step := self.plan.arguments.get(id):
-                        return within(item, ("input",), lambda given: self._arguments(given, tool, step, place, aside))
+                        return within(item, ("input",), lambda given: self._arguments(given, tool, step, place))
                 case "tool_result":
                     shorten = partial(self._result, filled_text(block.get("tool_use_id")) or "", place, cuts, known)
                     return within(item, ("content",), shorten)
@@ -219,8 +318,26 @@ class ClaudeLines(LineTrimmer):
         raw = within(raw, ("message", "content"), lambda data: _each(data, blocks, changed))
         if any(cuts):
             raw = within(raw, ("toolUseResult",), lambda whole: self._display(whole, cuts, place, known))
-            self._count_all(cuts, aside)
+            for cut in filter(None, cuts):
+                self.count(cut)
         return raw
+
+    def _note_whole(self, raw: bytes) -> None:
+        """Note any record with its calls and results. A line that no import reads is no record."""
+        try:
+            value = decode(raw)
+        except NotJsonError:
+            return
+        if not isinstance(value, dict):
+            return
+        row = row_of(SessionRecord(self.at, 0, type_of(value), value), raw)
+        self._rows.append(row)
+        blocks = member(value, "message", "content")
+        for at, id in row.calls:
+            self._calls[self.at, id] = _call(blocks[at]["name"], msgspec.json.encode(blocks[at].get("input")))
+        for at, id in row.results:
+            text = msgspec.json.encode(blocks[at].get("content"))
+            self._results[self.at, id] = _result(text, blocks[at].get("is_error") is True)
 
     def _result(
         self, call_id: str, place: Origin, cuts: list[Cut | None], known: dict[bytes, bytes], old: bytes
@@ -240,11 +357,7 @@ class ClaudeLines(LineTrimmer):
         shown = display(whole, self.options.threshold, place, known)
         return shown if len(shown) < len(whole) else whole
 
-    def _count_all(self, cuts: list[Cut | None], aside: bool) -> None:
-        for each in filter(None, cuts):
-            self.count(each, aside=aside)
-
-    def _arguments(self, given: bytes, tool: str, step: str, place: Origin, aside: bool) -> bytes:
+    def _arguments(self, given: bytes, tool: str, step: str, place: Origin) -> bytes:
         """Cut the stale arguments of a call and return them."""
         place = replace(place, what="argument")
         try:
@@ -256,7 +369,7 @@ class ClaudeLines(LineTrimmer):
             return given
         if new is None:
             return given
-        self.count(Cut(tool, new, step), aside=aside, arguments=True)
+        self.count(Cut(tool, new, step), arguments=True)
         return new.raw
 
     def _without_reminders(self, raw: bytes, attached: Any) -> bytes:
@@ -296,9 +409,19 @@ def _each(data: bytes, values: list[Any], change: Callable[[bytes, Any], bytes])
     return spans.edited(data, [(begin, end, change(data[begin:end], value)) for value, (begin, end) in items])
 
 
+@lru_cache(maxsize=16)  # the records of one answer repeat its usage
 def _zeroed(usage: bytes) -> bytes:
     """Return `usage` with every number set to 0."""
-    return _TOKEN.sub(_zero, usage) if usage.startswith(b"{") else usage
+    if not usage.startswith(b"{"):
+        return usage
+    if (
+        not (b"\\" in usage or b" " in usage or b"\t" in usage or b"\r" in usage)
+        and usage.count(b":") == usage.count(b'":')
+        and usage.count(b",") == usage.count(b',"') + usage.count(b",{")
+        and usage.count(b"[") == usage.count(b"[{")
+    ):
+        return _NUMBER.sub(b":0", usage)  # every number follows the colon of a member
+    return _TOKEN.sub(_zero, usage)
 
 
 def _zero(token: re.Match[bytes]) -> bytes:
@@ -333,7 +456,8 @@ def _arguments_cut(raw: bytes, kept: int, place: Origin) -> Replacement | None:
     if not found:
         return None
     new = spans.edited(raw, [(begin, end, each.raw) for begin, end, each in found])
-    return Replacement(new, sum(each.characters for _, _, each in found), len(raw) - len(new))
+    cut = [each for _, _, each in found]
+    return Replacement(new, sum(each.characters for each in cut), sum(each.bytes for each in cut))
 
 
 def _argument_cuts(raw: bytes, kept: int, place: Origin) -> Iterator[tuple[int, int, Replacement]]:
@@ -361,7 +485,8 @@ def _todos_cut(raw: bytes, place: Origin) -> Replacement | None:
     new = b'[{"content":%b,"status":"completed","activeForm":"Trimmed"}]' % pointer
     if len(new) >= at[1] - at[0]:
         return None
-    return Replacement(spans.edited(raw, [(*at, new)]), sum(map(len, texts)), at[1] - at[0] - len(new))
+    saved = sent_size(raw[slice(*at)]) - len(new)
+    return Replacement(spans.edited(raw, [(*at, new)]), sum(map(len, texts)), saved)
 
 
 def _todo(todo: bytes) -> str:
@@ -369,22 +494,42 @@ def _todo(todo: bytes) -> str:
     return text_of(todo[slice(*at)]) if at and todo[at[0] : at[0] + 1] == b'"' else ""
 
 
-def _call(id: str, block: dict[str, Any]) -> Exchange:
-    arguments = block.get("input")
-    arguments = arguments if isinstance(arguments, dict) else {}
-    tool, uses = tool_and_uses(block["name"], arguments)
-    attempt = uses[0].path if len(uses) == 1 else digest(arguments)
-    return Exchange(id=id, tool=tool, uses=uses, attempt=attempt)
+def _call(name: str, given: bytes) -> _Call:
+    """Return a call with these arguments. Raises _UnsureError if only `lenient_json` can read them."""
+    try:
+        arguments = msgspec.json.decode(given) if given else {}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise _UnsureError from None
+    tool, uses = tool_and_uses(name, arguments if isinstance(arguments, dict) else {})
+    return _Call(tool, uses, uses[0].path if len(uses) == 1 else hash(given), len(given))
 
 
-def _with_result(call: Exchange, block: dict[str, Any]) -> Exchange:
-    content, failed = block.get("content"), block.get("is_error") is True
-    first = content[0] if isinstance(content, list) and content else None
-    begin = filled_text(member(first, "text") if isinstance(first, dict) else content) or ""
-    return replace(
-        call,
-        failed=failed,
-        digest=digest(content),
-        spoken=failed and begin.startswith(REJECTED),
-        void=is_void(begin),
+def _result(given: bytes, failed: bool) -> _Result:
+    """Return a result with this content."""
+    begin = _begin(given) if failed or _UNCHANGED in given[:_HEAD_OF_NOTE] else ""
+    return _Result(hash(given), len(given), failed, failed and begin.startswith(REJECTED), is_void(begin))
+
+
+def _exchange(id: str, call: _Call, result: _Result | None) -> Exchange:
+    if result is None:
+        return Exchange(id=id, tool=call.tool, uses=call.uses, attempt=call.attempt)
+    return Exchange(
+        id=id,
+        tool=call.tool,
+        uses=call.uses,
+        attempt=call.attempt,
+        failed=result.failed,
+        digest=result.digest,
+        spoken=result.spoken,
+        void=result.void,
     )
+
+
+def _begin(raw: bytes) -> str:
+    """Return the first text of a result's content."""
+    try:
+        content = decode(raw)
+    except NotJsonError:
+        return ""
+    first = content[0] if isinstance(content, list) and content else None
+    return filled_text(member(first, "text") if isinstance(first, dict) else content) or ""

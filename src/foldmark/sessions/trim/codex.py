@@ -1,4 +1,4 @@
-"""Trim the lines of a Codex rollout [SPEC 8].
+"""Trim the lines of a Codex rollout, and tell which of them the model is sent [SPEC 8].
 
 The model reads the outputs in `response_item` records and in the `replacement_history` of a compaction. Their copies in
 `event_msg` records are only displayed. Codex reads the size of the context from the newest `token_count`, and would
@@ -10,22 +10,26 @@ stale, and arguments stay.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.assembly.superseded import Exchange, digest
+from foldmark.core.assembly.superseded import Exchange
 from foldmark.sessions import spans
 from foldmark.sessions.codex import rollouts
-from foldmark.sessions.codex.records import CALLS, OUTPUTS
-from foldmark.sessions.lenient_json import decode, member
-from foldmark.sessions.session_file import Piece, SessionFile, SessionRecord
+from foldmark.sessions.codex.records import CALLS, OUTPUTS, is_injected, read_item
+from foldmark.sessions.lenient_json import decode, member, whole_number
+from foldmark.sessions.messages import TextMessage
 from foldmark.sessions.spans import within
 from foldmark.sessions.trim.cut import Origin, Replacement
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
+from foldmark.sessions.trim.stale import TrimPlan
 
 _COMMAND, _PATCH = "exec_command", "apply_patch"
 """The tools that run a command and change files, for records that do not name their tool."""
@@ -73,21 +77,26 @@ class CodexLines(LineTrimmer):
     pieces = staticmethod(rollouts.pieces)
     _has_begun = False
 
-    @staticmethod
-    def calls(pieces: Sequence[Piece]) -> list[Exchange]:
-        """Return the calls that have an output, in the order of the file. Raises SessionFileError."""
-        found: dict[str, Exchange] = {}
-        for piece in pieces:
-            with SessionFile(piece.path) as file:
-                for line in file.lines(piece.number - 1, piece.start):
-                    if piece.end is not None and file.whole[1] >= piece.end:
-                        break
-                    if not isinstance(line, SessionRecord) or line.type != "response_item":
-                        continue
-                    item = line.value.get("payload")
-                    if member(item, "type") in OUTPUTS and isinstance(id := item.get("call_id"), str):
-                        found[id] = Exchange(id=id, digest=digest(item.get("output")))
-        return list(found.values())
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._outputs: list[tuple[int, str, int]] = []
+        self._prompts: list[int] = []
+        self._compactions: list[int] = []
+        self._rolled_back: list[range] = []
+
+    def sent(self) -> Container[int]:
+        all_sent = _Sent(range(self.at + 1), tuple(self._rolled_back))
+        begin = next((at for at in reversed(self._compactions) if at in all_sent), 0)
+        return replace(all_sent, newest=range(begin, self.at + 1))
+
+    def calls(self) -> list[Exchange]:
+        """Return the calls that have an output, in the order of the file."""
+        sent = self.sent()
+        found = {id: content for at, id, content in self._outputs if at in sent}
+        return [Exchange(id=id, digest=content) for id, content in found.items()]
+
+    def planned(self, plan: TrimPlan) -> Iterator[int]:
+        return (at for at, id, _ in self._outputs if id in plan.results)
 
     def line(self, number: int, raw: bytes) -> bytes:
         with suppress(ValueError):
@@ -107,7 +116,11 @@ class CodexLines(LineTrimmer):
             case "response_item", _:
                 return self._item(data, payload, place)
             case "compacted", _:
+                if read_item({"type": kind, "payload": payload}).parts:
+                    self._compactions.append(self.at)
                 return self._compacted(data, payload.get("replacement_history"), place)
+            case "event_msg", "thread_rolled_back":
+                self._roll_back(whole_number(payload.get("num_turns")))
             case "event_msg", "token_count":
                 return within(data, ("info", "last_token_usage"), _zeroed)
             case "event_msg", _ if not self.options.keep_display_copy:
@@ -119,16 +132,30 @@ class CodexLines(LineTrimmer):
         new = {"id": self.new_id, "session_id": self.new_id, "history_base": b"null"}
         return spans.edited(data, [(begin, end, new[key]) for key, begin, end in spans.members(data) if key in new])
 
-    def _item(self, data: bytes, item: dict[str, Any], place: Origin) -> bytes:
-        """Return an item with its output cut, or record a call."""
+    def _item(self, data: bytes, item: dict[str, Any], place: Origin, *, is_new: bool = True) -> bytes:
+        """Return an item with its output cut, or note a call or a prompt; one that is not `is_new` opens no turn."""
         if item.get("type") in tuple(CALLS):  # a tuple, since the value may not be hashable
             if call := _call(item):
                 self.call(*call)
+        elif is_new and item.get("type") == "message" and item.get("role") == "user":
+            texts = read_item({"type": "response_item", "payload": item}).parts
+            if texts and not (isinstance(texts[0], TextMessage) and is_injected(texts[0].text)):
+                self._prompts.append(self.at)
         elif item.get("type") in OUTPUTS and isinstance(call_id := item.get("call_id"), str):
             return within(data, ("output",), lambda raw: self._output(raw, call_id, place))
         return data
 
+    def _roll_back(self, turns: int | None) -> None:
+        """Note that a person took back this number of turns."""
+        if turns and self._prompts:
+            begin = self._prompts[-turns:][0]
+            while self._rolled_back and self._rolled_back[-1].start >= begin:
+                self._rolled_back.pop()
+            self._rolled_back.append(range(begin, self.at))
+            del self._prompts[-turns:]
+
     def _output(self, raw: bytes, call_id: str, place: Origin) -> bytes:
+        self._outputs.append((self.at, call_id, hash(raw)))
         cut = self.cut(call_id, raw, place, _shortened)
         if cut:
             self.count(cut)
@@ -138,11 +165,10 @@ class CodexLines(LineTrimmer):
         """Cut the history in a compaction, which the model reads instead of everything before it."""
         if not isinstance(history, list):
             return data
-        self.in_context = 0
 
         def change(items: bytes) -> bytes:
             edits = [
-                (begin, end, self._item(items[begin:end], item, place))
+                (begin, end, self._item(items[begin:end], item, place, is_new=False))
                 for item, (begin, end) in zip(history, spans.items(items), strict=True)
                 if isinstance(item, dict)
             ]
@@ -171,6 +197,20 @@ class CodexLines(LineTrimmer):
         for key in members:
             data = within(data, (*path, key), change)
         return data
+
+
+class _Sent(Struct, frozen=True):
+    """The positions of the lines in `newest`, without those in the ascending ranges that were rolled back."""
+
+    newest: range
+    rolled_back: tuple[range, ...]
+
+    def __contains__(self, at: object) -> bool:
+        if at not in self.newest:
+            return False
+        assert isinstance(at, int)
+        before = bisect_right(self.rolled_back, at, key=attrgetter("start"))
+        return before == 0 or at not in self.rolled_back[before - 1]
 
 
 def _call(item: Mapping[str, Any]) -> tuple[str, str] | None:

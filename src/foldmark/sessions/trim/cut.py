@@ -39,7 +39,8 @@ _decode = msgspec.json.Decoder(str).decode
 class Replacement(Struct, frozen=True):
     """The JSON that replaces a result, and the characters of text and bytes of JSON that the model no longer reads.
 
-    The model does not read an image as base64, so an image counts as at most `IMAGE` bytes.
+    Bytes are those of JSON without needless escapes (`sent_size`). The model does not read an image as base64, so an
+    image counts as at most `IMAGE` bytes.
     """
 
     raw: bytes
@@ -80,7 +81,18 @@ def string(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     encoded = quoted(new)
     if len(new) >= len(text) or len(encoded) >= len(raw):
         return None
-    return Replacement(encoded, len(text) - kept, len(raw) - len(encoded))
+    return Replacement(encoded, len(text) - kept, sent_size(raw) - len(encoded))
+
+
+def sent_size(raw: bytes) -> int:
+    """Return the bytes of a JSON value without needless escapes: a program may write every character as one, which the
+    model does not read."""
+    if b"\\u" not in raw:
+        return len(raw)
+    try:
+        return len(msgspec.json.encode(msgspec.json.decode(raw)))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return len(raw)
 
 
 def keeping(text: str, threshold: int) -> int:

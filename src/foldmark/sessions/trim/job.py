@@ -4,11 +4,11 @@
 not at all, and adds `trim_metadata`. A format supplies a `LineTrimmer`, which changes one line at a time.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +18,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.session_file import Piece
 from foldmark.sessions.trim.cut import Origin, Replacement
-from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan, plan
+from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan
 
 _MAX_CALLS = 100_000
 """Maximum number of calls in memory. A session of many hundred MB may have more; the older half is then dropped."""
@@ -50,9 +50,8 @@ class TrimOptions(Struct, frozen=True):
 
 
 class ToolTally(Struct):
-    """The counts of one tool: its results, the results that were cut, the calls whose arguments were cut, the
-    characters that the model no longer reads, and their bytes in the JSON of `message.content` (without a display
-    copy)."""
+    """The counts of one tool in the whole file: its results, the results that were cut, and the calls whose arguments
+    were cut; and of what the model is sent, the characters that it no longer reads, and their bytes of JSON."""
 
     results: int = 0
     cut: int = 0
@@ -73,17 +72,29 @@ class Cut(Struct, frozen=True):
     by_length: int = 0
 
 
+class Counted(NamedTuple):
+    """A cut of a result or an argument: the position of its line, its tool, the characters and bytes that the model no
+    longer reads, and those bytes by step."""
+
+    at: int
+    tool: str
+    characters: int
+    bytes: int
+    steps: tuple[tuple[str, int], ...]
+
+
 class LineTrimmer:
     """Trims the lines of a session in one pass and counts the cuts. Each format has a subclass.
 
-    `source` is the original, which pointers name (`trimming` sets it for each `Piece`), and `new_id` the session id of
-    the new lines. `plan` has the cuts that are made for reasons other than length.
+    `source` is the original, which pointers name, and `at` the position of the current line among all lines of the
+    pass: `trimming` sets both. `new_id` is the session id of the new lines. `plan` has the cuts that are made for
+    reasons other than length.
 
     `names` maps the calls of this pass to their tools. `late` becomes True when a call follows its own result and that
     result should have been cut. Then `trimming` makes a second pass, which gets these names as `earlier`.
 
-    `tools` has the counts by tool, and `steps` the bytes by step (see `stale.STEPS`). `in_context` counts the bytes cut
-    from the current context: after the last compaction, outside of sidechains.
+    `tools` has the counts by tool, and `cuts` every cut. `deeper` are the positions of results that only the profile
+    `deep` cuts for their length.
     """
 
     bytes_per_token: ClassVar[float]
@@ -102,23 +113,20 @@ class LineTrimmer:
     ) -> None:
         self.options, self.source, self.plan = options, source, plan
         self.new_id = msgspec.json.encode(new_id)
+        self.at = 0
         self.names: dict[str, str] = {}
         self.late = False
         self.tools: dict[str, ToolTally] = {}
-        self.steps: dict[str, int] = {}
-        self.in_context = self.reminders = 0
-        self.is_cut = matching(("*",) if options.deep else options.tools, self.equivalents)
+        self.cuts: list[Counted] = []
+        self.deeper: list[int] = []
+        self.reminders = 0
         self._is_default = matching(options.tools, self.equivalents)
+        self.is_cut = matching(("*",), {}) if options.deep else self._is_default
         self._everything = options.deep or "*" in options.tools
         self._earlier = earlier
         self._missed: dict[str, None] = {}
 
     # Defined by each format
-
-    @staticmethod
-    def calls(pieces: Sequence[Piece]) -> list[Exchange]:
-        """Return the calls with their results in the order in which the model reads them. Raises SessionFileError."""
-        raise NotImplementedError
 
     @staticmethod
     def pieces(session: SessionPath) -> list[Piece]:
@@ -133,14 +141,21 @@ class LineTrimmer:
         """
         raise NotImplementedError
 
-    # Common to all formats
+    def calls(self) -> list[Exchange]:
+        """Return the calls with their results, as the model is sent them, in that order. Call this after the pass."""
+        return []
 
-    @classmethod
-    def plan_of(cls, pieces: Sequence[Piece], options: TrimOptions) -> TrimPlan:
-        """Return the cuts made for reasons other than length. Raises SessionFileError."""
-        if not (options.deep or options.spare):
-            return TrimPlan()
-        return plan(cls.calls(pieces), options.spare, deep=options.deep)
+    def sent(self) -> Container[int]:
+        """Return the positions of the lines that the model is sent when it resumes the session; all by default. Call
+        this after the pass."""
+        return range(self.at + 1)
+
+    def planned(self, plan: TrimPlan) -> Iterable[int]:
+        """Return the positions of the lines in which this plan may cut more than the length does. Call this after the
+        pass."""
+        return ()
+
+    # Common to all formats
 
     def call(self, call_id: str, name: str) -> None:
         """Record a call."""
@@ -159,23 +174,29 @@ class LineTrimmer:
         if tool is None:
             return None
         usual = new = shorten(raw, self.options.threshold, place) if is_long else None
-        if step := self.plan.results.get(call_id):
-            new = shorten(raw, 0, place)
+        step = self.plan.results.get(call_id)
+        if step and (bare := shorten(raw, 0, place)) is not None and (usual is None or bare.bytes >= usual.bytes):
+            new = bare
         return Cut(tool, new, step, usual.bytes if usual else 0)
 
     def _target(self, call_id: str, is_long: bool) -> str | None:
         """Return the tool of a result if its results are cut, otherwise None. `is_long`: this one is long enough."""
         name = self.tool_of(call_id)
-        if name is not None:
-            return name if self.is_cut(name) else None
-        if is_long and call_id:
-            self._missed[call_id] = None
-            _bound(self._missed)
-        return UNKNOWN if self._everything else None
+        cuts = self._is_default if call_id in self.plan.spoken else self.is_cut
+        if name is not None and cuts(name):
+            return name
+        if is_long:
+            self.deeper.append(self.at)
+            if name is None and call_id:
+                self._missed[call_id] = None
+                _bound(self._missed)
+        return UNKNOWN if name is None and self._everything else None
 
-    def count(self, cut: Cut, *, aside: bool = False, arguments: bool = False) -> None:
-        """Count a result, or with `arguments` the arguments of a call. `aside`: it is in a sidechain."""
-        tool = self.tools.setdefault(cut.tool, ToolTally())
+    def count(self, cut: Cut, *, arguments: bool = False) -> None:
+        """Count a result, or with `arguments` the arguments of a call."""
+        tool = self.tools.get(cut.tool)
+        if tool is None:
+            tool = self.tools[cut.tool] = ToolTally()
         if arguments:
             tool.arguments += 1
         else:
@@ -183,14 +204,10 @@ class LineTrimmer:
             tool.cut += cut.new is not None
         if cut.new is None:
             return
-        tool.characters += cut.new.characters
-        tool.bytes += cut.new.bytes
-        self.in_context += 0 if aside else cut.new.bytes
         usual = LONG if self._is_default(cut.tool) else OTHERS
         by_length = min(cut.by_length, cut.new.bytes)
-        for step, bytes in ((usual, by_length), (cut.step or usual, cut.new.bytes - by_length)):
-            if bytes:
-                self.steps[step] = self.steps.get(step, 0) + bytes
+        steps = ((usual, by_length), (cut.step or usual, cut.new.bytes - by_length))
+        self.cuts.append(Counted(self.at, cut.tool, cut.new.characters, cut.new.bytes, steps))
 
 
 def matching(patterns: Iterable[str], equivalents: Mapping[str, str]) -> Callable[[str], bool]:

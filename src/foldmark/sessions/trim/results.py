@@ -122,10 +122,15 @@ def _list(raw: bytes, threshold: int, place: Origin, kinds: Collection[bytes], i
             edits.append((begin, end, note[0]))
             saved += note[1]
     shortened, characters = _shortened(texts, items, threshold, place)
-    shorter = sum(end - begin - len(new) for begin, end, new in shortened)
-    if shorter <= 0:
+    if sum(end - begin - len(new) for begin, end, new in shortened) <= 0:
         return Replacement(spans.edited(raw, edits), 0, saved) if edits else None
-    return Replacement(spans.edited(raw, [*edits, *shortened]), characters, saved + shorter)
+    new = spans.edited(raw, [*edits, *shortened])
+    return Replacement(new, characters, saved + sum(_read(raw[begin:end]) - len(new) for begin, end, new in shortened))
+
+
+def _read(part: bytes) -> int:
+    """Return the bytes of a text of a list, or of a whole item with the comma before it."""
+    return cut.sent_size(part) if part[:1] == b'"' else len(part)
 
 
 def _shortened(
@@ -194,7 +199,7 @@ def _output_text(raw: bytes, threshold: int, place: Origin) -> Replacement | Non
     if new is None:
         return None
     whole = cut.quoted(spans.edited(data, [(begin, end, new.raw)]).decode())
-    return Replacement(whole, new.characters, len(raw) - len(whole)) if len(whole) < len(raw) else None
+    return Replacement(whole, new.characters, cut.sent_size(raw) - len(whole)) if len(whole) < len(raw) else None
 
 
 def _wrapped_output(raw: bytes) -> tuple[bytes, Span] | None:

@@ -21,9 +21,6 @@ LONG, OTHERS, READS, ARGUMENTS, IDENTICAL, TODOS, FAILED = STEPS = (
 )
 """The reasons for a cut. The default profile has only the first, and its cuts count under no other reason."""
 
-SPARED = 5
-"""Number of newest results that the profile `deep` leaves whole by default."""
-
 _TASKS = ("task", "agent")
 """Tools whose arguments are of no use once they have answered."""
 
@@ -32,10 +29,11 @@ class TrimPlan(Struct, frozen=True):
     """The cuts made for reasons other than length, by call id.
 
     Calls in `whole` keep their results and arguments. `results` lose all their text, and `arguments` are cut. The
-    values of both are steps.
+    values of both are steps. Results with a person's words, in `spoken`, are cut only as the default profile does.
     """
 
     whole: frozenset[str] = frozenset()
+    spoken: frozenset[str] = frozenset()
     results: Mapping[str, str] = {}
     arguments: Mapping[str, str] = {}
 
@@ -46,12 +44,12 @@ def plan(calls: Sequence[Exchange], spare: int, *, deep: bool) -> TrimPlan:
     spared = frozenset(answered[-spare:] if spare else ())
     if not deep:
         return TrimPlan(spared)
-    whole = spared | {call.id for call in calls if call.spoken or call.tool in PERSONS}
+    spoken = frozenset(call.id for call in calls if call.spoken or call.tool in PERSONS)
     results: dict[str, str] = {}
     arguments: dict[str, str] = {}
     found = superseded(calls)
     for call in calls:
-        if call.digest is None or call.id in whole:
+        if call.digest is None or call.id in spared or call.id in spoken:
             continue
         why = {each.why: each.how for each in found.get(call.id, ())}
         reads = any(use.how == "read" for use in call.uses)
@@ -66,4 +64,4 @@ def plan(calls: Sequence[Exchange], spare: int, *, deep: bool) -> TrimPlan:
             arguments[call.id] = ARGUMENTS
         elif rules.TODOS in why and call.tool in TODO_LISTS:
             arguments[call.id] = TODOS
-    return TrimPlan(whole, results, arguments)
+    return TrimPlan(spared, spoken, results, arguments)

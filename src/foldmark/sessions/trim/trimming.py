@@ -7,10 +7,13 @@ file has as many lines as the old one, so each line has the same number in both.
 import codecs
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -20,7 +23,7 @@ from msgspec.structs import replace
 
 from foldmark.core import codec
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.wording import count, listing, one_line
+from foldmark.core.wording import count, listing, one_line, percent
 from foldmark.log import Log
 from foldmark.sessions import lineage, spans
 from foldmark.sessions.archive.storing import archive_folder, put
@@ -30,8 +33,8 @@ from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import MAX_LINE, Piece, SessionFile, as_utf8
-from foldmark.sessions.trim.job import LineTrimmer, ToolTally, TrimError, TrimOptions
-from foldmark.sessions.trim.stale import LONG, SPARED, STEPS
+from foldmark.sessions.trim.job import Counted, LineTrimmer, ToolTally, TrimError, TrimOptions
+from foldmark.sessions.trim.stale import STEPS, plan
 
 LONGEST = MAX_LINE
 """Maximum bytes of a line that is cut, the same as for an import. Longer lines are copied in pieces."""
@@ -48,11 +51,6 @@ _COUNT = b'"trimmed_count":'
 _SAVED = b',"tokens_saved":'
 _ROOM = b"0".ljust(_WIDTH)
 
-_SPARED = "newest results, left whole"
-
-Begin = Callable[..., LineTrimmer]
-"""Begins a new pass over the lines, given the tools of the calls that an earlier pass found."""
-
 
 class _NothingCutError(Exception):
     """The new file would be a copy of the old one."""
@@ -61,19 +59,19 @@ class _NothingCutError(Exception):
 class TrimResult(Struct, frozen=True):
     """The result of trimming a session.
 
-    `session` is the new session, or the original if nothing was cut. `tally` maps each tool to its counts, `steps` each
-    reason for a cut to the tokens saved. `in_context` counts the tokens saved in the current context, and
-    `tokens_saved` those in the whole file. `reminders` is the number of reminders removed. `sizes` are the bytes of the
-    file before and after. `tools` are all tools that were called. `long` counts the lines above `LONGEST`, which stay
-    unchanged, and `nulls` the lines that hold only `null`.
+    `session` is the new session, or the original if nothing was cut. `tally` maps each tool to its counts.
+    `tokens_saved` are the tokens saved in what the model is sent when it resumes the session, `steps` the same for each
+    reason for a cut, and `deep` that of the profile `deep` with the same other options. `reminders` is the number of
+    reminders removed. `sizes` are the bytes of the file before and after. `tools` are all tools that were called.
+    `long` counts the lines above `LONGEST`, which stay unchanged, and `nulls` the lines that hold only `null`.
     """
 
     session: SessionPath
     tally: dict[str, ToolTally]
     steps: dict[str, int]
+    deep: dict[str, int]
     lines: int
     tokens_saved: int
-    in_context: int
     reminders: int
     sizes: tuple[int, int]
     tools: tuple[str, ...]
@@ -101,8 +99,7 @@ def trim(session: SessionPath, options: TrimOptions, new_id: str, moment: dateti
     path = format_named(session.kind).new_path(session.path, new_id, moment.astimezone())
     try:
         with new_file(path, mode_beside(session.path)) as out:
-            begin = trimmer(session, pieces, options, new_id)
-            done = write(pieces, out, begin, session_path(path, session.kind), moment)
+            done = write(session, pieces, out, options, session_path(path, session.kind), moment)
             if not done.trimmed_count:
                 raise _NothingCutError  # noqa: TRY301 - it removes the new file
     except _NothingCutError:
@@ -112,53 +109,53 @@ def trim(session: SessionPath, options: TrimOptions, new_id: str, moment: dateti
 
 def preview(session: SessionPath, options: TrimOptions, moment: datetime) -> TrimResult:
     """Return the result of a trim without writing it. Raises TrimError, SessionFileError."""
-    pieces = _pieces(session)
-    return write(pieces, None, trimmer(session, pieces, options, session.id), session, moment)
-
-
-def further(session: SessionPath, options: TrimOptions, done: TrimResult, moment: datetime) -> dict[str, int]:
-    """Return the tokens that each step of the profile `deep` would save beyond the trim `done`.
-
-    The newest results, which that profile leaves whole, count as negative. The result is empty if no step would save
-    anything. Raises the same errors as `preview`.
-    """
-    deep = preview(session, replace(options, deep=True, spare=options.spare or SPARED), moment).steps
-    more = {step: deep.get(step, 0) - done.steps.get(step, 0) for step in (*deep, *done.steps)}
-    more = {_SPARED if step == LONG else step: tokens for step, tokens in more.items() if tokens}
-    return more if any(tokens > 0 for tokens in more.values()) else {}
-
-
-def trimmer(session: SessionPath, pieces: Sequence[Piece], options: TrimOptions, new_id: str) -> Begin:
-    """Return a function that begins a pass over a session's lines. Raises SessionFileError."""
-    kind = kind_of(session)
-    return partial(kind, options, session.path, new_id, kind.plan_of(pieces, options))
+    return write(session, _pieces(session), None, options, session, moment)
 
 
 def write(
-    pieces: Sequence[Piece], out: IO[bytes] | None, begin: Begin, session: SessionPath, moment: datetime
+    session: SessionPath,
+    pieces: Sequence[Piece],
+    out: IO[bytes] | None,
+    options: TrimOptions,
+    new: SessionPath,
+    moment: datetime,
 ) -> TrimResult:
-    """Write the trimmed `session` to the empty file `out`; if `out` is None, only count."""
+    """Write the trimmed `session` as the session `new` to the empty file `out`; if `out` is None, only count.
+
+    Raises TrimError, SessionFileError.
+    """
+    begin = partial(kind_of(session), source=session.path, new_id=new.id)
     with ExitStack() as stack:
-        opened = [Opened(each, stack) for each in pieces]
-        done = _TrimPass(opened, out, lines := begin(), moment)
-        if lines.late:  # a result came before its call; the second pass knows all calls
+        files = [Opened(each, stack) for each in pieces]
+        first = begin(options)
+        if options.deep or options.spare:  # what is cut depends on the calls that follow
+            known = _TrimPass(files, None, begin(replace(options, deep=False, spare=0)), moment).lines
+            first = begin(options, plan=plan(known.calls(), options.spare, deep=options.deep), earlier=known.names)
+        done = _TrimPass(files, out, first, moment)
+        if done.lines.late:  # a result came before its call; the second pass knows all calls
             if out:
                 out.seek(0)
                 out.truncate()
-            done = _TrimPass(opened, out, lines := begin(lines.names), moment)
-    if done.counts_at is None:
-        raise TrimError(f"{one_line(str(pieces[-1].path))} is no session: no line of it is a JSON object")
-    ratio = lines.bytes_per_token
+            done = _TrimPass(files, out, begin(options, plan=first.plan, earlier=first.names), moment)
+        if done.counts_at is None:
+            raise TrimError(f"{one_line(str(pieces[-1].path))} is no session: no line of it is a JSON object")
+        lines, sent, ratio = done.lines, done.lines.sent(), done.lines.bytes_per_token
+        cuts = [each for each in lines.cuts if each.at in sent]
+        deep = cuts if options.deep else [*_deeper(done, cuts, sent, partial(begin, replace(options, deep=True)))]
+    for each in cuts:
+        tool = lines.tools[each.tool]
+        tool.characters += each.characters
+        tool.bytes += each.bytes
     tally = dict(sorted(lines.tools.items(), key=lambda each: (-each[1].bytes, each[0])))
     result = TrimResult(
-        session=session,
+        session=new,
         tally=tally,
-        steps={step: round(lines.steps[step] / ratio) for step in STEPS if step in lines.steps},
+        steps=_by_step(cuts, ratio),
+        deep=_by_step(deep, ratio),
         lines=done.count,
-        tokens_saved=round(sum(each.bytes for each in tally.values()) / ratio),
-        in_context=round(lines.in_context / ratio),
+        tokens_saved=round(sum(each.bytes for each in cuts) / ratio),
         reminders=lines.reminders,
-        sizes=(sum(each.end - each.piece.start for each in opened), done.size),
+        sizes=(sum(each.end - each.piece.start for each in files), done.size),
         tools=tuple(sorted(set(lines.names.values()))),
         long=done.long,
         nulls=done.nulls,
@@ -169,6 +166,35 @@ def write(
             out.write(str(number).encode())
         out.seek(0, os.SEEK_END)
     return result
+
+
+def _deeper(
+    done: "_TrimPass", cuts: Iterable[Counted], sent: Container[int], begin: Callable[..., LineTrimmer]
+) -> Iterator[Counted]:
+    """Yield the cuts that the profile `deep` makes in what the model is sent. Only the lines that it cuts otherwise are
+    read again. `begin` begins a pass of it."""
+    lines = done.lines
+    deep = plan(lines.calls(), lines.options.spare, deep=True)
+    others = {at for at in (*lines.deeper, *lines.planned(deep)) if at in sent}
+    yield from (each for each in cuts if each.at not in others)
+    deeper = begin(plan=deep, earlier=lines.names)
+    for at in sorted(others):
+        done.again(at, deeper)
+    yield from deeper.cuts
+
+
+def _by_step(cuts: Iterable[Counted], ratio: float) -> dict[str, int]:
+    """Return the tokens of cuts by step; they add up to the tokens of all cuts."""
+    found: dict[str, int] = {}
+    for each in cuts:
+        for step, size in each.steps:
+            found[step] = found.get(step, 0) + size
+    steps, whole, shown = {}, 0, 0
+    for step in STEPS:
+        whole += found.get(step, 0)
+        steps[step] = round(whole / ratio) - shown
+        shown += steps[step]
+    return {step: tokens for step, tokens in steps.items() if found.get(step)}
 
 
 class Opened:
@@ -199,7 +225,7 @@ class _TrimPass:
     """
 
     def __init__(self, files: Sequence[Opened], out: IO[bytes] | None, lines: LineTrimmer, moment: datetime) -> None:
-        self._lines = lines
+        self.lines = lines
         self._metadata = {
             "parent_file": codec.well_formed(str(lines.source)),
             "trimmed_at": codec.timestamp(moment, "seconds"),
@@ -208,47 +234,71 @@ class _TrimPass:
         self._write = out.write if out else len
         self.size = self.count = self.long = self.nulls = 0
         self.counts_at: int | None = None
+        self._offsets = array("Q")
+        """Where the lines begin in their files."""
+        self._first_of: list[tuple[int, Opened]] = []
+        """The position of the first line of each file."""
         for opened in files:
             if len(files) > 1:
                 lines.source = opened.piece.path
             self._run(opened)
 
     def _run(self, opened: Opened) -> None:
-        write, change = self._write, self._lines.line
-        number = opened.piece.number - 1
+        write, lines, note = self._write, self.lines, self._offsets.append
+        self._first_of.append((self.count, opened))
+        ahead = opened.piece.number - self.count
+        at, offset, size = self.count, opened.piece.start, self.size
         for raw in opened.lines():
-            number += 1
-            if len(raw) < _SHORT and raw.removeprefix(codecs.BOM_UTF8).strip() == b"null":
+            length = len(raw)
+            note(offset)
+            offset += length
+            lines.at = at
+            if length < _SHORT and b"null" in raw and raw.removeprefix(codecs.BOM_UTF8).strip() == b"null":
                 self.nulls += 1
-            if len(raw) > LONGEST:
+            if length > LONGEST:
                 self.long += 1
-                self._copy_giant(opened, raw)
-                continue
-            new = self._first(number, raw) if self.counts_at is None else change(number, raw)
-            write(new)
-            self.size += len(new)
-        self.count += number + 1 - opened.piece.number
+                whole = self._copy_giant(opened, raw)
+                offset += whole - length
+                size += whole
+            else:
+                new = lines.line(at + ahead, raw) if self.counts_at is not None else self._first(at + ahead, raw, size)
+                write(new)
+                size += len(new)
+            at += 1
+        self.count, self.size = at, size
 
-    def _first(self, number: int, raw: bytes) -> bytes:
+    def again(self, at: int, lines: LineTrimmer) -> None:
+        """Give a line of the files to another trimmer."""
+        first, opened = self._first_of[bisect_right(self._first_of, at, key=itemgetter(0)) - 1]
+        if len(self._first_of) > 1:
+            lines.source = opened.piece.path
+        opened.file.seek(self._offsets[at])
+        raw = opened.file.readline(LONGEST + 1)
+        lines.at, number = at, at - first + opened.piece.number
+        lines.line(number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw)
+
+    def _first(self, number: int, raw: bytes, size: int) -> bytes:
         """Change a line as usual. If it is an object, also add the metadata of the trim."""
         line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
         mark = raw[: len(raw) - len(line)]
-        line = self._lines.line(number, line)
+        line = self.lines.line(number, line)
         counts = b"%b%b%b%b}" % (_COUNT, _ROOM, _SAVED, _ROOM)
         with suppress(ValueError):  # the line is not an object
             if spans.is_json(line):
                 value = b"%b,%b" % (msgspec.json.encode(self._metadata)[:-1], counts)
                 line = spans.with_member(line, "trim_metadata", value)
                 _, end = spans.last(line, "trim_metadata") or (0, 0)
-                self.counts_at = self.size + len(mark) + end - len(counts) + len(_COUNT)
+                self.counts_at = size + len(mark) + end - len(counts) + len(_COUNT)
         return mark + line
 
-    def _copy_giant(self, opened: Opened, piece: bytes) -> None:
-        """Copy a line that is too long for memory; `piece` is its beginning."""
+    def _copy_giant(self, opened: Opened, piece: bytes) -> int:
+        """Copy a line that is too long for memory, and return its length; `piece` is its beginning."""
+        size = 0
         while piece:
             self._write(piece)
-            self.size += len(piece)
+            size += len(piece)
             piece = b"" if piece.endswith(b"\n") else opened.file.readline(min(BUFFER, opened.end - opened.file.tell()))
+        return size
 
 
 def _pieces(session: SessionPath) -> list[Piece]:
@@ -273,8 +323,8 @@ class TrimReport(NamedTuple):
     """The result of a trim, or with `preview` the expected one.
 
     `share` is the fill level of the context before the trim (None: unknown), `archived` the path of the session in the
-    archive (None: not archived), `resume` the command that resumes the new session. `further` maps each step of the
-    profile `deep` to the tokens that it would save in addition. `warnings` explain unexpected outcomes.
+    archive (None: not archived), `resume` the command that resumes the new session. `warnings` explain unexpected
+    outcomes.
     """
 
     parent: SessionPath
@@ -283,7 +333,6 @@ class TrimReport(NamedTuple):
     archived: Path | None
     resume: ResumeCommand | None
     preview: bool
-    further: dict[str, int]
     warnings: tuple[str, ...]
 
     @property
@@ -296,13 +345,17 @@ class TrimReport(NamedTuple):
         """The share of the window that remains in use after the trim, in percent; None if unknown."""
         if self.share is None:
             return None
-        left = max(self.share.tokens - self.trimmed.in_context, 0)
-        return left * 100 // self.share.window
+        return percent(self.share.tokens - self.trimmed.tokens_saved, self.share.window)
+
+    @property
+    def deeper(self) -> int:
+        """The tokens that the profile `deep` would save in addition."""
+        return sum(self.trimmed.deep.values()) - self.trimmed.tokens_saved
 
     @property
     def little(self) -> bool:
         """Return True if the trim saved too little: a rollover helps more."""
-        saved, share = self.trimmed.in_context, self.share
+        saved, share = self.trimmed.tokens_saved, self.share
         if share is None:
             return not saved
         return share.percent >= _HALF and saved * 100 < share.tokens * _LITTLE
@@ -325,6 +378,8 @@ def trim_session(
     """
     moment, before = datetime.now(UTC), share(session.path)
     done = preview(session, options, moment) if dry_run else trim(session, options, new_id, moment)
+    if before is not None and before.tokens < done.tokens_saved:
+        before = None  # the newest usage does not count this context: results came after it, or it is made up
     archived = resume = None
     warnings: list[str] = []
     if not dry_run and done.trimmed_count:
@@ -341,9 +396,8 @@ def trim_session(
         except (FoldmarkError, OSError) as error:
             warnings.append(f"the new session was not recorded in the database: {error}")
         resume = resume_command(done.session, environment)
-    more = {} if options.deep else further(session, options, done, moment)
     all_warnings = (*warnings, *_surprises(done, options))
-    return TrimReport(session, done, before, archived, resume, dry_run, more, all_warnings)
+    return TrimReport(session, done, before, archived, resume, dry_run, all_warnings)
 
 
 def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
