@@ -16,9 +16,6 @@ from msgspec import structs
 from foldmark.core.codec import Secrets, timestamp
 from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.ports import Progress, Provider, Store
-from foldmark.core.request import Piece, Request, ToolSpec
-from foldmark.log import Agent, Log, Result
-from foldmark.operations.effects import Asking
 from foldmark.settings.given import Settings, Value
 from foldmark.settings.user_folders import config_folder, database_path, default_database, named_database
 from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
@@ -26,13 +23,17 @@ from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from foldmark.core.request import Piece, Request, ToolSpec
     from foldmark.core.search import ArchivedMessages, Filters, Vectors
+    from foldmark.log import Agent, Log, Result
+    from foldmark.operations.effects import Asking
     from foldmark.runtime.supervisor import Audience, Supervisor
+    from foldmark.sessions.lineage import Records
 
 
 def open(
     path: str | PathLike[str], *, create: bool = True, settings: Settings | Mapping[str, Any] | None = None
-) -> Log:
+) -> "Log":
     """Open the log in the SQLite file at `path`, in memory for ":memory:", or in the PostgreSQL database at an address
     that begins with "postgresql://" [SPEC 9].
 
@@ -52,7 +53,7 @@ def open(
     return log
 
 
-def open_over(store: Store, settings: Mapping[str, Any] = {}) -> Log:
+def open_over(store: Store, settings: Mapping[str, Any] = {}) -> "Log":
     """Open the log in your own store [docs/stores.md]. `settings` (key -> value) override the built-in defaults.
 
     Closing the log closes the store. Raises CommandError for invalid settings.
@@ -60,7 +61,9 @@ def open_over(store: Store, settings: Mapping[str, Any] = {}) -> Log:
     return _over(store, _given(settings))
 
 
-def _over(store: Store, given: Settings) -> Log:
+def _over(store: Store, given: Settings) -> "Log":
+    from foldmark.log import Log
+
     complete, count, secrets = partial(_complete, given), partial(_count, given), _secrets(given, store.address)
     given = _without_keys(given, secrets) if secrets else given
     log = Log(store, _now, _new_id, _commands, partial(_tools, store), _call_tool, complete, count, given, secrets)
@@ -119,13 +122,13 @@ def _given(keys: Mapping[str, Any]) -> Settings:
 # Modules that only some programs use are imported on use, which halves the time of `import foldmark`.
 
 
-def _commands(agent: Agent, line: str, actor: str, asking: Asking) -> Result:
+def _commands(agent: "Agent", line: str, actor: str, asking: "Asking") -> "Result":
     from foldmark.commands import REGISTRY
 
     return REGISTRY(agent, line, actor, asking)
 
 
-def _tools(store: Store) -> list[ToolSpec]:
+def _tools(store: Store) -> "list[ToolSpec]":
     from foldmark.tools import TOOLS, query_db
 
     specs = [tool.spec for tool in TOOLS.values()]
@@ -135,7 +138,7 @@ def _tools(store: Store) -> list[ToolSpec]:
     return [own if spec.name == own.name else spec for spec in specs]
 
 
-def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
+def _call_tool(agent: "Agent", name: str, args: Mapping[str, Any], asking: "Asking") -> str:
     from foldmark.tools import call_tool
 
     return call_tool(agent, name, args, asking)
@@ -152,7 +155,7 @@ def _archive(
 class _CodingSessions:
     """The sessions of coding agents on this machine (`foldmark.log.log.CodingSessions`)."""
 
-    def bring_in(self, agent: Agent, named: str | None, progress: Progress | None) -> Result:
+    def bring_in(self, agent: "Agent", named: str | None, progress: Progress | None) -> "Result":
         from foldmark.documents.chatting import bring_in as bring_document
         from foldmark.documents.chatting import document_named
         from foldmark.sessions.conversion.chatting import bring_in
@@ -161,23 +164,23 @@ class _CodingSessions:
             return bring_document(agent, file, progress)
         return bring_in(agent, named, progress, os.environ)
 
-    def write_out(self, agent: Agent, folder: str | None) -> Result:
+    def write_out(self, agent: "Agent", folder: str | None) -> "Result":
         from foldmark.sessions.conversion.chatting import write_out
 
         return write_out(agent, folder, os.environ)
 
-    def write_document(self, agent: Agent, named: str, progress: Progress | None, *, only_context: bool) -> Result:
+    def write_document(self, agent: "Agent", named: str, progress: Progress | None, *, only_context: bool) -> "Result":
         from foldmark.documents.chatting import write_out
 
         return write_out(agent, named, progress, os.environ, only_context=only_context)
 
 
-def _complete(given: Settings, request: Request) -> str:
+def _complete(given: Settings, request: "Request") -> str:
     """Return the text of the model's complete answer to a request. Raises the same errors as `_pieces`."""
     return "".join(piece for piece in _pieces(given, request) if isinstance(piece, str))
 
 
-def _pieces(given: Settings, request: Request) -> list[Piece]:
+def _pieces(given: Settings, request: "Request") -> "list[Piece]":
     """Wait for the model's complete answer to a request. Raises FoldmarkError, also for an incomplete answer."""
     import asyncio
     from contextlib import aclosing
@@ -186,7 +189,7 @@ def _pieces(given: Settings, request: Request) -> list[Piece]:
     from foldmark.providers.retrying import streams_closed
     from foldmark.sending.interruption import CURRENT
 
-    async def whole() -> list[Piece]:
+    async def whole() -> "list[Piece]":
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         with CURRENT.get().ended_by(partial(loop.call_soon_threadsafe, task.cancel)):
@@ -195,7 +198,7 @@ def _pieces(given: Settings, request: Request) -> list[Piece]:
             finally:
                 await streams_closed()
 
-    async def asked() -> list[Piece]:
+    async def asked() -> "list[Piece]":
         async with aclosing(provider(_name(request), given, attempts=3).answer(request)) as pieces:
             found = [piece async for piece in pieces]
         stopped = next((piece for piece in found[::-1] if isinstance(piece, Stopped)), Stopped("end", ""))
@@ -218,7 +221,7 @@ COUNT_EVERY = 1.0
 _counted = 0.0
 
 
-def _count(given: Settings, request: Request) -> int:
+def _count(given: Settings, request: "Request") -> int:
     """Wait for the provider's count of the tokens in a request. Raises FoldmarkError."""
     import asyncio
     import time
@@ -262,7 +265,7 @@ def _provider(name: str, settings: Settings, attempts: int) -> Provider:
 
 
 def supervise(
-    log: Log, models: Callable[[str], Provider] | None = None, audience: "Audience | None" = None
+    log: "Log", models: Callable[[str], Provider] | None = None, audience: "Audience | None" = None
 ) -> "Supervisor":
     """Return the supervisor of the log's agents, an asynchronous context manager. It runs turns in the foreground and
     forked children in the background [SPEC 6].
@@ -298,7 +301,7 @@ def _vectors(path: str) -> Iterator["Vectors"]:
         yield store.vectors
 
 
-def _name(request: Request) -> str:
+def _name(request: "Request") -> str:
     return "offline" if request.provider == "offline" else f"{request.provider}/{request.model}"
 
 
@@ -352,30 +355,46 @@ class Setup:
     def _chosen(self) -> str | None:
         return database_path(self._named) if self._named else named_database(os.environ, self.given.database)
 
-    def opened(self, *, create: bool, given: Settings | None = None) -> Log:
+    def opened(self, *, create: bool, given: Settings | None = None) -> "Log":
         """Open the log with these settings, by default those of the process. Create Foldmark's folder if needed."""
-        if create and not self._chosen:
+        if create:
+            self._make_folder()
+        return open(self.db, create=create, settings=given or self.given)
+
+    def _make_folder(self) -> None:
+        if not self._chosen:
             from foldmark.stores.folders import make_folder
 
             make_folder(Path(self.db).parent)
-        return open(self.db, create=create, settings=given or self.given)
 
     @contextmanager
-    def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
+    def log(self, *, create: bool, given: Settings | None = None) -> "Iterator[Log]":
         """Open the log for a block, as `opened` does. Report a file that other users could read until now."""
         with self.opened(create=create, given=given) as log:
             if not self.in_utc:
                 from foldmark.rendering import local_minute
 
                 log.minute = local_minute
-            if log.store.narrowed:
-                from foldmark.rendering import harmless
-
-                print(
-                    harmless(f"{self.db} could be read by other users of this machine; now only you can."),
-                    file=sys.stderr,
-                )
+            self._tell_narrowed(log.store)
             yield log
+
+    @contextmanager
+    def records(self) -> "Iterator[Records]":
+        """Open the records of coding sessions in the database for a block, as `log` does, without the log's imports,
+        which take as long as a whole trim."""
+        from foldmark.sessions.lineage import Records
+
+        self._make_folder()
+        with closing(open_store(self.db, create=True)) as store:
+            self._tell_narrowed(store)
+            yield Records(store, _now)
+
+    def _tell_narrowed(self, store: Store) -> None:
+        if store.narrowed:
+            from foldmark.rendering import harmless
+
+            said = f"{self.db} could be read by other users of this machine; now only you can."
+            print(harmless(said), file=sys.stderr)
 
 
 def nothing_to(do: str) -> str:

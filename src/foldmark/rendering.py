@@ -1,28 +1,28 @@
 """Text for a terminal or a pipe: results as text and JSON, without control characters, wrapped between words."""
 
 import os
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
 from foldmark.core.agents import minute
 from foldmark.core.codec import utc
+from foldmark.core.patterns import pattern
 from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
-from foldmark.log import Result
-from foldmark.operations.history import moves, sized
-from foldmark.operations.receipts import DeliveredMail, Receipt
+
+if TYPE_CHECKING:
+    from foldmark.log import Result
 
 # Control characters except tab and line feed, and marks that change the text direction: text from a model, a file or a
 # web page must not control the terminal. Lone surrogates cannot be printed at all.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_STEERING = pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
-_STYLE = re.compile("\x1b\\[[0-9;]*m")
+_STYLE = pattern("\x1b\\[[0-9;]*m")
 
 
 def harmless(text: str) -> str:
@@ -53,7 +53,7 @@ def local_minute(time: str) -> str:
         return minute(time)
 
 
-def result_text(result: Result) -> str:
+def result_text(result: "Result") -> str:
     """Return a result as text for a person, with the receipt of an operation."""
     lines = [marked(result.text, result.marks, bold=is_bold())] if result.text else []
     if result.event_id is not None:
@@ -61,8 +61,11 @@ def result_text(result: Result) -> str:
     return "\n".join(lines)
 
 
-def receipt(result: Result) -> str:
+def receipt(result: "Result") -> str:
     """`event 8 · 3 messages (~12 tokens) left · context 5 → 2 messages (~9 tokens) · /restore 8`."""
+    from foldmark.operations.history import moves, sized
+    from foldmark.operations.receipts import DeliveredMail, Receipt
+
     done = result.effect
     assert isinstance(done, Receipt | DeliveredMail)
     change, parts = done.change, [f"event {result.event_id}"]
@@ -83,7 +86,7 @@ def receipt(result: Result) -> str:
     return " · ".join(parts)
 
 
-def result_json(result: Result) -> str:
+def result_json(result: "Result") -> str:
     """Return a result as JSON: text, event_id, data."""
     return json_text({"text": result.text, "event_id": result.event_id, "data": result.data})
 

@@ -9,18 +9,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from foldmark.cli.outcome import MisuseError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
-from foldmark.log import Result
 from foldmark.rendering import harmless, result_json, result_text
 
 if TYPE_CHECKING:
+    from foldmark.log import Result
     from foldmark.sessions.formats import SessionPath
 
 
-def show_result(result: Result, as_json: bool) -> None:
+def show_result(result: "Result", as_json: bool) -> None:
     """Print a result of a chat command, as JSON or as text."""
     if as_json:
         print(result_json(result))
@@ -37,6 +36,8 @@ def progress_bar(label: str, *, hidden: bool = False) -> Iterator[Progress]:
     bar: Any = None
 
     def show(done: int, total: int) -> None:
+        import click  # 20 ms, which a trim saves
+
         nonlocal bar
         if bar is None:
             bar = stack.enter_context(click.progressbar(length=1, label=one_line(label), file=sys.stderr))
@@ -98,9 +99,9 @@ def warn(text: str) -> None:
 
 
 def check_launch(launch: bool, as_json: bool) -> None:
-    """Raise UsageError if both options are given, because the coding agent would print to the same output."""
+    """Raise MisuseError if both options are given, because the coding agent would print to the same output."""
     if launch and as_json:
-        raise click.UsageError("--json prints the command to start, and --launch starts it: leave out one")
+        raise MisuseError("--json prints the command to start, and --launch starts it: leave out one")
 
 
 def start(command: Sequence[str], cwd: Path | None) -> None:

@@ -11,13 +11,13 @@ import click
 from msgspec.structs import replace
 
 import foldmark
-from foldmark.app import Setup, embedding, known_keys, provider
+from foldmark.app import Setup, embedding, provider
+from foldmark.cli.outcome import MisuseError, fail, open_streams, outcome
 from foldmark.cli.parameters import MODEL, UTC, chat_commands, conversations, reporting, settings_for, use_model
 from foldmark.cli.process import show_result
 from foldmark.core.agents import DEFAULT, check_name
-from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.errors import ConflictError
 from foldmark.core.ports import Provider
-from foldmark.core.wording import one_line
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter
@@ -25,22 +25,18 @@ from foldmark.rendering import counter
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    for name, mode, errors in (
-        ("stdin", "r", "replace"),
-        ("stdout", "w", "backslashreplace"),
-        ("stderr", "w", "backslashreplace"),
-    ):
-        if getattr(sys, name) is None:  # the caller closed it; the new file gets the same descriptor
-            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - stays open until the process ends
-        getattr(sys, name).reconfigure(errors=errors)
+    open_streams()
     sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code. An error is printed on one line."""
+    return outcome(lambda: _run(arguments))
+
+
+def _run(arguments: list[str] | None) -> object:
     try:
-        code = cli.main(arguments, prog_name="foldmark", standalone_mode=False)
-        sys.stdout.flush()
+        return cli.main(arguments, prog_name="foldmark", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
@@ -48,46 +44,11 @@ def run(arguments: list[str] | None = None) -> int:
         where = error.ctx.command_path if error.ctx else "foldmark"
         wrong = error.format_message().rstrip(".")
         end = "" if wrong.endswith("?") else "."
-        return _fail(f"{wrong}{end} `{where} --help` shows the usage.", error.exit_code)
+        return fail(f"{wrong}{end} `{where} --help` shows the usage.", error.exit_code)
     except click.ClickException as error:
-        return _fail(error.format_message(), error.exit_code)
-    except FoldmarkError as error:
-        return _fail(str(error), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted", 130)
-    except BrokenPipeError:
-        _give_up_output()
-        return 0
-    except SystemExit as error:
-        if error.code != 1:  # from a signal
-            raise
-        _give_up_output()  # from click, which found the pipe closed
-        return 0
-    except OSError as error:
-        if error.filename is None:
-            if _is_folder_gone():
-                return _fail("the working folder was removed; change to another one, then repeat", 1)
-            _give_up_output()
-        return _fail(f"{error.strerror or error}: {error.filename or 'output'}", 1)
-    return code if isinstance(code, int) else 0
-
-
-def _is_folder_gone() -> bool:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
-def _give_up_output() -> None:
-    """Discard further output, because its reader is gone or the disk is full, which Python would report on flushing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _fail(text: str, code: int) -> int:
-    print(f"foldmark: {known_keys().hidden(one_line(text))}", file=sys.stderr)
-    return code
+        return fail(error.format_message(), error.exit_code)
+    except click.Abort:
+        return fail("interrupted", 130)
 
 
 _COMMANDS = {
@@ -121,7 +82,10 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except MisuseError as error:
+                raise click.UsageError(str(error)) from None
         except click.UsageError as error:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
             if error.ctx is None and command is not None:

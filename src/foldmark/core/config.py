@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.errors import CommandError
+from foldmark.core.patterns import pattern
 from foldmark.core.request import ANSWER, COMPACTION, Options
 from foldmark.core.wording import listing
 
@@ -168,10 +169,10 @@ MODEL_COMMANDS = ("mark", "clear", "fork", "send", "check-mail", "kill")
 
 THINKING = ("default", "off", "low", "medium", "high")
 APPROVALS = ("ask", "always", "never")
-_MODEL = re.compile(r"[\w.:/@+~-]{0,200}", re.ASCII)
+_MODEL = pattern(r"[\w.:/@+~-]{0,200}", re.ASCII)
 """Model names appear in URLs and on terminals, so their characters are restricted."""
 
-_TOOL = re.compile(r"[\w.:/-]{1,128}")
+_TOOL = pattern(r"[\w.:/-]{1,128}")
 
 
 class Kind(NamedTuple):

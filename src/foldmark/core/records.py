@@ -5,7 +5,6 @@ from the log: running sums, weights, the word index, stored segments. Vectors, l
 copied.
 """
 
-import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from struct import Struct as Layout
@@ -16,6 +15,7 @@ from msgspec import Struct
 from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
+from foldmark.core.patterns import pattern
 
 
 class Memo(Struct, frozen=True):
@@ -76,7 +76,7 @@ LONGEST_MEMO = 2000
 """Maximum number of characters of a memo, because up to five memos go into every request of a turn."""
 
 MOST_TAGS, LONGEST_TAG = 10, 40
-_TAG = re.compile(r"\w[\w.+/-]*")
+_TAG = pattern(r"\w[\w.+/-]*")
 
 
 def checked_content(text: str) -> str:

@@ -1,6 +1,5 @@
 """Search: queries, filters and results, the protocols of indexes, and passages to read [SPEC 7, 9]."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
@@ -9,6 +8,7 @@ from msgspec import Struct
 
 from foldmark.core.agents import minute
 from foldmark.core.events import Event
+from foldmark.core.patterns import pattern
 from foldmark.core.replay import Fold
 from foldmark.core.wording import count, one_line
 
@@ -201,7 +201,7 @@ class SearchResult(Struct, frozen=True):
         return PROGRAMS.get(self.source, self.source)
 
 
-_UNFOUND = re.compile(r"(?:mcp_.*foldmark__?)?(?:filter_context|query_db|recall)")
+_UNFOUND = pattern(r"(?:mcp_.*foldmark__?)?(?:filter_context|query_db|recall)")
 
 
 def is_unfound(tool: str | None, kind: str | None = None) -> bool:

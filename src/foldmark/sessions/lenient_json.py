@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from foldmark.core.codec import well_formed
+from foldmark.core.patterns import pattern
 
 MAX_DEPTH = 200
 """Maximum nesting of objects and arrays: far more than sessions have, far less than exhausts Python's stack."""
@@ -24,9 +25,9 @@ MAX_VALUES = 4_000_000
 
 _LONG = 8 << 20
 # One structural character with everything before it. Possessive, so that no text is ever scanned twice.
-_STRUCTURE = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)*+(?:[,\[{]|\Z)', re.DOTALL)
-_OPENING = re.compile(r"[\ufeff \t\r\n]*\{")
-_BETWEEN_NULS = re.compile(rb"[^\0]+")
+_STRUCTURE = pattern(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)*+(?:[,\[{]|\Z)', re.DOTALL)
+_OPENING = pattern(r"[\ufeff \t\r\n]*\{")
+_BETWEEN_NULS = pattern(rb"[^\0]+")
 _TOO_DEEP = f"nested too deeply (more than {MAX_DEPTH} levels)"
 
 

@@ -1,13 +1,14 @@
 """Record the predecessor of each session, and why each session ended [S4, SPEC 8]."""
 
 from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, structs
 
 from foldmark.core.codec import well_formed
+from foldmark.core.ports import Clock, Store
 from foldmark.core.records import CodingSession, EndReason
 from foldmark.core.wording import one_line
-from foldmark.log import Log
 from foldmark.sessions.formats import SessionPath
 
 ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")
@@ -15,6 +16,25 @@ WORKER = ("FOLDMARK_WORKER", "WORKER_ID")
 """Environment variables that name the issue and the worker, in the order in which they are tried."""
 
 _LONGEST_NAME, _DIGITS = 200, 18
+
+
+class Recorder(Protocol):
+    """A log, or what this module needs of one."""
+
+    @property
+    def store(self) -> Store:
+        """The store with the records."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the records."""
+
+
+class Records(NamedTuple):
+    """The records of coding sessions in a store, without its log."""
+
+    store: Store
+    clock: Clock
 
 
 class Work(Struct, frozen=True):
@@ -31,7 +51,7 @@ def find_work(environment: Mapping[str, str], *, worker: str | None = None, issu
     return Work(int(name) if name is not None and is_number else name, _name(issue, ISSUE, environment))
 
 
-def coding_session(log: Log, session: SessionPath) -> CodingSession:
+def coding_session(log: Recorder, session: SessionPath) -> CodingSession:
     """Return the log's record of a session, or a new record from its path. Nothing is written."""
     id, path = well_formed([session.id, str(session.path)])  # the name of a file may be invalid Unicode
     with log.store.read() as moment:
@@ -39,7 +59,7 @@ def coding_session(log: Log, session: SessionPath) -> CodingSession:
 
 
 def record_end(
-    log: Log, session: SessionPath, reason: EndReason, context: int | None, summary: str | None = None
+    log: Recorder, session: SessionPath, reason: EndReason, context: int | None, summary: str | None = None
 ) -> CodingSession:
     """Record that a session ends now, at `context` percent of the model's window (None: unknown).
 
@@ -60,7 +80,7 @@ def record_end(
         return structs.replace(after, id=transaction.save_coding_session(after))
 
 
-def record_start(log: Log, parent: CodingSession, session: SessionPath, work: Work = Work()) -> CodingSession:  # noqa: B008
+def record_start(log: Recorder, parent: CodingSession, session: SessionPath, work: Work = Work()) -> CodingSession:  # noqa: B008
     """Record that `session` begins now and continues `parent`. Its worker and issue come from `work`, by default from
     the parent."""
     id, path = well_formed([session.id, str(session.path)])
@@ -79,7 +99,7 @@ def record_start(log: Log, parent: CodingSession, session: SessionPath, work: Wo
 
 
 def record_handover(
-    log: Log,
+    log: Recorder,
     session: SessionPath,
     new: SessionPath,
     reason: EndReason,

@@ -6,7 +6,6 @@ by a killed process has no lock, and the next process that writes in that folder
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -99,7 +98,11 @@ def _beside(path: Path, mode: int) -> Iterator[tuple[IO[bytes], str]]:
 def _temporary(folder: Path) -> tuple[int, str]:
     """Create a temporary file, lock it, and return its descriptor and its name. Raises OSError."""
     while True:
-        descriptor, name = tempfile.mkstemp(SUFFIX, PREFIX, folder)
+        name = os.fspath(folder / f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}")  # `tempfile` takes 3 ms
+        try:
+            descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        except FileExistsError:
+            continue
         # Until it is locked, another process may mistake it for an abandoned file and remove it.
         if sys.platform == "win32" or (locked(descriptor) and os.fstat(descriptor).st_nlink):
             return descriptor, name

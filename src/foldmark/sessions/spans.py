@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from foldmark.core.patterns import pattern
+
 Span = tuple[int, int]
 """The beginning and the end of a value, in bytes."""
 
-_KEY = re.compile(rb'[\s,{]*("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*:\s*', re.DOTALL)
-_END = re.compile(rb"\s*[}\]]\s*\Z")
-_EMPTY = re.compile(rb"\s*\{\s*\}\s*")
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
-_HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_SCALAR = re.compile(rb"[^\s,}\]]+")
+_KEY = pattern(rb'[\s,{]*("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*:\s*', re.DOTALL)
+_END = pattern(rb"\s*[}\]]\s*\Z")
+_EMPTY = pattern(rb"\s*\{\s*\}\s*")
+_TOKEN = pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
+_HALF = pattern(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_SCALAR = pattern(rb"[^\s,}\]]+")
 
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -2,7 +2,6 @@
 10]."""
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from foldmark.core.assembly.superseded import FAILED, REPEATED, STALE
 from foldmark.core.config import Config, Kind, config_of, number
+from foldmark.core.patterns import pattern
 
 GLOBAL: dict[str, Any] = {
     "trim_threshold_chars": 500,
@@ -29,7 +29,7 @@ GLOBAL: dict[str, Any] = {
 EVICTED = (STALE, REPEATED, FAILED)
 """The reasons that a project may name in `[live] evict`."""
 
-_SIGN = re.compile(r"[:;,.!?~+*=%&$^]{1,3}")
+_SIGN = pattern(r"[:;,.!?~+*=%&$^]{1,3}")
 
 
 def _text(text: str) -> str:

@@ -5,13 +5,13 @@ which is named after the scheme and refers to a class that is called with (addre
 scheme is the path of an SQLite file.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote
 
 from foldmark.core.errors import StoreError
+from foldmark.core.patterns import pattern
 from foldmark.core.wording import listing
 from foldmark.plugins import STORES, find, names
 
@@ -24,7 +24,7 @@ BUILT_IN = {
     "postgres": "foldmark.stores.postgres.store:PostgresStore",
 }
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://")
+_SCHEME = pattern(r"([a-z][a-z0-9+.-]+)://")
 
 
 def scheme(address: str) -> str:

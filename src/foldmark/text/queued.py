@@ -18,6 +18,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from foldmark.core.patterns import pattern
+
 ATTACHMENT = "queued_command"
 """The type of the attachment in which Claude Code stores such a prompt."""
 
@@ -27,15 +29,15 @@ _WRAPPERS = (
 )
 """What Claude Code writes before a prompt, and a pattern for what it writes after it; versions differ in that."""
 
-_RECEIVED = re.compile(r"\n?\[User message received during tool execution\]: (.+)", re.DOTALL)
+_RECEIVED = pattern(r"\n?\[User message received during tool execution\]: (.+)", re.DOTALL)
 """A text in which qwen-code sends a prompt."""
 
-_WRAPPED = re.compile(
+_WRAPPED = pattern(
     "(?:" + "|".join(f"{re.escape(begin)}(?P<p{at}>.*?){end}" for at, (begin, end) in enumerate(_WRAPPERS)) + r")\n?",
     re.DOTALL,
 )
-_TAGGED = re.compile(rf"<system-reminder>\n?{_WRAPPED.pattern}\n?</system-reminder>\n?", re.DOTALL)
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\n*", re.DOTALL)
+_TAGGED = pattern(rf"<system-reminder>\n?{_WRAPPED.pattern}\n?</system-reminder>\n?", re.DOTALL)
+_REMINDER = pattern(r"<system-reminder>.*?</system-reminder>\n*", re.DOTALL)
 _BEGINS = tuple(begin.strip().encode() for begin, _ in _WRAPPERS)
 
 

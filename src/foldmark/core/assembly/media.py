@@ -13,7 +13,6 @@ container expires, measured by the time of the newest message. A summary is sent
 Other contents of `data["blocks"]` are not sent.
 """
 
-import re
 import zlib
 from binascii import Error, a2b_base64
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from foldmark.core.assembly.eviction import blocks_of
 from foldmark.core.codec import stored_time, utc
 from foldmark.core.config import Config
 from foldmark.core.events import OPENING_KINDS, Event
+from foldmark.core.patterns import pattern
 from foldmark.core.wording import count
 
 GIF = "image/gif"
@@ -48,11 +48,11 @@ LARGEST_DOCUMENT = 28_000_000
 request."""
 
 UNNAMED = "document.pdf"
-_URL = re.compile(r"https://[!-~]{1,2000}")
+_URL = pattern(r"https://[!-~]{1,2000}")
 _ADDRESS = f"data:{PDF};base64,"
-_IMAGE = re.compile(r"data:(image/[a-z0-9.+-]{1,20});base64,([^,]*)")
+_IMAGE = pattern(r"data:(image/[a-z0-9.+-]{1,20});base64,([^,]*)")
 _BEGIN = "JVBERi"  # %PDF- in base64; anything else makes a provider refuse the whole request
-_PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+_PAGES = pattern(rb"/Type\s*/Page(?![A-Za-z])")
 _UNPACKED = 1 << 20  # maximum number of bytes read from one packed stream, and of streams
 _STREAMS = 200
 _BYTES_A_PAGE = 100_000

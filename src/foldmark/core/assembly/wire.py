@@ -18,13 +18,13 @@ own frozen function, like the migration that added weights.
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
 
 from foldmark.core.assembly import media
 from foldmark.core.events import Event
+from foldmark.core.patterns import pattern
 
 LONGEST_NAME = 64
 LONGEST_CALL_ID = 40
@@ -33,8 +33,8 @@ LONGEST_CALL_ID = 40
 DEEPEST = 64
 """Maximum depth of a call's arguments; deeper ones are sent as text."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_CALL_ID = pattern(r"[A-Za-z0-9_-]{1,40}")
 
 
 def tool_name(name: str) -> str:
@@ -82,13 +82,15 @@ def _hashed_id(own: str, attempt: int) -> str:
 
 
 def _digest(text: str, length: int) -> str:
+    from hashlib import blake2b  # takes 2 ms, and few commands need it
+
     return blake2b(text.encode("utf-8", "replace"), digest_size=20).hexdigest()[:length]
 
 
 HINT = '... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id={id}") to see full output]'
 """Replaces the cut part of a text; `{id}` is the id of its event."""
 
-_ESCAPE = re.compile(
+_ESCAPE = pattern(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}"
     r"|u\{[0-9a-fA-F]{1,6}\}|[0-7]{1,3}|.)"
     r"|\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])",
@@ -99,7 +101,7 @@ _LOOK = 64
 
 _ZWJ, _ZWNJ = "\u200d", "\u200c"
 _VIRAMA = 9
-_PREPENDED = re.compile("[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]")
+_PREPENDED = pattern("[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]")
 _INVISIBLE_TAGS = ("\U000e0020", "\U000e007f")
 _SKIN = ("\U0001f3fb", "\U0001f3ff")
 _REGIONAL = ("\U0001f1e6", "\U0001f1ff")
@@ -201,10 +203,10 @@ def _flags_before(text: str, index: int) -> int:
 
 _LEAD, _VOWEL, _TAIL = "\u1100-\u115f\ua960-\ua97c", "\u1160-\u11a7\ud7b0-\ud7c6", "\u11a8-\u11ff\ud7cb-\ud7fb"
 _SYLLABLE = "\uac00-\ud7a3"
-_HANGUL = re.compile(f"[{_LEAD}][{_LEAD}{_VOWEL}{_SYLLABLE}]|[{_VOWEL}][{_VOWEL}{_TAIL}]|[{_SYLLABLE}{_TAIL}][{_TAIL}]")
+_HANGUL = pattern(f"[{_LEAD}][{_LEAD}{_VOWEL}{_SYLLABLE}]|[{_VOWEL}][{_VOWEL}{_TAIL}]|[{_SYLLABLE}{_TAIL}][{_TAIL}]")
 """Two Hangul letters or syllables that belong together, except an open syllable and its vowel."""
 
-_VOWELS = re.compile(f"[{_VOWEL}]")
+_VOWELS = pattern(f"[{_VOWEL}]")
 
 
 def _is_open(char: str) -> bool:

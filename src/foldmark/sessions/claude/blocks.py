@@ -20,6 +20,7 @@ import re
 from typing import Any
 
 from foldmark.core.assembly.media import IMPORTED
+from foldmark.core.patterns import pattern
 from foldmark.sessions.claude.told import INJECTED, kept, told
 from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
@@ -34,7 +35,7 @@ CLIENT = "foldmark_client"
 RESPONSE = "foldmark_response"
 """The member for the original response id (null: none) of an exported record whose answer got a new id."""
 
-FULL = re.compile(
+FULL = pattern(
     r"(prompt|input|conversation|request) (is )?too long|context (limit|window|length)|exceeds? .{0,40}\bcontext",
     re.IGNORECASE,
 )

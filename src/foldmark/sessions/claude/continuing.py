@@ -5,24 +5,35 @@ session was started, and an agent may have changed its folder since. So the work
 the sessions' folder is named. If no record names it, the folder of the last record is used.
 """
 
+import codecs
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.claude import ClaudeFormat, project_folder
 from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
-from foldmark.sessions.lenient_json import encode_line
-from foldmark.sessions.session_file import SessionFile
+from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line
+from foldmark.sessions.session_file import MAX_LINE, SessionFile
 
 CARRIED = ("userType", "version", "gitBranch")
 """Members of a record that a new session copies."""
 
 _LINES, _MOST = 2000, 16 << 20
 """Maximum lines to search for working folders at the beginning, and bytes to read at the beginning and at the end."""
+
+
+class _Folder(Struct, gc=False):
+    cwd: Any = None
+
+
+_decode = msgspec.json.Decoder(_Folder).decode
 
 
 def is_subagents(session: SessionPath) -> bool:
@@ -94,12 +105,25 @@ def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
 
 
 def _first_folders(path: Path) -> Iterator[Path]:
+    offset = 0
     with SessionFile(path) as file:
-        for record in file.records(_LINES):
-            if record.offset > _MOST:
+        for _ in range(_LINES):
+            raw = file.raw(offset)
+            if not raw or offset > _MOST or len(raw) > MAX_LINE:
                 return
-            if cwd := folder_in(record.value):
+            offset += len(raw)
+            if cwd := folder_in(_with_folder(raw)):
                 yield cwd
+
+
+def _with_folder(raw: bytes) -> Any:
+    """Return the value of a line; of one in the usual form only the member that names a folder, which is cheaper."""
+    try:
+        return {"cwd": _decode(raw).cwd}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        with suppress(NotJsonError):
+            return decode(raw.removeprefix(codecs.BOM_UTF8))
+    return None
 
 
 def _newest_record(path: Path) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from typing import Any
 
 import msgspec
 
+from foldmark.core.patterns import pattern
 from foldmark.sessions.lenient_json import filled_text, member
 
 Data = dict[str, Any]
 
 REMINDER, _END = "<system-reminder>", "\n</system-reminder>"
 
-INJECTED = re.compile(
+INJECTED = pattern(
     r"\s*<(system-reminder|local-command-(caveat|stdout|stderr)|command-(name|message|args)|bash-(input|stdout|stderr))>"
 )
 """Matches the beginning of a user's text that Claude Code itself wrote."""
@@ -57,7 +58,7 @@ def told(record: Data) -> list[str] | None:
     return [f"{REMINDER}\n{text}{_END}" for text in texts]
 
 
-_NO_SYSTEM = re.compile(r"claude-(3-|opus-4-[0-7]\b|(opus|sonnet|haiku)-4-\d{8}|sonnet-4-|haiku-4-)")
+_NO_SYSTEM = pattern(r"claude-(3-|opus-4-[0-7]\b|(opus|sonnet|haiku)-4-\d{8}|sonnet-4-|haiku-4-)")
 """Models that take no system messages between the others."""
 
 

@@ -18,7 +18,6 @@ summary, or the history has answers, calls, images, or a compaction that only th
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import datetime
-from hashlib import blake2b
 from typing import Any
 
 from msgspec.structs import replace
@@ -397,4 +396,6 @@ def _texts(found: RecordMessages) -> list[str]:
 
 
 def _digest(text: str) -> bytes:
+    from hashlib import blake2b  # takes 2 ms, and few commands need it
+
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()

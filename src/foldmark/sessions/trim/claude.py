@@ -28,6 +28,7 @@ from foldmark.core.assembly.superseded import (
     is_void,
     tool_and_uses,
 )
+from foldmark.core.patterns import pattern
 from foldmark.sessions import spans
 from foldmark.sessions.claude.blocks import says_full
 from foldmark.sessions.claude.records import CHAINED, Row, row_of
@@ -44,7 +45,7 @@ from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, TODOS, TrimPlan
 NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
 """Replaces Claude Code's message that the context is full."""
 
-_REMINDER = re.compile(rf"Context at \d+%\. (?:{'|'.join(map(re.escape, ADVICE.values()))})")
+_REMINDER = pattern(rf"Context at \d+%\. (?:{'|'.join(map(re.escape, ADVICE.values()))})")
 
 _NONE = Raw(b"")
 _TEXTS = ("content", "old_string", "new_string", "new_source", "prompt")
@@ -54,8 +55,8 @@ _HEAD = 64
 _UNCHANGED, _HEAD_OF_NOTE = UNCHANGED.encode(), 1000
 """Claude Code's note about an earlier result, and the bytes at the beginning of a result in which it is looked for."""
 
-_NUMBER = re.compile(rb":-?\d[\d.eE+-]*")
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
+_NUMBER = pattern(rb":-?\d[\d.eE+-]*")
+_TOKEN = pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
 
 
 class _Block(Struct, gc=False):

@@ -9,7 +9,6 @@ Codex changes files with patches and commands, which do not show which file an o
 stale, and arguments stay.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.assembly.superseded import Exchange
+from foldmark.core.patterns import pattern
 from foldmark.sessions import spans
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.codex.records import CALLS, OUTPUTS, is_injected, read_item
@@ -66,7 +66,7 @@ _EQUIVALENTS = {
 _MAX_SENT = 48_000
 """Maximum bytes of one output that Codex sends to a model. The rest was never in the context."""
 
-_NUMBER = re.compile(rb"-?[1-9][\d.eE+-]*")
+_NUMBER = pattern(rb"-?[1-9][\d.eE+-]*")
 
 
 class CodexLines(LineTrimmer):

@@ -5,29 +5,29 @@ that Foldmark or claude-code-tools has cut is not cut again, because the pointer
 """
 
 import json
-import re
 
 import msgspec
 from msgspec import Struct
 
 from foldmark.core import codec
 from foldmark.core.assembly.wire import before
+from foldmark.core.patterns import pattern
 
 _NOTE_LIMIT = 1 << 13
 """Maximum characters of a note that replaces an image: more than the longest path."""
 
 _MARK = "\n... [TRIMMED by Foldmark: "
-_POINTER = re.compile(
+_POINTER = pattern(
     r"\.\.\. \[TRIMMED by Foldmark: ([\d,]{1,20}) of ([\d,]{1,20}) (characters|bytes|entries)\. "
     r"The whole (?:result|argument): line \d+ of [^\0]+\]\Z"
 )
 _THEIR_MARK = "\n\n[...truncated - "
-_THEIRS = re.compile(
+_THEIRS = pattern(
     r"\n\n\[\.\.\.truncated - original content was ([\d,]{1,20}) characters, showing first ([\d,]{1,20})\. "
     r"See line \d+ of [^\0]+ for full content\]\Z"
 )
-_IMAGE = re.compile(r"\S{1,100} image")
-_PERSISTED = re.compile(r"<persisted-output>\n[^\n]{0,5000}\n")
+_IMAGE = pattern(r"\S{1,100} image")
+_PERSISTED = pattern(r"<persisted-output>\n[^\n]{0,5000}\n")
 """Matches the lines that name the file to which Claude Code itself wrote a result."""
 
 IMAGE = 4_800
@@ -81,7 +81,8 @@ def string(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     encoded = quoted(new)
     if len(new) >= len(text) or len(encoded) >= len(raw):
         return None
-    return Replacement(encoded, len(text) - kept, sent_size(raw) - len(encoded))
+    whole = len(quoted(text)) if b"\\u" in raw else len(raw)  # as `sent_size` counts it
+    return Replacement(encoded, len(text) - kept, whole - len(encoded))
 
 
 def sent_size(raw: bytes) -> int:

@@ -8,12 +8,12 @@
 Every value is JSON in bytes, as it is in the file.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core.patterns import pattern
 from foldmark.sessions import spans
 from foldmark.sessions.spans import Span
 from foldmark.sessions.trim import cut
@@ -21,15 +21,15 @@ from foldmark.sessions.trim.cut import Origin, Replacement
 
 _CODEX_TEXTS = (b'"input_text"', b'"text"', b'"output_text"')
 _CODEX_IMAGES = {b'"input_image"': "image_url", b'"image"': "data"}
-_DATA_URL = re.compile(rb'"data:([^;,"\\]{1,100});base64,')
+_DATA_URL = pattern(rb'"data:([^;,"\\]{1,100});base64,')
 
 MOST_IMAGE = 4_500
 """Maximum bytes to count for an image of Codex: the model pays for the picture, not for the file."""
 
 _MAX_DEPTH = 50
-_BASE64 = re.compile(rb'"[A-Za-z0-9+/\\]+={0,2}"')
+_BASE64 = pattern(rb'"[A-Za-z0-9+/\\]+={0,2}"')
 _IMAGE_KEYS = ("base64", "data")
-_KEPT = re.compile(r"structuredPatch|.*[pP]ath")
+_KEPT = pattern(r"structuredPatch|.*[pP]ath")
 """Matches uncut members of a display copy: Claude Code counts the lines of a patch, and paths lead to files."""
 
 ImageNote = Callable[[bytes, bytes, dict[str, Span], Origin], tuple[bytes, int] | None]

@@ -24,10 +24,8 @@ from msgspec.structs import replace
 from foldmark.core import codec
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, listing, one_line, percent
-from foldmark.log import Log
 from foldmark.sessions import lineage, spans
 from foldmark.sessions.archive.storing import archive_folder, put
-from foldmark.sessions.archive.syncing import passes_over
 from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.new_file import mode_beside, new_file
@@ -365,13 +363,13 @@ def trim_session(
     session: SessionPath,
     options: TrimOptions,
     new_id: str,
-    opened: Callable[[], AbstractContextManager[Log]],
+    opened: Callable[[], AbstractContextManager[lineage.Recorder]],
     environment: Mapping[str, str],
     exclude: Sequence[str],
     *,
     dry_run: bool,
 ) -> TrimReport:
-    """Trim a session into the new session `new_id`, archive it, and record both in the log that `opened` opens.
+    """Trim a session into the new session `new_id`, archive it, and record both in the records that `opened` opens.
 
     With `dry_run`, nothing is written. Sessions in the folders `exclude` are not archived. After the new file is
     written, a failure is only a warning, because the session itself stays where it is. Raises the errors of `trim`.
@@ -384,7 +382,7 @@ def trim_session(
     warnings: list[str] = []
     if not dry_run and done.trimmed_count:
         try:
-            if not passes_over(session.path, exclude, environment):
+            if not exclude or not _passes_over(session, exclude, environment):
                 put_away = put(session.path, archive_folder(environment), session.kind)
                 archived = None if put_away.state == "excluded" else put_away.path
         except FoldmarkError as error:
@@ -398,6 +396,12 @@ def trim_session(
         resume = resume_command(done.session, environment)
     all_warnings = (*warnings, *_surprises(done, options))
     return TrimReport(session, done, before, archived, resume, dry_run, all_warnings)
+
+
+def _passes_over(session: SessionPath, exclude: Sequence[str], environment: Mapping[str, str]) -> bool:
+    from foldmark.sessions.archive.syncing import passes_over  # 10 ms, and few people exclude folders
+
+    return passes_over(session.path, exclude, environment)
 
 
 def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:

@@ -14,6 +14,7 @@ import apsw
 import msgspec
 
 from foldmark.core.agents import Change, Changes
+from foldmark.core.patterns import pattern
 from foldmark.core.ports import NEWEST_KINDS, Clock, Head
 from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
@@ -131,7 +132,7 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
     """The contents of the database during one transaction, which `SqliteStore` begins and ends."""
 
     _kinds = listed(NEWEST_KINDS)
-    _cursor = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
+    _cursor = pattern(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
     _begun = False
     """True once SQLite has begun to read and the moment no longer changes."""
 

@@ -1,0 +1,74 @@
+"""The outcome of a command: its exit code, and an error on one line. Without the imports of the command line."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.wording import one_line
+
+
+class MisuseError(CommandError):
+    """The options of a command contradict each other, or a value is none. The message is followed by where the usage
+    is shown."""
+
+
+def open_streams() -> None:
+    """Make the standard streams accept any text. A stream that the caller closed gets a file that discards it."""
+    for name, mode, errors in (
+        ("stdin", "r", "replace"),
+        ("stdout", "w", "backslashreplace"),
+        ("stderr", "w", "backslashreplace"),
+    ):
+        if getattr(sys, name) is None:  # the new file gets the same descriptor
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - stays open until the process ends
+        getattr(sys, name).reconfigure(errors=errors)
+
+
+def outcome(work: Callable[[], object]) -> int:
+    """Do the work of a command and return its exit code: what the work returns, if that is a number. An error is
+    printed on one line."""
+    try:
+        code = work()
+        sys.stdout.flush()
+    except FoldmarkError as error:
+        return fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return fail("interrupted", 130)
+    except BrokenPipeError:
+        _give_up_output()
+        return 0
+    except SystemExit as error:
+        if error.code != 1:  # from a signal
+            raise
+        _give_up_output()  # from click, which found the pipe closed
+        return 0
+    except OSError as error:
+        if error.filename is None:
+            if _is_folder_gone():
+                return fail("the working folder was removed; change to another one, then repeat", 1)
+            _give_up_output()
+        return fail(f"{error.strerror or error}: {error.filename or 'output'}", 1)
+    return code if isinstance(code, int) else 0
+
+
+def fail(text: str, code: int) -> int:
+    """Print an error on one line, without keys, and return its exit code."""
+    from foldmark.app import known_keys
+
+    print(f"foldmark: {known_keys().hidden(one_line(text))}", file=sys.stderr)
+    return code
+
+
+def _is_folder_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _give_up_output() -> None:
+    """Discard further output, because its reader is gone or the disk is full, which Python would report on flushing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

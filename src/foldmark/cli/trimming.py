@@ -1,0 +1,229 @@
+"""`foldmark trim`, without the imports of the command line, which take as long as the rest of a trim [SPEC 8, S4].
+
+`at_once` runs a trim whose words it knows. The command line explains all others, and offers the same options.
+"""
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from foldmark.app import Setup
+from foldmark.cli.outcome import MisuseError
+from foldmark.cli.process import check_launch, session_outcome, start, warn
+from foldmark.core.errors import CommandError
+from foldmark.core.wording import one_line
+from foldmark.rendering import aligned, harmless, json_text
+from foldmark.sessions.places import find, recognized
+from foldmark.sessions.trim.job import ToolTally, TrimOptions
+from foldmark.sessions.trim.trimming import TrimReport, kind_of, trim_session
+from foldmark.settings.given import GLOBAL_KINDS, Settings
+
+
+class Option(NamedTuple):
+    """An option of the command: its name, the name of its value (None: it has none), and its help."""
+
+    name: str
+    metavar: str | None
+    help: str
+
+    @property
+    def key(self) -> str:
+        """Its name in a `TrimWish`."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+OPTIONS = (
+    Option("--threshold", "N", "Keep N characters of a result. [setting trim_threshold_chars]"),
+    Option("--tools", "A,B", "Tools to cut: names or patterns as mcp__*. [setting trim_target_tools]"),
+    Option("--profile", "NAME", "`default`, or `deep`: results of all tools, and what became stale."),
+    Option("--spare", "N", "Leave the newest N results whole. [0]"),
+    Option("--keep-display-copy", None, "Keep the copy of a result that only the display reads."),
+    Option("--dry-run", None, "Print what would be saved; write nothing."),
+    Option("--launch", None, "Start the coding agent in the trimmed session."),
+)
+
+_DIGITS = 10
+_HEAD = ["tool", "results", "cut", "arguments", "characters", "~tokens"]
+_ARGUMENTS = 3
+"""Index of the column with the number of calls with cut arguments, omitted if there are none."""
+
+
+class TrimWish(NamedTuple):
+    """The words of a command: the session, and the values of the options, as typed."""
+
+    session: str | None = None
+    threshold: str | None = None
+    tools: str | None = None
+    profile: str | None = None
+    spare: str | None = None
+    keep_display_copy: bool = False
+    dry_run: bool = False
+    launch: bool = False
+    as_json: bool = False
+
+
+def at_once(words: Sequence[str]) -> int | None:
+    """Run a trim with these words behind the command's name and return its exit code.
+
+    Return None, with nothing done, if the command line has to read the words.
+    """
+    wish = _wish(words)
+    if wish is None:
+        return None
+    try:
+        run_trim(Setup(None, in_utc=wish.as_json), wish)
+    except MisuseError:
+        return None
+    return 0
+
+
+def _wish(words: Sequence[str]) -> TrimWish | None:
+    """Return what is wished if each word is a session or the full name of an option with its value, otherwise None."""
+    by_name = {option.name: option for option in (*OPTIONS, Option("--json", None, ""))}
+    found: dict[str, Any] = {}
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if not word.startswith("-"):
+            if not word or "session" in found:
+                return None
+            found["session"] = word
+        elif (option := by_name.get(name)) is None or (option.metavar is None and equals):
+            return None
+        elif option.metavar is None:
+            found["as_json" if name == "--json" else option.key] = True
+        else:
+            given = value if equals else next(rest, None)
+            if given is None or (not equals and given.startswith("-")):
+                return None
+            found[option.key] = given
+    return TrimWish(**found)
+
+
+def run_trim(setup: Setup, wish: TrimWish) -> None:
+    """Trim a session and print the outcome. Raises MisuseError before anything is done, and FoldmarkError."""
+    if wish.launch and wish.dry_run:
+        raise MisuseError("--launch starts the new session, and --dry-run writes none: leave out one")
+    check_launch(wish.launch, wish.as_json)
+    options = _options(setup.given, wish)
+    parent = recognized(find(wish.session, Path.cwd(), os.environ))
+    new_id, exclude = str(uuid.uuid4()), setup.given.sync_exclude
+    with session_outcome(parent, new_id):
+        report = trim_session(parent, options, new_id, setup.records, os.environ, exclude, dry_run=wish.dry_run)
+    for warning in report.warnings:
+        warn(warning)
+    print(json_text(_data(report)) if wish.as_json else harmless(_text(report, wish.launch)))
+    if wish.launch and report.resume:
+        start(report.resume.words, report.resume.cwd)
+        warn(f"the trim takes effect with: {report.resume.shell}")
+
+
+def _options(given: Settings, wish: TrimWish) -> TrimOptions:
+    """Return the options of a trim. Raises MisuseError."""
+    threshold, tools, profile, spare = wish.threshold, wish.tools, wish.profile, wish.spare
+    if profile not in (None, "default", "deep"):
+        raise MisuseError(f"there is no profile {one_line(str(profile))!r}; profiles: default, deep")
+    deep = profile == "deep"
+    if deep and tools is not None:
+        raise MisuseError("--profile deep cuts the results of all tools: leave out --tools")
+    if spare is not None and not (spare.isascii() and spare.isdigit() and len(spare) < _DIGITS):
+        raise MisuseError(f"--spare must be a number of results from 0, not {one_line(spare)!r}")
+    most, names = given.trim_threshold_chars, given.trim_target_tools
+    try:
+        if threshold is not None:
+            most = GLOBAL_KINDS["trim_threshold_chars"].value("--threshold", threshold)
+        if tools is not None:
+            names = GLOBAL_KINDS["trim_target_tools"].value("--tools", tools)
+    except CommandError as error:
+        raise MisuseError(str(error)) from None
+    return TrimOptions(most, names, wish.keep_display_copy, deep, int(spare or 0))
+
+
+def _data(report: TrimReport) -> dict[str, Any]:
+    trimmed, ratio = report.trimmed, kind_of(report.parent).bytes_per_token
+    share = report.share
+    return {
+        "trimmed_count": trimmed.trimmed_count,
+        "tokens_saved": trimmed.tokens_saved,
+        "new_session_id": trimmed.session.id if report.written else None,
+        "file": str(trimmed.session.path) if report.written else None,
+        "parent_file": str(report.parent.path),
+        "by_tool": [
+            {
+                "tool": tool,
+                "results": each.results,
+                "cut": each.cut,
+                "arguments": each.arguments,
+                "characters": each.characters,
+                "tokens": round(each.bytes / ratio),
+            }
+            for tool, each in trimmed.tally.items()
+        ],
+        "by_step": trimmed.steps,
+        "deep": {"tokens_saved": sum(trimmed.deep.values()), "by_step": trimmed.deep},
+        "reminders": trimmed.reminders,
+        "bytes_before": trimmed.sizes[0],
+        "bytes_after": trimmed.sizes[1],
+        "context": share
+        and {
+            "tokens": share.tokens,
+            "window": share.window,
+            "percent_before": share.percent,
+            "percent_after": report.after,
+            "tokens_saved": trimmed.tokens_saved,
+        },
+        "lines": trimmed.lines,
+        "long_lines": trimmed.long,
+        "archived": report.archived and str(report.archived),
+        "dry_run": report.preview,
+        "command": report.resume and report.resume.shell,
+        "suggests_rollover": report.little,
+    }
+
+
+def _text(report: TrimReport, launch: bool) -> str:
+    trimmed, share = report.trimmed, report.share
+    lines = [_tools_table(trimmed.tally, kind_of(report.parent).bytes_per_token)]
+    if len(trimmed.steps) > 1:
+        lines.append(f"\n{_steps_table('step', trimmed.steps)}\n")
+    if trimmed.trimmed_count:
+        filled = "" if share is None else f", {share.percent}% → ~{report.after}% of {share.window:,}"
+        before, after = trimmed.sizes
+        lines.append(f"Context: ~{trimmed.tokens_saved:,} tokens less{filled}")
+        lines.append(f"File: {before / 1e6:,.2f} MB → {after / 1e6:,.2f} MB")
+    else:
+        lines.append(f"There is nothing to cut{'' if report.written else '; nothing was written'}.")
+    if report.deeper > 0:
+        deep = trimmed.tokens_saved + report.deeper
+        lines.append(f"--profile deep would save ~{deep:,} tokens, ~{report.deeper:,} more.")
+    if report.written:
+        lines.append(f"New session: {one_line(str(trimmed.session.path))}")
+        lines.append(f"The original session is unchanged: {one_line(str(report.parent.path))}")
+        if report.resume and not launch:
+            lines.append(f"The trim takes effect when the new session is resumed:\n\n  {report.resume.shell}\n")
+    if report.little:
+        saved = f"only ~{trimmed.tokens_saved:,} tokens" if trimmed.tokens_saved else "nothing"
+        lines.append(f"{'This would save' if report.preview else 'This saved'} {saved}: /rollover helps more.")
+    return "\n".join(lines).rstrip("\n")
+
+
+def _tools_table(tally: Mapping[str, ToolTally], bytes_per_token: float) -> str:
+    names, counts = [one_line(tool)[:40] for tool in tally], list[Sequence[int]]()
+    for each in tally.values():
+        counts.append((each.results, each.cut, each.arguments, each.characters, each.bytes))
+    if len(counts) != 1:
+        names.append("all")
+        counts.append([sum(column) for column in zip((0,) * 5, *counts, strict=True)])
+    rows = [_HEAD]
+    for name, (*numbers, size) in zip(names, counts, strict=True):
+        rows.append([name, *(f"{number:,}" for number in (*numbers, round(size / bytes_per_token)))])
+    if not any(each.arguments for each in tally.values()):
+        rows = [row[:_ARGUMENTS] + row[_ARGUMENTS + 1 :] for row in rows]
+    return aligned(rows)
+
+
+def _steps_table(head: str, steps: Mapping[str, int]) -> str:
+    rows = [(step, f"{tokens:,}") for step, tokens in {**steps, "all": sum(steps.values())}.items()]
+    return aligned([(head, "~tokens"), *rows])
