@@ -14,6 +14,7 @@ people.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 from zlib import crc32
@@ -167,7 +168,12 @@ def well_formed(value: Any) -> Any:
 def timestamp(value: str | datetime, precision: str = "microseconds") -> str:
     """Return a time in UTC as ISO 8601 with microseconds and a Z, or cut to `milliseconds` or `seconds`. A time without
     a zone is treated as UTC. Raises ValueError."""
-    return utc(value).isoformat(timespec=precision)[: -len("+00:00")] + "Z"
+    return _written(utc(value), precision)
+
+
+@lru_cache(maxsize=8)  # the events of an imported record share its time
+def _written(moment: datetime, precision: str) -> str:
+    return moment.isoformat(timespec=precision)[: -len("+00:00")] + "Z"
 
 
 def utc(value: str | datetime) -> datetime:

@@ -34,6 +34,9 @@ Happening = Literal["born", "run", "mail", "killed"]
 TEXTS = ("user", "assistant", "system", "summary")
 """Kinds of messages that are text: they are recorded with the dialect of the agent's model [S2]."""
 
+_HIDES_NOTHING = frozenset(("user", "assistant", "system", "tool", "tool_call", "tool_result", "usage", "record"))
+"""Kinds of events after which a call that waits in the context still does."""
+
 
 class Keeper(Protocol):
     """The part of a log that a timeline needs."""
@@ -70,6 +73,11 @@ class Timeline:
         self._past: History | None = None
         self._kept: Snapshot | None = None
         self._written: deque[int] = deque(maxlen=WRITTEN)
+        self._batch: Transaction | None = None
+        self._asked: dict[str, int] = {}
+        """Calls that this object appended in the open batch and that wait for their result, as long as `_asked_at` is
+        the newest event: then no operation and no other program can have hidden one."""
+        self._asked_at: int | None = None
 
     # Appending
 
@@ -155,9 +163,13 @@ class Timeline:
         kept unchanged.
         """
         _check_call_id(call_id)
+        call_id = self.log.secrets.hidden(codec.well_formed(call_id))
+        if self._batch is not None and self._asked_at == self._head and call_id in self._asked:
+            data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
+            call = self._asked.pop(call_id)
+            return self._append("tool_result", text, data, created_at, dialect=dialect, actor="system", answers=call)
         # One transaction: look-ups stay valid until the result is recorded, and each one starts faster.
         with self.batch() as moment:
-            call_id = self.log.secrets.hidden(codec.well_formed(call_id))
             instead, answers = self._answered(moment, call_id, text)
             if instead is not None:
                 return self._append("user", instead, None, created_at, actor="system")
@@ -211,9 +223,11 @@ class Timeline:
                 if newborn:
                     transaction.create_agent(self._record, birth(self.id), Size(0, 0))
                 transaction.append(self.id, self._head, [])  # raises if another writer has appended in the meantime
+                self._batch = transaction
                 yield transaction
             finally:
-                self._batching = False
+                self._batching, self._batch = False, None
+                self._asked.clear()
 
     def _keep_until_rollback(self, moment: Snapshot) -> None:
         """Reset the caches of this object if the transaction is rolled back."""
@@ -348,14 +362,23 @@ class Timeline:
                 interrupted=interrupted,
                 answers=answers,
             )
+            if self._batch is not None:
+                return self._record_draft(self._batch, draft, key)
             with self._store.write() as transaction:
                 self._keep_until_rollback(transaction)
-                (event_id,) = transaction.append(self.id, self._head, [draft], key=key)
-                self._head = max(self._head or 0, event_id)  # the message with this key may be an old one
-                self._written.append(event_id)
-                return event_id
+                return self._record_draft(transaction, draft, key)
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
+
+    def _record_draft(self, transaction: Transaction, draft: Draft, key: str | None) -> int:
+        (event_id,) = transaction.append(self.id, self._head, [draft], key=key)
+        if draft.kind not in _HIDES_NOTHING or self._asked_at != self._head:
+            self._asked.clear()
+        if draft.kind == "tool_call" and draft.data:
+            self._asked[draft.data["call_id"]] = event_id
+        self._head = self._asked_at = max(self._head or 0, event_id)  # the message with this key may be an old one
+        self._written.append(event_id)
+        return event_id
 
 
 def recorded_dialect(dialect: object) -> str:

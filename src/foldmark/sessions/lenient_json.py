@@ -47,7 +47,7 @@ def decode(line: bytes) -> Any:
         value, exact = _decode_slowly(line), False
     else:
         exact = True
-    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _too_deep(value):
+    if len(line) > 2 * MAX_DEPTH and line.count(b"[") + line.count(b"{") > MAX_DEPTH and _too_deep(value):
         raise NotJsonError(_TOO_DEEP)
     return value if exact else well_formed(value)
 

@@ -88,6 +88,8 @@ class SessionFile:
         self._reading = _FileErrors(self.path)
         self.line_count = 0
         self.whole = (0, 0)
+        self._at = -1
+        """Where the file is, if that is known."""
         self._newest: tuple[tuple[int, int, int], SessionRecord | Broken | None] = ((0, 0, 0), None)
         with self._reading:
             self.kind: str | None = None
@@ -160,6 +162,7 @@ class SessionFile:
 
     def _bytes(self, start: int, end: int) -> bytes:
         with self._reading:
+            self._at = -1
             self._file.seek(start)
             return self._file.read(end - start)
 
@@ -179,6 +182,7 @@ class SessionFile:
         digest = blake2b(digest_size=16)
         found = []
         with self._reading:
+            self._at = -1
             at = self._file.seek(0)
             for end in ends:
                 while at < end and (piece := self._file.read(min(_PIECE, end - at))):
@@ -191,8 +195,12 @@ class SessionFile:
         """Return the line at `offset` with its line end, or only the beginning of a line that is too long. `end` is the
         offset before which it ends earlier."""
         with self._reading:
-            self._file.seek(offset)
-            return self._file.readline(min(MAX_LINE + 1, (self.size if end is None else end) - offset))
+            if offset != self._at:  # one pass after the other reads on where it is
+                self._file.seek(offset)
+            self._at = -1
+            line = self._file.readline(min(MAX_LINE + 1, (self.size if end is None else end) - offset))
+            self._at = offset + len(line)
+            return line
 
     def _parsed(self, line: bytes, number: int, offset: int) -> "SessionRecord | Broken | None":
         """Parse a line. The last result is cached, because a file of one long line is read several times."""
@@ -203,7 +211,7 @@ class SessionFile:
 
     def _skip(self, start: bytes, offset: int) -> int:
         """Return the number of bytes of a line after its `start` at `offset`, reading them in pieces."""
-        skipped = 0
+        skipped, self._at = 0, -1
         ended = start.endswith(b"\n")
         while not ended and (left := self.size - offset - len(start) - skipped) > 0:
             piece = self._file.readline(min(_PIECE, left))
@@ -233,7 +241,7 @@ class _FileErrors:
 
 def _parse(line: bytes, number: int, offset: int) -> SessionRecord | Broken | None:
     text = line.removeprefix(_UTF8_BOM)  # on any line, because files get concatenated
-    if not text.strip():
+    if not text or text.isspace():
         return None
     try:
         value = decode(text)
