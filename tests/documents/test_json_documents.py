@@ -11,7 +11,8 @@ import pytest
 
 import foldmark
 from documents import exported, imported, written
-from foldmark.documents.json_import import import_document, is_document, read_document
+from foldmark.documents.json_import import import_document, read_document
+from foldmark.documents.recognition import is_document
 from foldmark.log.doctor import examine
 
 HARD = "a\u2028b\u2029c\x00d\x1b[31m\u202e \ufffd 🇩🇪 \\ud800 \r\n```"

@@ -235,7 +235,7 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
 
 def _document(named: str) -> Path | None:
     """Return the JSON document that an argument names; None if it names something else."""
-    from foldmark.documents.json_import import is_document
+    from foldmark.documents.recognition import is_document
 
     file = Path(named)
     return file if is_document(file) else None

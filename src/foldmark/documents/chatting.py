@@ -10,7 +10,8 @@ from msgspec import to_builtins
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.documents.exporting import default_file, target, write_document
-from foldmark.documents.json_import import document_text, import_document, is_document, read_document
+from foldmark.documents.json_import import document_text, import_document, read_document
+from foldmark.documents.recognition import is_document
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import SwitchAgent
 from foldmark.sending.interruption import watched

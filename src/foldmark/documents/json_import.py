@@ -8,7 +8,6 @@ A document of a fork becomes a conversation of its own. What the fork inherited 
 evictions, settings and scratchpad that it began with are recorded after them, as operations and events of the system.
 """
 
-import re
 from collections import Counter
 from operator import attrgetter
 from pathlib import Path
@@ -26,18 +25,10 @@ from foldmark.core.segments import Segment
 from foldmark.core.turns import place
 from foldmark.core.wording import count, one_line
 from foldmark.documents.checking import WrongEventError, check_settings, checked
-from foldmark.documents.layout import CONTEXT_FORMAT, FORMAT, SIGN, VERSION, Document, EventEntry, Head, Start
+from foldmark.documents.layout import CONTEXT_FORMAT, FORMAT, VERSION, Document, EventEntry, Head, Start
 from foldmark.documents.past import carried_data, is_carried, without_consent
 from foldmark.documents.references import CheckedRenumbering, NamedEvents
 from foldmark.log import Agent, Log
-from foldmark.sessions.conversion.importing import format_in
-from foldmark.sessions.session_file import SessionFileError
-
-_BEGINNING = 1 << 16
-"""Number of bytes in which a document says what it is."""
-
-_HAS_SIGN = re.compile(rb'"format"\s*:\s*"' + SIGN.encode())
-_BEGINS = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{\s*" + _HAS_SIGN.pattern)
 
 
 class DocumentError(FoldmarkError):
@@ -61,27 +52,6 @@ class DocumentReport(Struct):
     operations: int = 0
     erased: int = 0
     added: int = 0
-
-
-def is_document(file: Path) -> bool:
-    """Return True if a file begins like a JSON document of Foldmark; also for a file with the name of one, unless it is
-    a coding agent's session."""
-    try:
-        if not file.is_file():
-            return False
-        with file.open("rb") as opened:
-            begin = opened.read(_BEGINNING)
-    except (OSError, ValueError):
-        return False
-    if _BEGINS.match(begin):
-        return True
-    if file.suffix.lower() != ".json" and not _HAS_SIGN.search(begin):
-        return False
-    try:
-        format_in(file)
-    except SessionFileError:
-        return True
-    return False
 
 
 def import_document(

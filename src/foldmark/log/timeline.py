@@ -334,13 +334,14 @@ class Timeline:
         answers: int | None = None,
         key: str | None = None,
     ) -> int:
-        if kind in TEXTS and dialect is None and not (data and isinstance(data, Mapping) and data.get("blocks")):
+        has_blocks = bool(data) and (type(data) is dict or isinstance(data, Mapping)) and bool(data.get("blocks"))
+        if kind in TEXTS and dialect is None and not has_blocks:
             dialect = self._active_dialect()
         elif kind == "config":
             self._speaks = None
         if actor not in ACTORS:
             raise CommandError(f"an actor must be one of {', '.join(ACTORS)}, not {actor!r}")
-        if dialect not in (None, *DIALECTS):
+        if dialect is not None and dialect not in DIALECTS:
             dialect = recorded_dialect(dialect)
         if not isinstance(content, str):
             raise CommandError(f"the text of a {kind.replace('_', ' ')} must be a str, not {type(content).__name__}")
@@ -348,7 +349,7 @@ class Timeline:
         try:
             if secrets:
                 content, data = secrets.hidden(content), secrets.hidden_in(data)
-            if data and isinstance(data, Mapping) and data.get("blocks"):
+            if has_blocks:
                 from foldmark.core.assembly.media import counted  # few messages hold any
 
                 data = counted(data)

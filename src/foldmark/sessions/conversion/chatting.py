@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
@@ -15,12 +15,14 @@ from foldmark.core.wording import count, one_line
 from foldmark.log import Agent, Result, family
 from foldmark.operations.effects import SwitchAgent, WroteSession
 from foldmark.sending.interruption import watched
-from foldmark.sessions.conversion.exporting import Export, Written, export, session_of, write
 from foldmark.sessions.conversion.imported import ImportRecord, newest_import
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.conversion.writer import ImportReport
 from foldmark.sessions.formats import existing, format_named
 from foldmark.sessions.places import find, session_path
+
+if TYPE_CHECKING:
+    from foldmark.sessions.conversion.exporting import Export, Written
 
 ANSWERS = 20
 """Maximum number of newest answers to search for a session's model."""
@@ -56,6 +58,8 @@ def write_out(agent: Agent, folder: str | None, environment: Mapping[str, str], 
         raise CommandError(
             f"there is no folder {one_line(str(cwd))}; name the one that the session is to work in{hint}"
         )
+    from foldmark.sessions.conversion.exporting import export, session_of, write  # 15 ms, which an import saves
+
     found = export(agent, cwd, version("foldmark"), session_of(file) if file else None)
     written = write(found, environment, file)
     effect = WroteSession(found.session_id, written.command.shell)
@@ -172,7 +176,7 @@ def report_data(report: ImportReport) -> dict[str, Any]:
     return {**to_builtins(report), "broken": [{"line": number, "reason": reason} for number, reason in report.broken]}
 
 
-def export_text(found: Export, written: Written) -> str:
+def export_text(found: "Export", written: "Written") -> str:
     """Return the exported messages, their file and the command that continues the session, as text."""
     messages = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in found.messages.items())
     lines = [f"Session {found.session_id}: {count(len(found.lines), 'record')} ({messages})", f"  {written.file}"]
@@ -181,7 +185,7 @@ def export_text(found: Export, written: Written) -> str:
     return "\n".join([*lines, "Continue it with:", f"  {written.command.shell}"])
 
 
-def export_data(found: Export, written: Written) -> dict[str, Any]:
+def export_data(found: "Export", written: "Written") -> dict[str, Any]:
     """Return the same as `export_text`, as JSON."""
     return {
         "session_id": found.session_id,
