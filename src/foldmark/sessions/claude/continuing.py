@@ -94,7 +94,7 @@ def new_lines(
 def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
     """Return the working folder of a session, or None if unknown. Raises SessionFileError."""
     home, last = path.parent.name, folder_in(newest)
-    if last is not None and project_folder(last) == home:
+    if last is not None and (project_folder(last) == home or not _may_be_project(home)):
         return last
     others: dict[Path, None] = {}
     for each in _first_folders(path):
@@ -102,6 +102,11 @@ def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
             return each
         others[each] = None
     return last or next(iter(others), None)
+
+
+def _may_be_project(name: str) -> bool:
+    """Return True if Claude Code may have named a folder so after a working folder."""
+    return os.sep != "/" or name.startswith("-")
 
 
 def _first_folders(path: Path) -> Iterator[Path]:

@@ -139,7 +139,7 @@ def write(
             raise TrimError(f"{one_line(str(pieces[-1].path))} is no session: no line of it is a JSON object")
         lines, sent, ratio = done.lines, done.lines.sent(), done.lines.bytes_per_token
         cuts = [each for each in lines.cuts if each.at in sent]
-        deep = cuts if options.deep else [*_deeper(done, cuts, sent, partial(begin, replace(options, deep=True)))]
+        deep = cuts if options.deep else [*_deeper(done, cuts, sent, begin)]
     for each in cuts:
         tool = lines.tools[each.tool]
         tool.characters += each.characters
@@ -170,12 +170,13 @@ def _deeper(
     done: "_TrimPass", cuts: Iterable[Counted], sent: Container[int], begin: Callable[..., LineTrimmer]
 ) -> Iterator[Counted]:
     """Yield the cuts that the profile `deep` makes in what the model is sent. Only the lines that it cuts otherwise are
-    read again. `begin` begins a pass of it."""
+    read again, without their display copies, which count nothing. `begin` begins a pass."""
     lines = done.lines
+    options = replace(lines.options, deep=True, keep_display_copy=True)
     deep = plan(lines.calls(), lines.options.spare, deep=True)
     others = {at for at in (*lines.deeper, *lines.planned(deep)) if at in sent}
     yield from (each for each in cuts if each.at not in others)
-    deeper = begin(plan=deep, earlier=lines.names)
+    deeper = begin(options, plan=deep, earlier=lines.names)
     for at in sorted(others):
         done.again(at, deeper)
     yield from deeper.cuts
