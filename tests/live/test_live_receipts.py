@@ -23,6 +23,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.request import Usage
 from foldmark.live.status import statuses
 from foldmark.log import Agent
+from foldmark.operations.decide import exactly
 from foldmark.request.usage import usage_data
 
 
@@ -196,6 +197,35 @@ def test_a_request_without_an_answer(measured: MeasuredRunning, when: str) -> No
         if when == "after it was aborted":
             compare()
     measured.compare(f"/restore {measured.last()}")
+
+
+def test_a_request_whose_edit_failed(measured: MeasuredRunning) -> None:
+    """The provider keeps it as it went out: with everything that the operations take out."""
+    client = measured.client
+    for number in range(8):
+        client.say(f"READ part {number}: " + "some words of a prompt " * (number * 7 % 20))
+    turns, result = measured.turns(), measured.results()[-1]
+    measured.compare(f"/context drop {turns[1]}")
+    measured.agent.operate(lambda moment, at: exactly(moment, at, [result]))
+    parted = measured.agent.events(0, 1000)[-1].id
+    whole = []
+    for _ in range(2):
+        before = statuses(measured.log)[0].ledger
+        client.say("On.")
+        measured.settle()
+        (status,) = statuses(measured.log)
+        whole.append(status.ledger.saved - before.saved)
+    assert whole == [0, 0]
+    assert sum(each.share.saved for each in status.edits) == status.ledger.saved
+    assert status.prevented == 2
+    if client.model == BOUND:  # the thinking of the next request is not that of this one
+        measured.agent.do(f"/restore {parted}")
+        client.say("On.")
+    else:
+        measured.compare(f"/restore {parted}")
+    measured.compare(f"/context drop {turns[3]}")
+    (status,) = statuses(measured.log)
+    assert sum(each.share.saved for each in status.edits) == status.ledger.saved > before.saved
 
 
 @pytest.mark.parametrize("measured", [False], indirect=True)

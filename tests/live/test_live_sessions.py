@@ -5,6 +5,7 @@ The provider checks each request as the real one does. Real agents: test_clients
 
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -129,6 +130,38 @@ def test_a_client_that_rewrites_a_message(running: ClaudeRunning) -> None:
     running.settle()
     users = [event.content for event in running.agent.events(0, 1000) if event.kind == "user"]
     assert users == ["one", "two", "three", "one, shorter", "four"]
+
+
+def test_a_client_that_sends_another_result_in_place_of_one(running: ClaudeRunning) -> None:
+    """Claude Code makes up a result for a tool that is being interrupted, and later sends the true one."""
+    client = running.client
+    client.say("one")
+    client.messages.append({"role": "user", "content": [{"type": "text", "text": "READ two"}]})
+    answer = client.ask(client.messages)
+    calls = [block["id"] for block in answer if block["type"] == "tool_use"]
+    results = [{"type": "tool_result", "tool_use_id": call, "content": "missing", "is_error": True} for call in calls]
+    prompt = {"type": "text", "text": "three"}
+    client.messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": [*results, prompt]}]
+    client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    for each in results:
+        each["content"] = "rejected"
+    client.say("four")
+    whole = running.texts()
+    shown = [each for each in running.agent.context().messages if each.kind == "tool_result"]
+    assert [each.content for each in shown] == ["rejected", "rejected"]
+    left = next(event.id for event in running.agent.events(0, 1000) if event.kind == "filter")
+    client.say(f":drop {shown[0].turn_id}")
+    client.say("five")
+    assert not re.search(r"toolu_|rejected|three", json.dumps(running.upstream.asked[-1].body))
+    dropped = next(event.id for event in running.agent.events(0, 1000) if event.kind == "drop")
+    client.say(f":restore {dropped}")
+    client.say("six")
+    assert running.texts()[: len(whole)] == whole
+    client.say(f":restore {left}")
+    client.say("seven")
+    assert "missing" not in json.dumps(running.upstream.asked[-1].body)
+    (status,) = statuses(running.log)
+    assert status.prevented == 0
 
 
 def test_the_prompt_that_is_asked_is_new(running: ClaudeRunning) -> None:

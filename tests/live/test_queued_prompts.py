@@ -15,6 +15,8 @@ from plan import Answer, Fail, Reply, Say, Stalled, Think, Use
 from running import Running
 from wire_anthropic import SYSTEM_MESSAGES
 
+from foldmark.live.status import statuses
+from foldmark.operations.decide import exactly
 from patience import LIMIT
 
 FORMS = json.loads((Path(__file__).parent / "queued_forms.json").read_text())
@@ -230,6 +232,26 @@ def test_what_is_left_in_a_result_is_joined_as_the_client_does(running: ClaudeRu
     assert got == f"done{rest}"
 
 
+def test_an_edit_that_the_provider_would_refuse(running: ClaudeRunning) -> None:
+    """The request goes out with everything but commands and replies, and its author has them all the same."""
+    client = running.client
+    for text in ("one", "READ two", "three"):
+        client.say(text)
+    agent = running.agent
+    result = next(each.id for each in agent.context().messages if each.kind == "tool_result")
+    agent.operate(lambda moment, at: exactly(moment, at, [result]))
+    agent.do(f"/context drop {running.turn('one')}")
+    queue(running, "blocks of one message", command=":mark HERE")
+    reply, _ = asked(running)
+    assert "Checkpoint 'HERE' created." in reply
+    client.say("next")
+    assert "HERE" not in sent(running)
+    assert [text.strip() for text in running.users()][1:] == ["one", "READ two", "three", FIRST, LAST, "next"]
+    assert "toolu_" in newest(running)
+    (status,) = statuses(running.log)
+    assert status.prevented == 2
+
+
 def test_the_same_command_behind_two_results(running: ClaudeRunning) -> None:
     for text in ("one", "two", "three"):
         running.client.say(text)
@@ -417,6 +439,19 @@ def test_codex_two_commands_one_after_the_other(codex: CodexRunning) -> None:
     assert "created" not in sent(codex)
     assert ":mark" not in sent(codex)
     assert [event.kind for event in codex.agent.events(0, 1000)].count("mark") == 2
+
+
+def test_codex_a_command_that_drops_what_it_asks(codex: CodexRunning) -> None:
+    """Then nothing is asked any more, and what Codex shows already is not said again."""
+    client = codex.client
+    client.say("one")
+    client.items.append(spoken("user", "please HOLD"))
+    client.items += steered(codex, Stalled((Say(("HELD",)),)), "HELD")
+    client.items.append(spoken("user", ":mark A"))
+    client.items += steered(codex, Stalled((Say(("HELD",)),)), "HELD")
+    (reply,) = asks(codex, f":drop {codex.turn('please HOLD')}")
+    assert "left the context" in reply
+    assert "'A' created" not in reply
 
 
 def test_codex_waits_for_a_prompt_after_an_answer_or_an_end(codex: CodexRunning) -> None:

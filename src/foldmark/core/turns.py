@@ -62,19 +62,18 @@ def exchange_of(run: Sequence[Message], before: Message | None, results: Iterabl
     """Return the exchange of a maximal run of consecutive calls, given the message before it and all results of its
     calls.
 
-    A call's result is the first that answers it, wherever it is. The text of the response is the assistant message
-    directly before the first call, in the same turn.
+    Its results are all that answer the calls, wherever they are: a client may send another result in place of one. The
+    text of the response is the assistant message directly before the first call, in the same turn.
     """
-    answers: dict[int, int] = {}
+    answers: dict[int | None, list[int]] = {}
     for result in results:
-        if result.answers is not None:
-            answers.setdefault(result.answers, result.id)
+        answers.setdefault(result.answers, []).append(result.id)
     calls = tuple(call.id for call in run)
     is_text = before is not None and before.kind == "assistant" and before.turn_id == run[0].turn_id
     return Exchange(
         before.id if before is not None and is_text else None,
         calls,
-        tuple(answers[call] for call in calls if call in answers),
+        tuple(result for call in calls for result in answers.get(call, ())),
         tuple(call for call in calls if call not in answers),
     )
 

@@ -39,7 +39,7 @@ class EditCost(NamedTuple):
         folds = [request.fold_at(each.id) for each in new]
         held = [newest.counted, *map(request.held, folds)]
         broken = {each.id: max(0, was - now) for each, (was, now) in zip(new, pairwise(held), strict=True)}
-        before, after = request.tokens(request.fold_at(newest.known)), request.tokens(folds[-1])
+        before, after = request.tokens(request.fold_of(newest)), request.tokens(folds[-1])
         return cls(before, after, newest.counted, now - newest.time > newest.lives, broken)
 
     def of_each(self, again: int) -> dict[int, int]:
@@ -193,8 +193,11 @@ def answered(
 ) -> tuple[Ledger, EditShares]:
     """Return the ledger and the shares of operations after an answer that is about to be recorded, to a request that
     the event `own` records. Its edit knew the operations up to event `until`, the one before it those up to `after`, so
-    that only newer ones have to be measured; 0 if that is not known."""
+    that only newer ones have to be measured; 0 if that is not known, or if there was no edit: then it saves nothing."""
     again = dict[int, int]()
+    if not until:
+        ledger, before = ledger.answered(usage, known), shares.at(ledger)
+        return ledger, EditShares(ledger.answers, ledger.worth, tuple(before.items())) if before else shares
     with agent.reading() as (moment, at):
         new = moment.operations(agent.id, after=after)
         replaced = any(event.reason == LEFT or event.kind == "restore" for event in new)

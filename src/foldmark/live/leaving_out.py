@@ -57,11 +57,13 @@ class ContextView(NamedTuple):
 
 
 class EditedMessages(NamedTuple):
-    """The messages to send, and the prefix that the answer's thinking will be bound to, if the model binds it."""
+    """The messages to send, and the prefix that the answer's thinking will be bound to, if the model binds it. `whole`
+    is True if the operations could not be applied."""
 
     messages: list[bytes]
     prefix: str
     changed: bool
+    whole: bool = False
 
 
 class _Progress:
@@ -153,12 +155,24 @@ def edited(
     return EditedMessages([raw for raw, *_ in found], prefix, done.changed)
 
 
+def without_own(
+    dialect: ClientDialect, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
+) -> EditedMessages:
+    """Return the messages to send if the operations cannot be applied to them: everything but commands to Foldmark and
+    its replies. If not even these can be left out, the client's own messages."""
+    everything = view._replace(shows=lambda event_id: event_id != LOCAL, evicted={}, inserted=(), key=None)
+    try:
+        return edited(dialect, sent, known, everything)._replace(whole=True)
+    except MisplacedError:
+        return EditedMessages([each.raw for each in sent], "", changed=False, whole=True)
+
+
 def _edit(
     dialect: ClientDialect, one: SentMessage, known: KnownMessage, view: ContextView, done: _Progress, *, last: bool
 ) -> None:
     """Edit the next message; `last` is True for the last one."""
     raw, message, _ = one
-    if done.waiting:
+    if done.waiting and not message.results:  # nothing may stand between a call and its result
         begins = next((id for id in known.ids if id > 0), None)
         # Messages that come after all others are put before the prompt being asked.
         while done.waiting and (last if begins is None else done.waiting[0][0] < begins):

@@ -31,7 +31,7 @@ from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.evicting import Evictor
 from foldmark.live.executing import Executor
-from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
+from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated, without_own
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
 from foldmark.live.quoted import LeftMessages
 from foldmark.live.recording import Recorder
@@ -144,7 +144,7 @@ class Sessions:
         else:
             said = transcript.unsaid if transcript.shows else ""
         prefix = made.prefix if made.changed or transcript.bound else None
-        passed = PassedOn.of(request, prefix, transcript.seen)._replace(said=said)
+        passed = PassedOn.of(request, prefix, 0 if made.whole else transcript.seen)._replace(said=said)
         taken = self._later(partial(self._take, transcript, request, passed, asks=not asked.commands))
         if not asked.commands:
             taken.add_done_callback(partial(self.tally.recorded, transcript, True))
@@ -171,7 +171,8 @@ class Sessions:
         _ASKING.set(Asked(headers, request, transcript))
         replies = await self._executor.executed(transcript, messages, asked, take)
         goes_on = asked.goes_on and await self._executor.still_asks(transcript, messages, asked.first)
-        replies = transcript.unshown(messages[asked.first :], replies) if goes_on else replies
+        unshown = transcript.unshown(messages[asked.first :], replies)
+        replies = unshown if goes_on else unshown or replies
         recorded = self._later(lambda: transcript.agent)
         recorded.add_done_callback(partial(self.tally.recorded, transcript, goes_on))
         return "\n\n".join(replies), goes_on
@@ -250,7 +251,7 @@ class Sessions:
     # In the editor's thread
 
     def _prevented(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Count a request that was passed on unchanged, if it can be read and its session is known."""
+        """Count and record a request that was passed on unchanged, if it can be read and its session is known."""
         dialect = _dialect_of(target)
         with suppress(ValueError):
             assert dialect is not None
@@ -259,7 +260,10 @@ class Sessions:
             named = head.agent or head.session
             transcript = self._transcripts.get(named) if head.session else self._unnamed.continued(request)
             if transcript is not None:
+                request = transcript.divided(transcript.recognized(request), self._sign, asks=False)
                 self._later(transcript.note_prevented)
+                if not asked_in_request(request, self._sign).commands:  # these may be half recorded
+                    self._later(partial(self._take, transcript, request, PassedOn.of(request, None, 0), asks=True))
                 self._later(lambda: self.others.tell(transcript))
 
     def _prepared(self, target: str, headers: Mapping[str, str], body: bytes) -> Prepared:
@@ -382,7 +386,14 @@ class Sessions:
             partial(transcript.notice, request.messages),
             shown.segments,
         )
-        return edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
+        try:
+            return edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
+        except MisplacedError as error:
+            if not inserts:
+                raise
+            LOG.warning("a request goes out without the edits: %s", error, exc_info=_DEBUG)
+            self._later(transcript.note_prevented)
+            return without_own(dialect, request.sent, known, view)
 
 
 def _logged(done: "Future[Any]") -> None:

@@ -13,8 +13,9 @@ from foldmark.request.client_sizes import MOVES, STAYS, SizedMessage, sizes_data
 
 class PassedOn(NamedTuple):
     """A request that goes out: the client's messages, the prefix that the thinking of its answer is bound to (None if
-    that is what the client sent), the newest event that its edit knew, its bytes besides the messages, Foldmark's own
-    text before its answer, and the seconds for which the provider's cache keeps it (None if unknown)."""
+    that is what the client sent), the newest event that its edit knew (0 if it is not edited), its bytes besides the
+    messages, Foldmark's own text before its answer, and the seconds for which the provider's cache keeps it (None if
+    unknown)."""
 
     messages: list[ClientMessage]
     prefix: str | None = None

@@ -340,13 +340,23 @@ class TranscriptView:
                 for raw in self.dialect.messages_of(event for _, event in run):
                     yield run[0][0], raw
 
-        for event in in_place(moment.events(sorted(wanted))):
+        events = in_place(moment.events(sorted(wanted)))
+        answered = self._answered(moment, events, sent)
+        for event in events:
+            if event.kind == "tool_result" and event.answers in answered:
+                continue  # the client sends another result in place of this one
             place = begins(event)
             if run and bisect_left(places, run[0][0]) != bisect_left(places, place):
                 yield from flushed()
                 run.clear()
             run.append((place, event))
         yield from flushed()
+
+    def _answered(self, moment: Snapshot, events: Iterable[Event], sent: Container[int]) -> set[int | None]:
+        """Return the calls of these results that a result in the request answers."""
+        calls = sorted({each.answers for each in events if each.kind == "tool_result" and each.answers is not None})
+        results = moment.results(moment.lookup(calls)) if calls else ()
+        return {each.answers for each in results if each.id in sent}
 
     def places(
         self, messages: Sequence[ClientMessage], *, asks: bool, known: Sequence[KnownMessage]

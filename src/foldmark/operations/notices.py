@@ -117,15 +117,20 @@ def shown(moment: Snapshot, at: Standing, call: Message, *, waits: bool) -> bool
 
 
 def awaiting(moment: Snapshot, at: Standing, call_id: str) -> tuple[Message | None, bool]:
-    """Return the newest call with this id in the lineage that has no result, erased or not, or else the newest call;
-    and True if it is answered."""
+    """Return the newest call with this id in the lineage that waits for a result, or else the newest call; and True if
+    it is answered. A call waits if it has no result, erased or not, or if all of its results have left the context and
+    it has not: a client may send another result in place of one."""
     newest: Message | None = None
-    lineage = at.lineage
+    lineage, visible = at.lineage, at.visible
     for agent_id in dict.fromkeys((at.record.id, *(segment.agent for segment in reversed(lineage)))):
         for call in moment.calls(agent_id, call_id):
             if not contains(lineage, call.agent_id, call.id):
                 continue
-            if not any(contains(lineage, r.agent_id, r.id) for r in moment.results([call], erased=True)):
+            results = [r for r in moment.results([call], erased=True) if contains(lineage, r.agent_id, r.id)]
+            left = contains(visible, call.agent_id, call.id) and not any(
+                contains(visible, each.agent_id, each.id) for each in results
+            )
+            if not results or left:
                 return call, False
             newest = newest or call
     return newest, newest is not None

@@ -29,7 +29,7 @@ from foldmark.request.client_sizes import (
     blocks_of,
     lay,
 )
-from foldmark.request.passed_requests import PassedRequests, recorded_requests
+from foldmark.request.passed_requests import PassedRequest, PassedRequests, recorded_requests
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 
@@ -77,7 +77,7 @@ class NextRequest:
         self._moment, self._at, self.requests = moment, at, requests
         self._operations = list(zip(operations, recorded(operations), strict=True))
         self._places = sorted((id, at) for at, each in enumerate(requests.messages) for id in each.ids if id > 0)
-        self._views = [self._view(self.fold_at(each.known), each.event.id) for each in requests.passed]
+        self._views = [self._view(self.fold_of(each), each.event.id) for each in requests.passed]
         self._thinking = self._thinking_by_state() if requests.binds else []
         self._sent_in: dict[int, Laid] = {}
         self._reach: list[list[int]] = []
@@ -220,6 +220,10 @@ class NextRequest:
     def fold_at(self, event_id: int) -> Fold:
         """Return the fold as it was after event `event_id`."""
         return replay(self._at.origin, [own for each, own in self._operations if each.id <= event_id])
+
+    def fold_of(self, request: PassedRequest) -> Fold:
+        """Return the fold that a request showed: everything that the client sent if it was not edited."""
+        return self.fold_at(request.known) if request.known else self._fold_with(0, ())
 
     def _fold_with(self, until: int, back: Container[int]) -> Fold:
         """Return the fold of the system's operations and of those by people and models up to an event, apart from the

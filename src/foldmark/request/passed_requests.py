@@ -47,9 +47,9 @@ class Recorded(NamedTuple):
 
 
 class PassedRequest(NamedTuple):
-    """A request that was passed on: the newest event that its edit knew, the number of the client's messages in it, its
-    bytes besides the messages, the provider's count (None without an answer), and the event that has its sizes.
-    `lives` are the seconds for which the provider keeps it in its cache."""
+    """A request that was passed on: the newest event that its edit knew (0 if it was not edited), the number of the
+    client's messages in it, its bytes besides the messages, the provider's count (None without an answer), and the
+    event that has its sizes. `lives` are the seconds for which the provider keeps it in its cache."""
 
     known: int
     messages: int
@@ -106,7 +106,7 @@ class PassedRequests:
         lives = about.get(LIVES) or LIFETIMES["5m"]
         made = PassedRequest(about["known"], messages, about["rest"], usage, event, lives)
         newest = self.passed[-1] if self.passed else None
-        between = newest is not None and bisect_right(states, newest.known) < bisect_right(states, made.known)
+        between = newest is not None and bisect_right(states, newest.known) != bisect_right(states, made.known)
         if newest is None or between or newest.messages > messages:
             self.passed.append(made)
         else:
