@@ -252,6 +252,24 @@ def test_an_edit_that_the_provider_would_refuse(running: ClaudeRunning) -> None:
     assert status.prevented == 2
 
 
+def test_what_the_client_says_beside_a_queued_prompt_stays_its_own(running: ClaudeRunning) -> None:
+    """The prompt goes out as the user's where no system message may stand, and the reminder behind the next prompt."""
+    client = running.client
+    client.say("one")
+    queue(running, "system message", command=":help", last=":undo")
+    reminder = "The task tools have not been used recently."
+    client.messages[-1]["content"] += f"\n\n{reminder}"
+    (reply,) = asked(running)
+    assert "left the context" in reply
+    undo = next(event.id for event in running.agent.events(0, 1000) if event.kind == "undo")
+    client.say(f":restore {undo}")
+    client.say("next")
+    said = [(kind, text) for kind, text in running.texts() if reminder in text or FIRST in text]
+    assert [kind for kind, _ in said] == ["user", "system"]
+    assert said[1][1] == reminder
+    assert running.users()[-1] == "next"
+
+
 def test_the_same_command_behind_two_results(running: ClaudeRunning) -> None:
     for text in ("one", "two", "three"):
         running.client.say(text)
@@ -313,6 +331,25 @@ def test_an_interrupted_answer_with_a_reply(running: ClaudeRunning) -> None:
     client.say("last")
     assert "HERE" not in sent(running)
     assert "The beginning" in newest(running)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_reply_that_was_interrupted_comes_with_the_next_answer(running: ClaudeRunning, restarts: bool) -> None:
+    """The client takes back what it has asked. What was done is said all the same, once."""
+    client = running.client
+    client.say("one")
+    queue(running, "blocks of one message", command=":mark HERE")
+    running.model.fails = [Stalled((Say(("The beginning",)),))]
+    with client.answering(client.messages, "The beginning"):
+        client.messages.pop()
+    if restarts:
+        running.end()
+        running.begin(running.gateway.port, running.gateway.secret)
+    replies = [client.say(text) for text in ("next", "last")]
+    assert ["Checkpoint 'HERE' created." in each for each in replies] == [True, False]
+    assert replies[0].endswith("I see 3.")
+    assert [event.kind for event in running.agent.events(0, 1000)].count("mark") == 1
+    assert "HERE" not in sent(running)
 
 
 def interrupted(running: ClaudeRunning) -> list[dict[str, Any]]:
@@ -452,6 +489,18 @@ def test_codex_a_command_that_drops_what_it_asks(codex: CodexRunning) -> None:
     (reply,) = asks(codex, f":drop {codex.turn('please HOLD')}")
     assert "left the context" in reply
     assert "'A' created" not in reply
+
+
+def test_codex_a_reply_that_was_interrupted(codex: CodexRunning) -> None:
+    client = codex.client
+    client.say("one")
+    client.items += [spoken("user", ":mark HERE"), spoken("user", "please HOLD")]
+    steered(codex, Stalled((Say(("HELD",)),)), "HELD")
+    del client.items[-2:]
+    reply, _ = asks(codex, "next")
+    assert "Checkpoint 'HERE' created." in reply
+    assert len(asks(codex, "last")) == 1
+    assert "HERE" not in sent(codex)
 
 
 def test_codex_waits_for_a_prompt_after_an_answer_or_an_end(codex: CodexRunning) -> None:

@@ -283,7 +283,7 @@ class Sessions:
             self._later(partial(transcript.take_noted, name))
         request = transcript.divided(request, self._sign, asks=True)
         asked = asked_in_request(request, self._sign, transcript.unanswered, failed=transcript.failed)
-        transcript.note_asked(asked)
+        transcript.note_asked(asked, request.messages)
         if asked.commands:
             return Prepared(request, transcript, asked, _AS_IT_CAME)
         made = self._edited(request, transcript)

@@ -47,8 +47,9 @@ class TranscriptView:
     to, where that differs from what the client sent, and `thoughts` to its thinking. `injected` maps the key of a
     user's message to the client's own texts in it.
 
-    `executed` are the replies to the commands that the newest request asks, by their keys, and `said` the texts in
-    which they were put before an answer, until one has come. `woven` are all such texts.
+    `executed` are the replies to the commands that the newest request asks, by their keys; `unseen` are those that no
+    answer has shown yet, and `said` the texts in which they were put before an answer, until one has come. `woven` are
+    all such texts.
     `unanswered` is what the newest request asked, until its answer has come; `failed` is True if the provider has given
     none.
 
@@ -67,8 +68,10 @@ class TranscriptView:
         self.thoughts: dict[str, Thoughts] = {}
         self.injected: dict[str, Injected] = {}
         self.asked: list[str] = []
+        self._asked_first = 0
         self.local: dict[str, tuple[int, ...]] = {}
         self.executed: dict[str, str] = {}
+        self.unseen: dict[str, str] = {}
         self.said: tuple[str, ...] = ()
         self.woven: dict[str, None] = {}
         self.unanswered: AskedFor | None = None
@@ -275,16 +278,28 @@ class TranscriptView:
 
     def note_executed(self, key: str, reply: str) -> None:
         """Remember the reply to a command, as long as requests ask it."""
-        self.executed = {**self.executed, key: reply}
+        self.executed, self.unseen = {**self.executed, key: reply}, {**self.unseen, key: reply}
 
-    def note_asked(self, asked: AskedFor) -> None:
-        """Remember what the newest request asks. A client may drop even a complete answer, and ask again."""
-        self.asked = list(asked.keys)
-        self.executed = {each.key: self.executed[each.key] for each in asked.commands if each.key in self.executed}
+    def note_asked(self, asked: AskedFor, messages: Sequence[ClientMessage]) -> None:
+        """Remember what the newest request asks; `messages` are its messages. A client may drop even a complete answer,
+        and ask again. It may also drop a command whose answer it has aborted: then the reply is still to be said."""
+        commands = {each.key for each in asked.commands}
+        if not commands.issuperset(self.unseen):
+            said = self._said_in(messages[self._asked_first :])
+            lost = [text for key, text in self.unseen.items() if key not in commands and text not in said]
+            self.unsaid = "\n\n".join(filter(None, (self.unsaid, *lost)))
+            self.unseen = {key: text for key, text in self.unseen.items() if key in commands}
+        self.asked, self._asked_first = list(asked.keys), asked.first
+        self.executed = {key: text for key, text in self.executed.items() if key in commands}
+
+    def _said_in(self, messages: Iterable[ClientMessage]) -> str:
+        """Return the texts of all answers among messages."""
+        parts = (part for each in messages if each.role == "assistant" for part in self.dialect.parts(each))
+        return "\n\n".join(part.text for part in parts if isinstance(part, TextMessage))
 
     def note_answered(self) -> None:
         """Remember that the newest request is answered."""
-        self.said, self.unanswered = (), None
+        self.said, self.unanswered, self.unseen = (), None, {}
 
     def note_idle(self) -> None:
         """Remember that an answer has ended now."""

@@ -76,15 +76,25 @@ class RoleClient(ClientDialect):
             return [SentMessage(raw, self.read(raw)), *(each for each in systems if not each.message.blocks)]
 
         def typed() -> list[bytes]:
-            """Take the waiting blocks of messages in which a person typed: these keep their place before later ones."""
+            """Take what a person typed from the waiting messages: it keeps its place before later messages."""
             nonlocal systems
-            taken = [each for each in systems if self.prompts(each.message)]
-            systems = [each for each in systems if each not in taken]
-            return [block for raw, *_ in taken for block in self.split(raw)[1]]
+            taken, systems = systems, []
+            return [block for each in taken for block in said(each)]
+
+        def said(system: SentMessage) -> tuple[bytes, ...]:
+            """Return what a person typed in a system message as blocks of a user, and let the rest wait."""
+            prompts = {each.block for each in self.prompts(system.message)}
+            blocks = list(enumerate(self.blocks(system.raw)))
+            rest = [block for at, block in blocks if at not in prompts]
+            if rest or not blocks:
+                raw = self.rewritten(system.raw, rest) if prompts else system.raw
+                systems.append(SentMessage(raw, self.read(raw)) if prompts else system)
+            return self.split(self.written("user", (block for at, block in blocks if at in prompts)))[1]
 
         for each in found:
             if each.message.role == "system" and before != "user" and self.prompts(each.message):
-                raw = self.written("user", self.split(each.raw)[1])  # the message before it has left
+                raw = self.written("user", said(each))  # the message before it has left
+                moved |= bool(systems)
                 each = SentMessage(raw, self.read(raw))
             if each.message.role == "system":
                 systems.append(each)
