@@ -269,7 +269,7 @@ class RandomSession:
         self._seen = 0
         self._marks: list[str] = []
         self._moment = "idle"
-        self._background: list[int] = []
+        self._kinds = _COMMANDS
 
     def __enter__(self) -> "RandomSession":
         self.upstream.__enter__()
@@ -346,7 +346,8 @@ class RandomSession:
         """Type a random command."""
         made = None
         while made is None:
-            made = self.random.choice(_COMMANDS)(self, len(self.typed) + 1)
+            number = len(self.typed) + 1
+            made = self.random.choice(self._kinds)(self, number) or self.random.choice(_COMMANDS)(self, number)
         self.enter(*made)
 
     def enter(self, line: str, shown: str) -> None:
@@ -373,9 +374,9 @@ class RandomSession:
         if self.random.random() < 0.3:
             self.prompt("SAY")
 
-    def step(self) -> None:
-        """Play a random moment, and check all replies."""
-        self._moment = moment = self.random.choice(self.client.moments)
+    def step(self, moment: str = "") -> None:
+        """Play a moment, by default a random one, and check all replies."""
+        self._moment = moment = moment or self.random.choice(self.client.moments)
         if moment == "idle":
             self.idle()
         elif moment == "two in a row":
@@ -500,6 +501,17 @@ class RandomSession:
         for _ in range(steps):
             self.step()
 
+    def play_each(self, kind: int) -> None:
+        """Type commands of one kind beside everything that the client tells the model by itself."""
+        for verb in ("SAY", "RUN", "SAY", "RUN"):
+            self.say(verb)
+        self._kinds = _COMMANDS[:1]  # a mark, and something to restore
+        self.idle()
+        self.work("HOLD", self.some)
+        self._kinds = (_KINDS[kind],)
+        for moment in ("plan", "background", "sub-agent", "interruption"):
+            self.step(moment)
+
     def check_all(self) -> None:
         """Take all operations back, and check what the log holds and what the provider got."""
         self.restore_all()
@@ -546,12 +558,16 @@ class RandomSession:
         self.check()
 
 
-def play(client: RandomClient, tmp_path: Path, seed: int, steps: int) -> None:
-    """Play a session with the real client, check it, and write its figures. Skipped where the client is not there."""
+def play(client: RandomClient, tmp_path: Path, seed: int, steps: int, kind: int | None = None) -> None:
+    """Play a session with the real client, check it, and write its figures: random steps, or commands of one `kind`.
+    Skipped where the client is not there."""
     if not (BIN / client.program).exists() or shutil.which("tmux") is None:
         pytest.skip(f"{client.program} or tmux is not there: `make clients` installs the one")
     with RandomSession(client, tmp_path / "session", seed) as session:
-        session.play_all(steps)
+        if kind is None:
+            session.play_all(steps)
+        else:
+            session.play_each(kind)
         session.check_all()
         (tmp_path / "figures.json").write_text(json.dumps(session.figures()))
 
@@ -630,3 +646,7 @@ _COMMANDS: tuple[Callable[[RandomSession, int], Any], ...] = (
     _showing("mrak X{0}", r"foldmark: there is no command :mrak X{0}[^\n]*did you mean :mark X{0}\?[^\n]*"),
     _showing("pin {0}", r"foldmark: :pin: a live session has no window[^\n]*"),
 )
+
+_KINDS = tuple(dict.fromkeys(_COMMANDS))
+KINDS = range(len(_KINDS))
+"""The kinds of commands, by number."""

@@ -6,13 +6,14 @@ One seed runs by default, many with FOLDMARK_DEEP=1.
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from plan import Http, Part, Reply, Think, Use, Wire
-from random_session import RandomClient, play
+from random_session import KINDS, RandomClient, play
 from screens import ClaudeScreen, Screen
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
@@ -61,6 +62,9 @@ class Claude(RandomClient):
         return self._wire
 
     def begin(self, folder: Path, upstream: str, *more: str, live: bool) -> Screen:
+        settings = folder / "home" / ".claude" / "settings.json"
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(json.dumps({"hooks": _HOOKS}))
         return ClaudeScreen(folder, upstream, *_OPTIONS, *more, live=live, model=self.model)
 
     def messages(self, body: Any) -> list[Any]:
@@ -122,6 +126,16 @@ class Claude(RandomClient):
 _OPTIONS = ("--allowedTools=Bash", "--permission-mode=default")
 
 
+def _adding(event: str) -> list[dict[str, Any]]:
+    """Return a hook that tells the model something at an event."""
+    told = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": f"A hook tells {event}."}}
+    return [{"hooks": [{"type": "command", "command": f"echo {shlex.quote(json.dumps(told))}"}]}]
+
+
+_HOOKS = {event: _adding(event) for event in ("SessionStart", "UserPromptSubmit", "PostToolUse")}
+"""Hooks of a person, whose texts Claude Code adds to prompts, commands and results."""
+
+
 def _blocks(message: Any) -> list[Any]:
     content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -154,6 +168,13 @@ def _said(role: str, parts: Sequence[TextPart]) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_commands_at_random_moments(seed: int, tmp_path: Path) -> None:
     play(Claude(MODELS[seed % 10 // 5]), tmp_path, seed, STEPS)
+
+
+@pytest.mark.skipif(not DEEP, reason="FOLDMARK_DEEP=1 plays a session for each kind of command")
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_command_beside_what_the_client_adds(kind: int, tmp_path: Path) -> None:
+    """Plan mode, reminders, texts of hooks, and notices of tasks and sub-agents in the background."""
+    play(Claude(MODELS[kind % 2]), tmp_path, kind, STEPS, kind)
 
 
 @pytest.mark.skipif(

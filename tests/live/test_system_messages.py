@@ -121,7 +121,8 @@ def test_what_the_provider_refuses_in_a_system_message() -> None:
     marked = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
     assert wrong({"role": "system", "content": [marked]}) == []
     assert wrong({"role": "system", "content": [], "output_config": {"effort": "low"}}) == []
-    for content in ([], "", [{"type": "text", "text": ""}], [marked] * 5):
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}
+    for content in ([], "", [{"type": "text", "text": ""}], [marked] * 5, [result]):
         assert wrong({"role": "system", "content": content})
 
 

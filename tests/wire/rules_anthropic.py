@@ -296,15 +296,15 @@ def anthropic(body: dict[str, Any]) -> list[str]:
 
 def between(body: dict[str, Any]) -> list[str]:
     """Return the violations of the system messages between the others (mid-conversation-system-2026-04-07), apart from
-    their places: no empty text, and no empty list unless other members set something. Their breakpoints count."""
+    their places: nothing but text, no empty one, and no empty list unless other members set something. Their
+    breakpoints count."""
     found = list[str]()
     for index, message in rows(body.get("messages")):
         if message.get("role") != "system":
             continue
         content, where = message.get("content"), f"messages[{index}].content"
         if isinstance(content, list):
-            found += list_of(mapping, 0 if message.keys() - {"role", "content"} else 1)(content, where)
-            found += [each for at, block in _blocks(message, "text") for each in _TEXT(block, f"{where}[{at}]")]
+            found += list_of(tagged({"text": _TEXT}), 0 if message.keys() - {"role", "content"} else 1)(content, where)
         else:
             found += filled(content, where)
     return [*found, *_cache(body)]

@@ -188,7 +188,8 @@ class ClientTranscript(TranscriptView):
         return self._retried(lambda: evict(self.agent, results, reason=reason))
 
     def note_prevented(self) -> None:
-        """Count a request that was passed on unchanged because an edit failed."""
+        """Count a request that was passed on unedited because an edit failed."""
+        self.begin()
         self._retried(lambda: self._record({}, replace(self.ledger, prevented=self.ledger.prevented + 1)))
 
     def note_refused(self, passed: PassedOn, status: int) -> None:
