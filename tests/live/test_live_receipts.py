@@ -229,6 +229,19 @@ def test_a_request_whose_edit_failed(measured: MeasuredRunning) -> None:
 
 
 @pytest.mark.parametrize("measured", [False], indirect=True)
+def test_messages_that_the_client_has_rewritten(measured: MeasuredRunning) -> None:
+    """Those that it no longer sends were in the newest request once, and are not inserted into it."""
+    client = measured.client
+    for number in range(8):
+        client.say(f"READ part {number}: " + "some words of a prompt " * (number * 7 % 20))
+    turns = measured.turns()
+    for block in client.messages[-2]["content"]:
+        block["content"] += " More of it."
+    client.say(":context")
+    measured.compare(f"/context drop {turns[2]}")
+
+
+@pytest.mark.parametrize("measured", [False], indirect=True)
 @pytest.mark.parametrize(("ttl", "minutes"), [("1h", 50), ("", 4)])
 def test_a_request_is_cached_as_long_as_it_asks_for(measured: MeasuredRunning, ttl: str, minutes: int) -> None:
     client, clock, late = measured.client, measured.log.clock, timedelta()

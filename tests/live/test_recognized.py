@@ -223,6 +223,40 @@ def test_the_clients_own_texts_move_when_the_model_changes(running: ClaudeRunnin
     assert system_operations(running) == []
 
 
+@pytest.mark.parametrize("back", [False, True], ids=["into the results", "and back"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_hooks_say_about_results_moves_into_them(running: ClaudeRunning, back: bool, restarted: bool) -> None:
+    """Claude Code 2.1.197 and 2.1.332 do so with the results of parallel calls, and edits hold."""
+    client = running.client
+    client.say("one")
+    client.messages.append({"role": "user", "content": [spoken("READ two")]})
+    client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    hook = "<system-reminder>\nPostToolUse:Read hook additional context: It was read.\n</system-reminder>"
+    calls = [block["id"] for block in client.messages[-1]["content"] if block["type"] == "tool_use"]
+    results = [{"type": "tool_result", "tool_use_id": call, "content": f"{call} " * 200} for call in calls]
+    behind = {"role": "user", "content": [*results, spoken(f"{hook}\n"), spoken(hook)]}
+    inside = {"role": "user", "content": [{**each, "content": f"{each['content']}\n\n{hook}"} for each in results]}
+    client.messages.append(behind)
+    place = len(client.messages) - 1
+    ask(running, client.messages)
+    first = next(each.id for each in running.agent.context().messages if each.kind == "tool_result")
+    client.say(f":evict {first}")
+    if restarted:
+        running.end()
+        running.begin(running.gateway.port, running.gateway.secret)
+    for now in (inside, behind) if back else (inside,):
+        client.messages[place] = now
+        client.say("three")
+        said = [text for kind, text in running.texts() if kind == "result"]
+        assert said[0].startswith("[Evicted: ")
+        assert said[1].startswith(f"{calls[1]} ")
+    assert [each.kind for each in running.agent.events(0, 1000)].count("tool_result") == 2
+    client.say(f":drop {running.turn('READ two')}")
+    client.say("four")
+    assert "toolu_" not in json.dumps(running.upstream.asked[-1].body["messages"])
+    assert system_operations(running) == []
+
+
 def test_what_a_compaction_keeps_stands_behind_its_summary(running: ClaudeRunning) -> None:
     """Claude Code 2.1.332 keeps its newest answer, and more where a person compacts a part. What a person has taken out
     stays out."""

@@ -3,6 +3,7 @@
 - If a request got no answer, some clients send the next prompt in one message with the one before it.
 - When the model changes, clients leave out the thinking of earlier answers, which another model could not read.
 - When the model changes, Claude Code moves its own texts between a user's message and a system message behind it.
+- Claude Code sends what a hook says about a result as a text behind it, and in later requests at the end of the result.
 
 All are the same messages as before. So a request is divided as its messages are known. An answer without its thinking,
 or a user's message with other texts of the client, has the key that it had before.
@@ -45,8 +46,8 @@ class Thoughts(NamedTuple):
 
 
 class Injected(NamedTuple):
-    """The blocks that the client itself put into a user's message: the message's key without them, their places, and
-    the number of all blocks."""
+    """What the client itself put into a user's message: the message's key without it, the places of its blocks, and the
+    number of all blocks."""
 
     without: str
     places: tuple[int, ...]
@@ -54,14 +55,15 @@ class Injected(NamedTuple):
 
 
 def injected(dialect: ClientDialect, message: ClientMessage) -> Injected | None:
-    """Return the client's own blocks of a user's message; None if there are none, or no others."""
+    """Return what the client itself put into a user's message; None if that is nothing, or all of it."""
     if message.role != "user":
         return None
     parts = dialect.parts(message)
     places = tuple(at for at, part in enumerate(parts) if part is None)
-    if not 0 < len(places) < len(parts):
+    said = [dialect.without_own(block) for at, block in enumerate(message.blocks) if at not in places]
+    if not said or (not places and said == list(message.blocks)):
         return None
-    said = [_SEAM.sub(b'"', block) for at, block in enumerate(message.blocks) if at not in places]
+    said = [_SEAM.sub(b'"', block) for block in said]
     without = dialect.key_without(message, said)
     return Injected(without, places, len(parts)) if without else None
 
@@ -148,9 +150,9 @@ class _Finder:
         if self._last_spoken.get(spoken, -1) < self._at:
             return None
         place = self._spoken.index(spoken, self._at)
-        before = self._own.get(self._keys[place])
+        before, places = self._own.get(self._keys[place]), () if now is None else now.places
         # The events of blocks are found by their number, or by their places (`TranscriptView.sent`).
-        if before is not None and before.size == len(message.blocks) and (now is None or now.places != before.places):
+        if before is not None and before.size == len(message.blocks) and places != before.places:
             return None
         self._at = place + 1
         return self._keys[place]

@@ -250,14 +250,20 @@ class NextRequest:
     def _view(self, fold: Fold, upto: int = END) -> View:
         agent, own = self._at.record.id, fold.segments
         inserted: list[tuple[int, int, int]] = []
-        for event, _ in self._operations:
-            if event.kind == "summary" and event.id <= upto and contains(own, agent, event.id):
+        for event in (each for each, _ in self._operations if each.id <= upto):
+            if event.kind == "summary" and contains(own, agent, event.id):
                 inserted.append((begins(event) - 1, event.id, len(event.content.encode()) + ENVELOPE + RESULT))
             elif event.kind == "filter" and event.reason == LEFT:
                 ranges = normal(Segment(*each) for each in (event.data or {}).get("ranges", ()))
-                if back := intersect(own, ranges):
+                back = intersect(own, ranges)
+                if back and not any(map(self._sends, back)):
                     inserted.append((back[0].first, event.id, _estimate(self._moment, back)))
         return View(agent, own, fold.evicted, inserted)
+
+    def _sends(self, segment: Segment) -> bool:
+        """Return True if the client's newest messages have one of these events."""
+        at = bisect_left(self._places, (segment.first, 0))
+        return at < len(self._places) and self._places[at][0] <= segment.last
 
     def _first_change(self, mine: View, theirs: View) -> int:
         """Return the place of the first message that two views show differently, apart from thinking."""

@@ -227,6 +227,9 @@ class AnthropicClient(RoleClient):
     def answer_key(self, blocks: Iterable[bytes]) -> str:
         return _answer_key(list(map(decoded, blocks)))
 
+    def without_own(self, block: bytes) -> bytes:
+        return _without_reminders(block) if b'"tool_result"' in block else block
+
     def key_without(self, message: ClientMessage, blocks: Iterable[bytes]) -> str:
         return self.read(self.written(message.role, blocks)).key
 
@@ -255,6 +258,16 @@ class AnthropicClient(RoleClient):
 
 
 ANTHROPIC = AnthropicClient()
+
+_TAG, _END = rb"\n\n<system-reminder>", b"</system-reminder>"
+
+
+def _without_reminders(block: bytes) -> bytes:
+    """Return a result without the reminders that Claude Code has put at the end of its text."""
+    end = begin = block.rfind(_END + b'"') + len(_END)
+    while (tag := block.rfind(_TAG, 0, begin)) >= 0 and block.find(_END, tag, begin) == begin - len(_END):
+        begin = tag
+    return block[:begin] + block[end:] if begin < end else block
 
 
 def _session(metadata: Mapping[str, Any]) -> str:

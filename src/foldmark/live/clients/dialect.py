@@ -336,6 +336,10 @@ class ClientDialect(ABC):
         """Return the key of an answer with these blocks; empty if thinking is no part of keys on this wire."""
         return ""
 
+    def without_own(self, block: bytes) -> bytes:
+        """Return a block of a user's message without texts of the client in it that it may send elsewhere."""
+        return block
+
     def key_without(self, message: ClientMessage, blocks: Iterable[bytes]) -> str:
         """Return the key of a user's message with these blocks only; empty if the client never moves its own texts."""
         return ""
