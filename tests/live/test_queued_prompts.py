@@ -244,7 +244,9 @@ def test_an_edit_that_the_provider_would_refuse(running: ClaudeRunning) -> None:
     queue(running, "blocks of one message", command=":mark HERE")
     reply, _ = asked(running)
     assert "Checkpoint 'HERE' created." in reply
-    client.say("next")
+    assert "foldmark: the edits do not hold now." in reply
+    assert client.say("next").startswith("I see")
+    assert "foldmark" not in sent(running)
     assert "HERE" not in sent(running)
     assert [text.strip() for text in running.users()][1:] == ["one", "READ two", "three", FIRST, LAST, "next"]
     assert "toolu_" in newest(running)

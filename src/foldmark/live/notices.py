@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from foldmark.live.claude_settings import LEAST_IDLE, idle_tokens
-from foldmark.live.clients.dialect import ClientMessage, ClientRequest
+from foldmark.live.clients.dialect import ClientMessage, ClientRequest, MisplacedError
 from foldmark.live.prompts import is_not_done
 from foldmark.live.transcript import ClientTranscript
 
@@ -49,6 +49,12 @@ def note(
     return once
 
 
+def note_whole(transcript: ClientTranscript, why: MisplacedError, sign: str) -> None:
+    """Give a transcript the notice that an edit does not hold, until one holds again."""
+    if not transcript.whole:
+        transcript.whole, transcript.unsaid = True, transcript.with_unsaid(_whole(why, sign))
+
+
 def _unrecorded(transcript: ClientTranscript, messages: Sequence[ClientMessage]) -> int:
     """Return the number of prompts that a model has answered and that no gateway has recorded. What a client puts in
     place of earlier messages, as in a compaction, does not count."""
@@ -70,6 +76,13 @@ def _resumed(prompts: int) -> str:
     return (
         f"foldmark: {many} answered without Foldmark, or could not be recorded. Without Foldmark, the agent has also "
         "sent dropped turns, commands and replies to the model. From now on the edits hold again."
+    )
+
+
+def _whole(why: MisplacedError, sign: str) -> str:
+    return (
+        f"foldmark: the edits do not hold now. The provider would refuse the request ({why}), so it goes out with "
+        f"everything that the agent sends. {sign}operations lists what was changed, {sign}restore ID takes it back."
     )
 
 

@@ -387,13 +387,16 @@ class Sessions:
             shown.segments,
         )
         try:
-            return edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
+            made = edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
         except MisplacedError as error:
             if not inserts:
                 raise
             LOG.warning("a request goes out without the edits: %s", error, exc_info=_DEBUG)
             self._later(transcript.note_prevented)
+            notices.note_whole(transcript, error, self._sign)
             return without_own(dialect, request.sent, known, view)
+        transcript.whole = transcript.whole and not inserts
+        return made
 
 
 def _logged(done: "Future[Any]") -> None:

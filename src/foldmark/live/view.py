@@ -53,7 +53,8 @@ class TranscriptView:
     `unanswered` is what the newest request asked, until its answer has come; `failed` is True if the provider has given
     none.
 
-    `unsaid` is what is to be said with the next reply, or with the next answer if the newest one `shows` it.
+    `unsaid` is what is to be said with the next reply, or with the next answer if the newest one `shows` it. `whole` is
+    True if the newest request went out without the edits.
 
     `asked` are the keys of the messages of the newest request. `local` has the blocks of commands to Foldmark and of
     its replies that this gateway has seen, by the keys of their messages. A new session has no agent until something of
@@ -76,7 +77,7 @@ class TranscriptView:
         self.woven: dict[str, None] = {}
         self.unanswered: AskedFor | None = None
         self.failed = False
-        self.unsaid, self.shows = "", False
+        self.unsaid, self.shows, self.whole = "", False, False
         self.edit_memory = EditMemory()
         self._agent = agent
         self._idle_since = -QUEUED_SECONDS
