@@ -229,7 +229,8 @@ def test_a_request_whose_edit_failed(measured: MeasuredRunning) -> None:
 
 
 @pytest.mark.parametrize("measured", [False], indirect=True)
-def test_messages_that_the_client_has_rewritten(measured: MeasuredRunning) -> None:
+@pytest.mark.parametrize("prompt", [":context", "Go on."])
+def test_messages_that_the_client_has_rewritten(measured: MeasuredRunning, prompt: str) -> None:
     """Those that it no longer sends were in the newest request once, and are not inserted into it."""
     client = measured.client
     for number in range(8):
@@ -237,7 +238,7 @@ def test_messages_that_the_client_has_rewritten(measured: MeasuredRunning) -> No
     turns = measured.turns()
     for block in client.messages[-2]["content"]:
         block["content"] += " More of it."
-    client.say(":context")
+    client.say(prompt)
     measured.compare(f"/context drop {turns[2]}")
 
 

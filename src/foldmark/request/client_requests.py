@@ -222,8 +222,13 @@ class NextRequest:
         return replay(self._at.origin, [own for each, own in self._operations if each.id <= event_id])
 
     def fold_of(self, request: PassedRequest) -> Fold:
-        """Return the fold that a request showed: everything that the client sent if it was not edited."""
-        return self.fold_at(request.known) if request.known else self._fold_with(0, ())
+        """Return the fold that a request showed: everything that the client sent if it was not edited. What the client
+        left out of it is recorded with it, and not inserted into it."""
+        if not request.known:
+            return self._fold_with(0, ())
+        known, own = request.known, request.event.id
+        shown = [pair for each, pair in self._operations if each.id <= (own if each.reason == LEFT else known)]
+        return replay(self._at.origin, shown)
 
     def _fold_with(self, until: int, back: Container[int]) -> Fold:
         """Return the fold of the system's operations and of those by people and models up to an event, apart from the
