@@ -375,7 +375,7 @@ class Timeline:
         (event_id,) = transaction.append(self.id, self._head, [draft], key=key)
         if draft.kind not in _HIDES_NOTHING or self._asked_at != self._head:
             self._asked.clear()
-        if draft.kind == "tool_call" and draft.data:
+        if draft.kind == "tool_call" and draft.data and self._batch is not None:
             self._asked[draft.data["call_id"]] = event_id
         self._head = self._asked_at = max(self._head or 0, event_id)  # the message with this key may be an old one
         self._written.append(event_id)
