@@ -34,7 +34,9 @@ Happening = Literal["born", "run", "mail", "killed"]
 TEXTS = ("user", "assistant", "system", "summary")
 """Kinds of messages that are text: they are recorded with the dialect of the agent's model [S2]."""
 
-_HIDES_NOTHING = frozenset(("user", "assistant", "system", "tool", "tool_call", "tool_result", "usage", "record"))
+_HIDES_NOTHING = frozenset(
+    ("user", "assistant", "system", "tool", "client", "tool_call", "tool_result", "usage", "record")
+)
 """Kinds of events after which a call that waits in the context still does."""
 
 
