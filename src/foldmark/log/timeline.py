@@ -111,7 +111,7 @@ class Timeline:
         """
         if kind not in ("user", "client", "assistant", "system", "tool"):
             raise CommandError(
-                f"append takes 'user', 'client', 'assistant', 'system' or 'tool', not {kind!r}; "
+                f"append takes 'user', 'assistant', 'system', 'tool' or 'client', not {kind!r}; "
                 "append_tool_call, append_tool_result and record take the rest"
             )
         actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
