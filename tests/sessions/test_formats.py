@@ -73,7 +73,7 @@ class Shoebox:
             connection.execute(sql, values)
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        program = "from foldmark.cli import main; main()"
+        program = "import sys; from foldmark.cli import main; sys.exit(main())"
         words = [sys.executable, "-c", program, *map(str, arguments)]
         site = Path(self.environment["PYTHONPATH"]) if self.environment["PYTHONPATH"] else None
         return forked.run(words, site=site, env=self.environment, capture_output=True, text=True)
