@@ -272,6 +272,28 @@ def test_what_the_client_says_beside_a_queued_prompt_stays_its_own(running: Clau
     assert running.users()[-1] == "next"
 
 
+HOOK = "<system-reminder>\nPostToolUse:Read hook additional context: It was read.\n</system-reminder>"
+
+
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_a_result_that_changes_behind_which_a_command_was_typed(running: ClaudeRunning, rewrites: bool) -> None:
+    """What a hook says moves into the result, or the client rewrites the result: the reply stays Foldmark's own."""
+    client = running.client
+    client.say("one")
+    queue(running, "result of 2.1.197", command=":mark HERE")
+    (result,) = client.messages[-1]["content"]
+    client.messages[-1]["content"].append({"type": "text", "text": HOOK})
+    assert "'HERE' created" in asked(running)[0]
+    said = "another" if rewrites else f"done\n\n{HOOK}"
+    client.messages[-2]["content"] = [{**result, "content": result["content"].replace("done", said, 1)}]
+    client.say(":context")
+    client.say("next")
+    assert "HERE" not in sent(running)
+    assert [each.kind for each in running.agent.events(0, 1000)].count("tool_result") == 1 + rewrites
+    contents = [each.content for each in running.agent.context().messages]
+    assert [contents.count(each) for each in (FIRST, LAST)] == [1, 1]
+
+
 def test_the_same_command_behind_two_results(running: ClaudeRunning) -> None:
     for text in ("one", "two", "three"):
         running.client.say(text)
@@ -346,7 +368,8 @@ def test_a_reply_that_was_interrupted_comes_with_the_next_answer(running: Claude
         client.messages.pop()
     if restarts:
         running.end()
-        running.begin(running.gateway.port, running.gateway.secret)
+        running.begin()
+        client.url = running.gateway.url
     replies = [client.say(text) for text in ("next", "last")]
     assert ["Checkpoint 'HERE' created." in each for each in replies] == [True, False]
     assert replies[0].endswith("I see 3.")

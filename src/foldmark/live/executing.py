@@ -35,8 +35,8 @@ Take = Callable[[list[ClientMessage]], None]
 class PartialRecording:
     """The recording of a request up to each of its commands in turn, so that every command acts on what precedes it.
 
-    `first` is the first message with a command. `take` records the messages before that, and those that the client has
-    left out."""
+    `first` is the first message with a command. `take` records the messages up to the last known one, and those that
+    the client has left out or rewritten."""
 
     def __init__(
         self,
@@ -57,7 +57,8 @@ class PartialRecording:
             return
         transcript = self._transcript
         places = transcript.places(self._messages, asks=False, known=transcript.known)
-        start = places.index(None) if None in places else self._first
+        known = [at for at, place in enumerate(places) if place is not None]
+        start = self._first if len(known) == len(places) else known[-1] + 1 if known else 0
         self._take(list(self._messages[:start]))
         commands = transcript.commands(self._messages[start:], transcript.agent.log.given.live_sign)
         self._local = {at + start: own for at, own in commands.items()}

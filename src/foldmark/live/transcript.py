@@ -170,11 +170,12 @@ class ClientTranscript(TranscriptView):
 
     def close_message(self, message: ClientMessage, ids: Sequence[int], parts: Sequence[Part | None]) -> None:
         """End the recording of a message, whose blocks have these events."""
-        thoughts = thoughts_data(self.dialect, [(message.key, message.blocks)] if message.thinks else ())
+        more = thoughts_data(self.dialect, [(message.key, message.blocks)] if message.thinks else ())
+        more |= injected_data(self.dialect, [message])
 
         def noted() -> None:
             self._closed(parts)
-            self._note(range(len(self.known)), [KnownMessage.of(message.key, ids)], thoughts)
+            self._note(range(len(self.known)), [KnownMessage.of(message.key, ids)], more)
 
         self._retried(noted)
 

@@ -433,7 +433,7 @@ class TranscriptView:
         return found
 
     def _is_own(self, block: bytes) -> bool:
-        return self.dialect.is_own(block) or (bool(self.said) and decoded(block).get("text") in self.said)
+        return self.dialect.is_own(block) or (bool(self.woven) and decoded(block).get("text") in self.woven)
 
     def _commands(self, message: ClientMessage, following: Sequence[ClientMessage], sign: str) -> list[int]:
         """Return the blocks of commands, unless a model may have answered them: then nothing else was asked."""
