@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from claude_client import BOUND, ClaudeRunning
-from plan import Fail, Reply, Say, Use
+from plan import Fail, Reply, Say, Stalled, Use
 from random_operations import operate
 from running import entered
-from test_queued_prompts import form
+from test_queued_prompts import HOOK, form
 from wire_anthropic import SYSTEM_MESSAGES, AnthropicWire
 from wire_bound import BoundWire
 
@@ -23,6 +23,7 @@ from sampled import DEEP, sampled
 
 COMMANDS = (":context", ":mark M", ":undo", ":clear M", ":rewind", ":results", ":nonsense 4")
 FORMS = ("system message", "result of 2.1.197", "result of 2.1.332", "blocks behind a result", "blocks of one message")
+INTERRUPTED = "[Request interrupted by user]"
 UNDONE = ("filter", "evict", "drop", "undo", "summary", "clear", "rewind")
 
 
@@ -35,7 +36,7 @@ class Chance:
     def step(self) -> None:
         self.made += 1
         deeds = [self.ask, self.ask, self.command, self.operate, self.operate, self.queue, self.fail, self.resume]
-        self.chance.choice([*deeds, self.note, self.remind])()
+        self.chance.choice([*deeds, self.note, self.remind, self.hook, self.rewrite, self.abort])()
 
     def ask(self) -> None:
         notes = [f"note {self.made}.{at}" for at in range(self.chance.choice([0, 0, 1, 2]))]
@@ -86,6 +87,44 @@ class Chance:
         self.client.messages.append({"role": "user", "content": blocks[self.chance.choice([0, 1]) :]})
         self.answer()
 
+    def hook(self) -> None:
+        """Move what a hook says about a result into the result, or behind it."""
+        for content in self.results():
+            behind = {"type": "text", "text": HOOK}
+            said = content[0]["content"].removesuffix(f"\n\n{HOOK}")
+            if said != content[0]["content"]:
+                content[:] = [{**content[0], "content": said}, *content[1:], behind]
+            else:
+                content[:] = [each for each in content if each.get("text") != HOOK]
+                content[0] = {**content[0], "content": f"{said}\n\n{HOOK}"}
+
+    def rewrite(self) -> None:
+        for content in self.results():
+            content[0] = {**content[0], "content": f"rewritten {self.made}"}
+
+    def results(self) -> list[list[dict[str, Any]]]:
+        """Return the content of a random message with results, if there is one. A client that rewrites one for a model
+        that binds thinking is refused without Foldmark, too."""
+        if self.client.model == BOUND:
+            return []
+        users = [each["content"] for each in self.client.messages if each["role"] == "user"]
+        found = [each for each in users if each[0]["type"] == "tool_result" and isinstance(each[0]["content"], str)]
+        return [self.chance.choice(found)] if found else []
+
+    def abort(self) -> None:
+        """Abort an answer before a prompt that is typed while it arrives, and keep what has come, or take it back."""
+        command = self.chance.choice([":context", f":mark A{self.made}", ":undo"])
+        texts = [{"type": "text", "text": each} for each in (f"{command}\n", f"aborted {self.made}")]
+        self.client.messages.append({"role": "user", "content": texts})
+        self.running.model.fails = [Stalled((Say(("It begins. ",)),))]
+        with self.client.answering(self.client.messages, "It begins. "):
+            pass
+        if self.chance.choice([True, False]):
+            self.client.messages.pop()
+        else:
+            texts += [{"type": "text", "text": each} for each in (INTERRUPTED, f"after {self.made}")]
+            self.answer()
+
     def resume(self) -> None:
         self.running.end()
         self.running.begin(self.running.gateway.port, self.running.gateway.secret)
@@ -113,7 +152,7 @@ def test_every_request_is_valid(tmp_path: Path, seed: int) -> None:
         running.client.say("The last.")
         sent: list[Any] = [each.body["messages"] for each in running.upstream.requests]
         text = json.dumps(sent)
-        assert not [each for each in (*COMMANDS, ":mark Q") if each in text]
+        assert not [each for each in (*COMMANDS, ":mark Q", ":mark A") if each in text]
         assert "Checkpoint" not in text
         assert "nothing taken out" not in text
         typed = [each for each in running.texts() if each[0] == "user" and "prompt " in each[1]]
