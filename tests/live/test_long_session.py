@@ -17,6 +17,12 @@ from wire_bound import BoundWire
 _UUID = r"\w{8}(?:-\w{4}){3}-\w{12}"
 
 
+class MergingWire(BoundWire):
+    """A server that takes what Claude Code 2.1.332 sends after a compaction: two messages of the user."""
+
+    alternates = False
+
+
 class Claude(LongClient):
     """Claude Code, with a model that binds its thinking to the messages before it."""
 
@@ -27,15 +33,20 @@ class Claude(LongClient):
     wire: BoundWire
 
     def speaks(self) -> BoundWire:
-        return BoundWire()
+        return MergingWire()
 
     def begin(self, folder: Path, upstream: str, *more: str, live: bool) -> Screen:
         return ClaudeScreen(folder, upstream, *more, live=live, model="claude-fable-5-1")
 
     def messages(self, body: Any) -> list[Any]:
-        found = [_cleaned(each) for each in body["messages"] if each["role"] != "system"]
+        found = list[list[Any]]()
+        for role, blocks in (_cleaned(each) for each in body["messages"] if each["role"] != "system"):
+            if found and found[-1][0] == role:  # the API merges them
+                found[-1][1] += blocks
+            else:
+                found.append([role, blocks])
         # The ids and the duration of a sub-agent, and the file of the session after a compaction.
-        made_up = rf"agentId: \w+ |to: '\w+'|duration_ms: \d+|{_UUID}"
+        made_up = rf"agentId: \w+ |to: '\w+'|\w+\.output|duration_ms: \d+|{_UUID}"
         return json.loads(re.sub(made_up, "", json.dumps(found)))  # type: ignore[no-any-return]
 
     def newest(self, body: Any) -> tuple[str, list[str]]:
@@ -71,7 +82,7 @@ class Claude(LongClient):
             return [Use(f"toolu_{number}", "Bash", {"command": f"seq {number}", "description": "count"})]
         if prompt.startswith("DELEGATE"):
             task = {"description": "do it", "prompt": "SUBTASK: do it", "subagent_type": "general-purpose"}
-            return [Use(f"toolu_{number}", "Agent", task)]
+            return [Use(f"toolu_{number}", "Agent", {**task, "run_in_background": False})]
         return []
 
 

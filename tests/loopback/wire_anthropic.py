@@ -63,9 +63,11 @@ def misplaced_systems(messages: Sequence[Mapping[str, Any]]) -> str:
 
 class AnthropicWire:
     """A server that knows the thinking and the compactions that it signed, and refuses changed ones. Asked for a
-    compaction, it turns the text of the reply into one, or sends none if the reply stops for another reason."""
+    compaction, it turns the text of the reply into one, or sends none if the reply stops for another reason. A server
+    whose messages need not alternate merges neighbours of one role, as the API does."""
 
     provider = "anthropic"
+    alternates = True
     model = "claude-opus-5-5"
 
     def __init__(self) -> None:
@@ -94,7 +96,7 @@ class AnthropicWire:
         elif body.get("stream") is not True:
             return error(400, "stream: this server streams only")
         else:
-            wrong = anthropic(body)
+            wrong = anthropic(body, alternates=self.alternates)
         wrong += manual_thinking(body)
         thinking = body.get("thinking")
         if (

@@ -278,13 +278,14 @@ _BODY = record(
 )
 
 
-def anthropic(body: dict[str, Any]) -> list[str]:
-    """Return the violations of a Messages API body, empty if the API would accept it."""
+def anthropic(body: dict[str, Any], *, alternates: bool = True) -> list[str]:
+    """Return the violations of a Messages API body, empty if the API would accept it. With `alternates`, the roles of
+    messages have to alternate."""
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
         messages = rows(body.get("messages"))
         found += [
-            *_order(messages, compacts="compaction" in body),
+            *_order(messages, compacts="compaction" in body, alternates=alternates),
             *_pairing(messages),
             *_tools(body, messages),
             *_cache(body),
@@ -315,14 +316,14 @@ def _blocks(message: dict[str, Any] | None, type_: str | None = None) -> list[tu
     return [(position, block) for position, block in found if type_ is None or block.get("type") == type_]
 
 
-def _order(messages: list[tuple[int, dict[str, Any]]], *, compacts: bool) -> Iterator[str]:
-    """Require strict alternation from user to user; a request for a summary may end with the assistant."""
+def _order(messages: list[tuple[int, dict[str, Any]]], *, compacts: bool, alternates: bool) -> Iterator[str]:
+    """Require alternation from user to user; a request for a summary may end with the assistant."""
     before = None
     for index, message in messages:
         role = message.get("role")
         if before is None and role == "assistant" and not _begins_with(message, "compaction"):
             yield f"messages[{index}].role: the first message must be the user's"
-        elif before == role and role in ("user", "assistant"):
+        elif alternates and before == role and role in ("user", "assistant"):
             yield f"messages[{index}].role: two {role} messages in a row"
         before = role
     if not messages or before != "assistant" or compacts:
