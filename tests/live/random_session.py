@@ -73,7 +73,7 @@ class Receipt(NamedTuple):
     """A receipt, and what the provider measured: the percentage of the cached prompt that holds, and tokens."""
 
     line: str
-    percent: int
+    percent: float
     tokens: int
     measured_percent: float
     measured: Measured
@@ -492,8 +492,9 @@ class RandomSession:
             after = [each for each in self.play.measured if each.time >= when]
             if found and before and after and after[0].time < following:
                 share = min(100.0, 100 * after[0].read / before[-1].tokens)
-                tokens = int(found[2].replace(",", ""))
-                yield Receipt(f"{edit.kind} {edit.id}", int(found[1]), tokens, share, after[0])
+                held, tokens = (edit.data or {})["receipt"]["cached_prefix"], int(found[2].replace(",", ""))
+                assert held["percent"] == int(found[1])
+                yield Receipt(f"{edit.kind} {edit.id}", 100 * held["kept"] / held["of"], tokens, share, after[0])
 
     def play_all(self, steps: int) -> None:
         for verb in ("SAY", "RUN", "SAY", "RUN"):
