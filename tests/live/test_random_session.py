@@ -64,7 +64,8 @@ class Claude(RandomClient):
     def begin(self, folder: Path, upstream: str, *more: str, live: bool) -> Screen:
         settings = folder / "home" / ".claude" / "settings.json"
         settings.parent.mkdir(parents=True, exist_ok=True)
-        settings.write_text(json.dumps({"hooks": _HOOKS}))
+        # Claude Code moves what hooks say about results, and is then refused by such a model without Foldmark, too.
+        settings.write_text(json.dumps({"hooks": {} if self.model in BOUND else _HOOKS}))
         return ClaudeScreen(folder, upstream, *_OPTIONS, *more, live=live, model=self.model)
 
     def messages(self, body: Any) -> list[Any]:
