@@ -56,6 +56,7 @@ from foldmark.core.assembly.eviction import OPAQUE, RESPONSES, blocks_of, in_pla
 from foldmark.core.assembly.prompt import OMITTED
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
+from foldmark.dialects.openai.items import CALLS, RESULTS, answer_text, tool_of
 from foldmark.live.agent_programs import AGENTS
 from foldmark.sessions.claude.told import REMINDER, told
 from foldmark.sessions.conversion.exporting import SYNTHETIC, export
@@ -92,11 +93,10 @@ ADDED = (
     "<system-reminder>\nThe following skills are available",
     "Continue from where you left off.",  # in place of a turn that was interrupted, with the answer to it
     "No response requested.",
+    "(no content)",  # in place of a message of which nothing is left
     OMITTED,  # Foldmark's own, before a session that begins with an answer: an exported one begins with the user
 )
 """Beginnings of texts that a client or an export adds, whatever the session says."""
-
-CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
 class Item(NamedTuple):
@@ -392,15 +392,20 @@ def _codex_items(items: list[Any]) -> Iterator[Item]:
             content = item["content"]
             for part in [{"type": "input_text", "text": content}] if isinstance(content, str) else content:
                 yield from _filled(role, part["text"]) if "text" in part else _blocks([part])
-        elif kind in CALLS:
-            space = f"{item['namespace']}__" if item.get("namespace") else ""
-            name = "local_shell" if kind == "local_shell_call" else f"{space}{item['name']}"
-            given = _parsed(item.get("action", item.get("arguments")))
-            yield _call(item["call_id"], name, {"input": item["input"]} if kind == "custom_tool_call" else given)
-        elif kind.endswith("call_output") and "output" in item:
-            yield _result(item["call_id"], item["output"])
+        elif kind in CALLS and "call_id" in item:
+            given = item.get(CALLS[kind].given)
+            arguments = {"input": given} if kind == "custom_tool_call" else _without_nulls(_parsed(given))
+            yield _call(item["call_id"], tool_of(item), arguments)
+        elif kind in RESULTS and "call_id" in item:
+            answer = item[CALLS[RESULTS[kind]].answer]
+            yield _result(item["call_id"], answer if kind.endswith("call_output") else answer_text(answer))
         else:
             yield from _blocks([item])
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return the arguments without members that are null: Codex adds them for a shell's action."""
+    return {key: each for key, each in value.items() if each is not None} if isinstance(value, dict) else value
 
 
 def _call(call_id: str | None, name: str, arguments: Any) -> Item:

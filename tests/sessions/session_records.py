@@ -67,7 +67,7 @@ def plain_counts(content: bytes) -> dict[str, int]:
 
 def plain_blocks(content: bytes) -> Counter[str]:
     """Count the messages with a plain reader: one for every text, tool and thinking block of a readable message, in the
-    first record with its uuid."""
+    first record with its uuid that has any."""
     names = {"tool_use": "tool_call", "tool_result": "tool_result", "thinking": "assistant"}
     counts: Counter[str] = Counter()
     uuids: set[str] = set()
@@ -77,9 +77,11 @@ def plain_blocks(content: bytes) -> Counter[str]:
             counts["client"] += len(told(value) or ())
         if not isinstance(value, dict) or not isinstance(value.get("message"), dict) or value.get("uuid") in uuids:
             continue
-        uuids.add(value.get("uuid") or f"none {len(uuids)}")
         blocks = value["message"].get("content") or []
-        for block in [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks:
+        if blocks:
+            uuids.add(value.get("uuid") or f"none {len(uuids)}")
+        for each in [blocks] if isinstance(blocks, str) else blocks:
+            block = {"type": "text", "text": each} if isinstance(each, str) else each
             if isinstance(block, dict) and value["type"] == "user" and INJECTED.match(str(block.get("text", ""))):
                 counts["client"] += 1
             elif isinstance(block, dict):

@@ -146,7 +146,7 @@ def test_images(session: Any) -> None:
         item("function_call_output", call_id="c", output=7),
         item("function_call_output", output="x"),
         item("reasoning", encrypted_content=7),
-        item("web_search_call", action={}),
+        item("ghost_snapshot", ghost_commit={}),
         {"type": "response_item", "payload": None},
         {"type": "response_item", "payload": {"type": ["message"]}},
         line("event_msg", type="user_message", message="hello"),

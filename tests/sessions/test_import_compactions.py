@@ -12,6 +12,8 @@ from foldmark.core.errors import CommandError
 
 BEFORE = [user("a", "u1"), assistant("b", "a1", "u1"), user("c", "u2", "a1"), assistant("d", "a2", "u2")]
 SHOWN = ["a", "b", "c", "d"]
+LATER = "2025-10-01T11:00:00.000Z"
+"""So late that a record does not follow the one before it merely because that is near in time."""
 
 
 def boundary(uuid: str = "x1", logical: str | None = "a2", **metadata: Any) -> dict[str, Any]:
@@ -37,11 +39,11 @@ def summary(text: Any = "S", uuid: str = "s1", parent: str | None = "x1", **fiel
 @pytest.mark.parametrize("newer", [True, False])
 @pytest.mark.parametrize("parent", ["a2", None, "unknown"])
 def test_a_compaction_is_a_summary_that_can_be_taken_back(newer: Any, parent: Any, session: Any) -> None:
-    first = [boundary(logical=parent), summary()] if newer else [summary(parent=parent)]
+    first = [boundary(logical=parent), summary()] if newer else [summary(parent=parent, timestamp=LATER)]
     imported = session(*BEFORE, *first, user("e", "u3", "s1"), assistant("f", "a3", "u3"))
     assert imported.shown == ["S", "e", "f"]
     (made,) = imported.of("summary")
-    assert made.created_at == TIME.replace("000Z", "000000Z")
+    assert made.created_at == (TIME if newer else LATER).replace("000Z", "000000Z")
     assert made.turn_id == made.id
     assert (imported.report.turns, imported.report.dropped) == (4, 0)
     assert imported.report.messages == {"user": 3, "assistant": 3, "summary": 1}
@@ -140,9 +142,9 @@ def test_a_result_after_a_compaction_leaves_with_its_call(session: Any) -> None:
     """The result leaves the context even though the file has it after the compaction."""
     imported = session(
         user("a", "u1"),
-        assistant([call("c1")], "a1", "u1"),
+        assistant([call("c1")], "a1", "u1", "m1"),
         user([result("c1")], "r1", "a1"),
-        assistant([call("c2")], "a2", "r1"),
+        assistant([call("c2")], "a2", "r1", "m2"),
         boundary(logical="a2"),
         summary(),
         user([result("c2")], "r2", "a2"),
@@ -210,8 +212,10 @@ def test_a_compaction_that_preserves_everything_replaces_nothing(session: Any) -
 def test_torn_compactions(session: Any) -> None:
     """A compaction that nothing continues replaces nothing. If a message continues it, it needs no summary."""
     assert session(*BEFORE, boundary()).shown == SHOWN
-    cut = session(*BEFORE, boundary(), b'{"type":"user","isCompactSummary":true,"mess\n', user("e", "u3", "s1"))
-    assert cut.shown == [*SHOWN, "e"]
+    cut = session(
+        *BEFORE, boundary(), b'{"type":"user","isCompactSummary":true,"mess\n', user("e", "u3", "s1", timestamp=LATER)
+    )
+    assert cut.shown == ["e"], "the parent of the message is missing"
     for content in ("", [], None, [result("c1")], 7):
         imported = session(*BEFORE, boundary(), summary(content), user("e", "u3", "s1"))
         assert imported.agent.context().messages[-1].content == "e"

@@ -22,6 +22,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.cli.program import run
 from foldmark.sessions.claude import project_folder
+from foldmark.sessions.claude.resumption import MISSING
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.doctor import Finding, diagnose
@@ -91,7 +92,8 @@ def texts(path: Path) -> Counter[str]:
     with foldmark.open(":memory:") as log:
         agent = log.agent(import_session(log, path, "it").agent_id)
         found = (stored(log).event(id) for id in range(1, agent.context().at + 1))
-        return Counter(event.content for event in found if event and event.kind in ("user", "assistant", "tool_result"))
+        said = (event for event in found if event and event.kind in ("user", "assistant", "tool_result"))
+        return Counter(event.content for event in said if event.content != MISSING)
 
 
 def lines(path: Path) -> list[Any]:
@@ -118,6 +120,9 @@ def glue(records: Records, between: bytes) -> None:
     """Put the records 6 and 7 on one line."""
     records[5:7] = [jsonl(records[5]).rstrip() + between + jsonl(records[6])]
 
+
+LATER = "2027-01-01T00:00:00.000Z"
+"""So late that Claude Code does not go on with the record before this one because it is near in time."""
 
 INTERRUPTIONS = {"a call without a result", "calls at the end"}
 """Traces of a person's interruption: they are no damage, but a repair completes them."""
@@ -150,10 +155,14 @@ LOSES: dict[str, tuple[Damage, int, str]] = {
     "a torn last line": (instead(9, b'{"type":"assistant"'), 9, "cut off"),
     "not a number": (instead(7, jsonl(talk()[6]).replace(b'"m3"', b"NaN")), 7, "NaN"),
     "a mark": (instead(7, b"\xef\xbb\xbf" + jsonl(talk()[6])), 7, "byte order mark"),
-    "a dangling parent": (change(7, parentUuid="gone"), 7, "is missing"),
+    "a dangling parent": (change(7, parentUuid="gone", timestamp=LATER), 7, "is missing"),
     "no parent": (without(7, "parentUuid"), 7, "no parentUuid"),
     "a parent of the wrong type": (change(7, parentUuid=7), 7, "no parentUuid"),
-    "an unknown record in the chain": (change(8, type="puzzle"), 9, "is missing"),
+    "an unknown record in the chain": (
+        lambda records: [records[7].update(type="puzzle"), records[8].update(timestamp=LATER)],
+        9,
+        "is missing",
+    ),
     "its own parent": (change(7, parentUuid="u7"), 7, "loop"),
     "a loop": (change(7, parentUuid="u9"), 7, "loop"),
     "no uuid": (without(7, "uuid"), 7, "no uuid"),
@@ -664,3 +673,12 @@ def test_a_rollout_is_not_repaired(tmp_path: Path, capsys: pytest.CaptureFixture
     path.write_bytes(codex_jsonl(*rollout()))
     assert run(["doctor", "--session", str(path), "--repair"]) == 1
     assert "not repaired" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "kind", ["atis-latch", "api-request", "api-request-blob", "api-request-shape", "cost-state", "file-history-delta"]
+)
+def test_the_records_of_newer_versions_are_known(kind: str, write: Callable[..., Path]) -> None:
+    """Claude Code 2.1.332 writes these beside its messages."""
+    path = write(*talk(), {"type": kind, "sessionId": ID})
+    assert diagnose(session_path(path)).findings == []

@@ -1,25 +1,21 @@
 """Plan an import: group records into turns and branches, order them, and select those that stay visible [SPEC 8].
 
-Every format lists its records as `RecordEntry`, so this module does not depend on the agent that wrote a session.
+Every format lists its records as `RecordEntry` and says which of them are active (`ActiveRecords`), so this module does
+not depend on the agent that wrote a session.
 
-- A record continues the record that its parentUuid names: the last one with that uuid that precedes it in the file, or
-  else the first one that follows it, because Claude Code may write a result before its call. Such a record moves behind
-  its parent, with all that continues it. Otherwise (no parent, an unknown one, one in a sidechain, or one that itself
-  continues this record) it continues the main chain's previous record. So there are no loops.
-- The active chain is the path from the main chain's last message up to its beginning, or the path from the leaf that
-  the session names, if that is not on the first path or a person chose it and wrote nothing after that. A compaction
-  forgets the leaf. A person may choose that nothing is active. The chain includes records that Claude Code writes off
-  that path: the other records of the same API message, the results of its calls, and records that Claude Code injected
-  for a call.
+- The active records are those that the client sends when it resumes the session, and those of which it sends a summary.
+  The format orders them. Records without a message stay in place, behind the active record that precedes them.
 - A branch that is neither active nor in a sidechain is abandoned: a person went back and wrote another prompt.
 - Branches stay whole. Each abandoned branch and each sidechain becomes separate turns, which follow the turn of the
-  main chain in which it began. Records without a message stay in place, with the main chain.
+  main chain in which it began. In them, a record continues the record that its parentUuid names: the last one with
+  that uuid that precedes it in the file, or else the first one that follows it, because Claude Code may write a result
+  before its call. Otherwise (no parent, an unknown one, one in a sidechain, or one that itself continues this record)
+  it continues the main chain's previous record. So there are no loops.
 - A result that was written before its own call (parallel calls race) moves after it. The records of one API message
   are kept together, followed by the results of its calls.
 - A compaction (a summary that replaces earlier messages) on the main chain ends a turn and is its own turn. In
   another branch it is a message. Its boundary may name preserved records: after the summary (the last messages before
-  the compaction) or before it (the first ones). The next record continues the last record after the summary, so
-  its parent may precede the boundary. If no messages precede the summary, as in a new file of a session, it
+  the compaction) or before it (the first ones). If no messages precede the summary, as in a new file of a session, it
   replaces nothing, and is a message unless it holds a `whole` history.
 - A compaction on the main chain may have no summary: then what goes on is written again behind the boundary, or the
   boundary preserves it. Other records before the boundary are an abandoned branch.
@@ -30,17 +26,16 @@ Every format lists its records as `RecordEntry`, so this module does not depend 
   turn, because the model was not idle.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import merge
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
 from foldmark.sessions.messages import NOWHERE, AnswerUsage, Leaf, PreservedRecords, RecordEntry
-
-T = TypeVar("T")
 
 _WALKS = 20
 """Maximum number of steps to preserved records, over all compactions, as a multiple of the session's length."""
@@ -67,13 +62,17 @@ class Section(Struct, frozen=True):
 class PlannedRecord(Struct, frozen=True, gc=False):
     """A record to import.
 
-    `usage` is recorded after the last record of its API message. `astray` are those of its results whose call is not
-    waiting for them here but is in another branch, or in this one if it leaves the context.
+    `usage` is recorded after the last record of its API message. `astray` are those of its results that are not sent,
+    or whose call is not waiting for them here but is in another branch, or in this one if it leaves the context. `made`
+    are results that the client makes up behind the record: the id of the call, and the text. `sent` is False for a
+    record that leaves the context, although its turn stays.
     """
 
     entry: RecordEntry
     usage: AnswerUsage | None = None
     astray: tuple[str, ...] = ()
+    made: tuple[tuple[str, str], ...] = ()
+    sent: bool = True
 
 
 class PlannedTurn(Struct, frozen=True):
@@ -90,29 +89,42 @@ class PlannedTurn(Struct, frozen=True):
     keeps: frozenset[int] | None = None
 
 
+class ActiveRecords(Struct, frozen=True):
+    """The records that a client sends on resuming a session, and those of which it sends a summary, in its order.
+
+    `unsent` are the lines among them that are left out. `lost` maps lines to the ids of results in them that are left
+    out, and `made` maps lines to results that the client makes up behind them: the id of the call, and the text.
+    `carried` is what decides whether later records continue the active chain (`imported.only_continues`). `open` maps
+    calls at the end that still may get a result, and an answer that may go on, to the lines that are `unsent` until
+    then.
+    """
+
+    order: Sequence[RecordEntry]
+    unsent: Set[int] = frozenset()
+    lost: Mapping[int, Sequence[str]] = {}
+    made: Mapping[int, tuple[tuple[str, str], ...]] = {}
+    carried: dict[str, Any] = {}
+    open: Mapping[str, Sequence[int]] = {}
+
+
 class Plan(Struct, frozen=True):
-    """All turns in import order; every entry appears exactly once. `carried` is what decides whether later records
-    continue the active chain (`imported.only_continues`)."""
+    """All turns in import order; every entry appears exactly once."""
 
     turns: Iterator[PlannedTurn]
-    carried: dict[str, Any]
+    active: ActiveRecords
 
 
-def plan(entries: Sequence[RecordEntry]) -> Plan:
-    """Return the plan of an import."""
-    found = _compactions(entries)
-    bare = _bare(entries)
-    ordered, parents = _parents_first(entries, _parents(entries, found, bare))
-    newest = _newest(ordered)
-    end, carried = _end(ordered, parents, newest, found)
-    if any(entry.boundary and entry.line > ordered[newest].line for entry in entries):
-        carried = {"behind": True}  # the next message tells whether this compaction has a summary
-    main, others = _branches(ordered, parents, _active(ordered, parents, end, bare), bare)
+def plan(entries: Sequence[RecordEntry], active: ActiveRecords | None = None) -> Plan:
+    """Return the plan of an import. `active` are the active records; None: all that are not in a sidechain."""
+    if active is None:
+        active = ActiveRecords([entry for entry in entries if entry.side is None])
+    found = compactions(entries)
+    main, others = _branches(*_parents_first(entries, _parents(entries, found)), active)
     aside = {call for branch in others for entry in branch for call in entry.calls}
     everywhere = aside.union(call for entry in main for call in entry.calls)
-    turns = ((turn.steps[0].entry.line, turn) for turn in _main_turns(main, found, aside))
-    beside = ((branch[0].line, turn) for branch in others for turn in _turns(branch, False, everywhere))
-    return Plan((turn for _, turn in merge(turns, beside, key=itemgetter(0))), carried)
+    turns = ((turn.steps[0].entry.line, turn) for turn in _main_turns(main, found, aside, active))
+    beside = ((branch[0].line, turn) for branch in others for turn in _turns(branch, everywhere))
+    return Plan((turn for _, turn in merge(turns, beside, key=itemgetter(0))), active)
 
 
 def leaf_at_end(records: Iterable[tuple[Leaf | None, bool, bool]], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008
@@ -125,29 +137,15 @@ def leaf_at_end(records: Iterable[tuple[Leaf | None, bool, bool]], leaf: Leaf = 
         if boundary:
             leaf = Leaf()
         elif named is not None:
-            leaf = named
+            leaf = Leaf(named.uuid, named.pinned or (leaf.pinned and leaf.uuid == named.uuid))
         elif on_main and leaf.pinned:
             leaf = Leaf(leaf.uuid)
     return leaf
 
 
-def taken(
-    leaf: Leaf, named: T | None, way: Sequence[T], above: Callable[[T], Sequence[T]], said: Callable[[T], bool]
-) -> Sequence[T]:
-    """Return the upward path that is active: the `way` from the newest record, or the path from the leaf.
-
-    `named` is the record of the leaf, None if it is unknown. `above` returns the path from a record up to the last
-    compaction, and `said` is True for a message.
-    """
-    if leaf == NOWHERE:
-        return ()
-    if named is None or (not leaf.pinned and named in set(way)):
-        return way
-    other = above(named)
-    return other if any(map(said, other)) else way
-
-
-def _main_turns(main: Sequence[RecordEntry], found: Mapping[int, Compaction], aside: Set[str]) -> Iterator[PlannedTurn]:
+def _main_turns(
+    main: Sequence[RecordEntry], found: Mapping[int, Compaction], aside: Set[str], active: ActiveRecords
+) -> Iterator[PlannedTurn]:
     for section in _sections(main, found):
         entries = section.entries
         if section.summary is not None:
@@ -156,17 +154,18 @@ def _main_turns(main: Sequence[RecordEntry], found: Mapping[int, Compaction], as
             begin = next(said, len(entries))
             above = [entry for entry in entries[:begin] if entry.raised]
             entries = [entry for entry in entries if entry not in above]
-            yield from _turns(above, True, aside)
+            yield from _turns(above, aside, active)
             keeps = section.keeps.union(entry.line for entry in above)
             yield PlannedTurn([PlannedRecord(section.summary)], True, False, keeps)
-        yield from _turns(entries, True, aside)
+        yield from _turns(entries, aside, active)
 
 
 def _branches(
-    entries: Sequence[RecordEntry], parents: Sequence[int], active: Set[int], bare: Mapping[int, frozenset[str]]
+    entries: Sequence[RecordEntry], parents: Sequence[int], active: ActiveRecords
 ) -> tuple[list[RecordEntry], list[list[RecordEntry]]]:
     """Return the main chain, and all other branches in the order in which they begin."""
-    main: list[RecordEntry] = []
+    inside = {entry.line for entry in active.order}
+    silent: list[RecordEntry] = []
     others: dict[object, list[RecordEntry]] = {}
     roots: list[object] = []
     latest: object = None
@@ -175,25 +174,35 @@ def _branches(
         root: object = at
         if entry.side:
             root = entry.side
-        elif parent >= 0 and parent not in active:
+        elif parent >= 0 and entries[parent].line not in inside:
             root = roots[parent]
         elif entry.side is not None and not entry.prompt and latest is not None:
             root = latest
         roots.append(root)
         if entry.side == "":
             latest = root
-        if entry.role and (entry.side is not None or at not in active):
+        if entry.role and entry.line not in inside:
             others.setdefault(root, []).append(entry)
-        else:
-            main.append(entry)
-    return _whole_responses(_calls_first(_repeats_last(main, bare))), [
-        _whole_responses(_calls_first(each)) for each in others.values()
-    ]
+        elif entry.line not in inside:
+            silent.append(entry)
+    return _with_silent(active.order, silent), [_whole_responses(_calls_first(each)) for each in others.values()]
 
 
-def _parents(
-    entries: Sequence[RecordEntry], found: Mapping[int, Compaction], bare: Mapping[int, frozenset[str]]
-) -> list[int]:
+def _with_silent(order: Sequence[RecordEntry], silent: Iterable[RecordEntry]) -> list[RecordEntry]:
+    """Return the active records, with those without a message behind the active record that precedes them."""
+    behind: dict[int, list[RecordEntry]] = {}
+    lines = sorted(entry.line for entry in order)
+    for entry in silent:
+        at = bisect_left(lines, entry.line)
+        behind.setdefault(lines[at - 1] if at else 0, []).append(entry)
+    main = behind.pop(0, [])
+    for entry in order:
+        main.append(entry)
+        main += behind.pop(entry.line, ())
+    return main
+
+
+def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
     """Return for each entry the position of the entry that it continues, or -1. There are no loops.
 
     The continued entry is, like it, on the main chain or in a sidechain. An entry that continues a record preserved
@@ -209,7 +218,8 @@ def _parents(
     previous = -1
     for at, entry in enumerate(entries):
         on_main = entry.side is None
-        named = (on_main, entry.parent) if entry.parent is not None else None
+        continued = entry.parent or entry.logical
+        named = (on_main, continued) if continued is not None else None
         parent = known.get(named, -1) if named else -1
         instead = previous if on_main else -1
         if named and parent < 0 and anywhere.get(named, -1) > at:
@@ -219,8 +229,6 @@ def _parents(
             known[on_main, entry.uuid] = at
         if on_main and entry.line in found and found[entry.line].behind:
             known.update(dict.fromkeys(((True, uuid) for uuid in found[entry.line].stays), at))
-        if entry.line in bare:
-            known.update(dict.fromkeys(((True, uuid) for uuid in bare[entry.line]), at))
         if entry.leaf == NOWHERE:
             previous = -1  # a person went back to before the first record
         elif on_main and (entry.uuid is not None or entry.role):
@@ -251,100 +259,6 @@ def _parents_first(entries: Sequence[RecordEntry], parents: list[int]) -> tuple[
     order = sorted(range(len(entries)), key=lambda at: (*places[at], at))
     moved = {at: new for new, at in enumerate(order)}
     return [entries[at] for at in order], [moved.get(parents[at], -1) for at in order]
-
-
-def _bare(entries: Sequence[RecordEntry]) -> dict[int, frozenset[str]]:
-    """Return the compactions without a summary, by the line of the boundary, with the uuids that each preserves.
-
-    Another record continues such a boundary, or it preserves records. A summary that cannot be read is none of these.
-    """
-    main = [entry for entry in entries if entry.side is None]
-    summarized = {entry.parent for entry in main if entry.compacts}
-    continued = {entry.parent for entry in main if entry.chained}
-    bare: dict[int, frozenset[str]] = {}
-    known: dict[str, RecordEntry] = {}
-    steps = _WALKS * len(entries)
-    for entry in main:
-        if entry.boundary and entry.uuid not in summarized and (entry.preserved or entry.uuid in continued):
-            kept = entry.preserved or PreservedRecords(None)
-            bare[entry.line], walked = _stays(kept, known, steps)
-            steps -= walked
-        if entry.uuid is not None:
-            known[entry.uuid] = entry
-    return bare
-
-
-def _active(
-    entries: Sequence[RecordEntry], parents: Sequence[int], at: int, bare: Mapping[int, frozenset[str]]
-) -> set[int]:
-    """Return the positions of the active records of a chain that ends at position `at`.
-
-    Of what precedes a compaction without a summary, only the preserved records are active.
-    """
-    main = [at for at, entry in enumerate(entries) if entry.side is None]
-    active: set[int] = set()
-    while at >= 0:
-        active.add(at)
-        if entries[at].line in bare:
-            stays = bare[entries[at].line]
-            active.update(before for before in main if before < at and entries[before].uuid in stays)
-            break
-        at = parents[at]
-    responses = {entries[at].response for at in active} - {None}
-    active.update(at for at in main if entries[at].response in responses)
-    calls = {call for at in active for call in entries[at].calls}
-    active.update(at for at in main if entries[at].prompted_by in calls or not calls.isdisjoint(entries[at].results))
-    return active
-
-
-def _newest(entries: Sequence[RecordEntry]) -> int:
-    """Return the position of the main chain's last message in the file, or -1."""
-    said = (at for at, entry in enumerate(entries) if entry.side is None and entry.role)
-    return max(said, key=lambda at: entries[at].line, default=-1)
-
-
-def _end(
-    entries: Sequence[RecordEntry], parents: Sequence[int], newest: int, found: Mapping[int, Compaction]
-) -> tuple[int, dict[str, Any]]:
-    """Return the position of the active chain's last message, or -1, and what a later import has to know of it."""
-    in_file = sorted(range(len(entries)), key=lambda at: entries[at].line)
-    ordered = [entries[at] for at in in_file]
-    leaf = leaf_at_end((each.leaf, each.boundary, each.chained and each.side is None) for each in ordered)
-    if leaf == Leaf():
-        return newest, {}
-    named: int | None = None
-    for at in in_file:
-        entry = entries[at]
-        if entry.side is None and entry.uuid == leaf.uuid is not None:
-            named = at
-        elif entry.line in found and (stays := found[entry.line].stays):  # the other records before it are forgotten
-            named = at if leaf.uuid in stays else None
-
-    def above(at: int) -> list[int]:
-        way = []
-        while at >= 0:
-            way.append(at)
-            at = -1 if entries[at].boundary else parents[at]
-        return way
-
-    newest_way = above(newest)
-    way = taken(leaf, named, newest_way, above, lambda at: entries[at].role is not None)
-    end = next((at for at in way if entries[at].role), -1)
-    if end != newest:
-        return end, {"behind": True}
-    return end, {"leaf": leaf.uuid} if named is not None and named not in newest_way else {}
-
-
-def _repeats_last(main: list[RecordEntry], bare: Mapping[int, frozenset[str]]) -> list[RecordEntry]:
-    """Return the main chain with records before the last compaction without a summary behind those of the same API
-    message after it: Claude Code sends both, if the compaction wrote a message again."""
-    begin = next((at for at in reversed(range(len(main))) if main[at].line in bare), 0)
-    last: dict[str | None, int] = {each.response: at for at, each in enumerate(main) if at > begin and each.response}
-    places = [
-        last.get(entry.response, at) if at < begin and entry.uuid not in bare[main[begin].line] else at
-        for at, entry in enumerate(main)
-    ]
-    return [main[at] for at in sorted(range(len(main)), key=lambda at: (places[at], places[at] > at))]
 
 
 def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
@@ -424,8 +338,13 @@ def _raised(branch: Sequence[RecordEntry]) -> Sequence[RecordEntry]:
     return found
 
 
-def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> Iterator[PlannedTurn]:
-    """Yield the turns of a branch. A result is astray if its call is `elsewhere` and no call here waits for it."""
+def _turns(
+    branch: Sequence[RecordEntry], elsewhere: Set[str], active: ActiveRecords | None = None
+) -> Iterator[PlannedTurn]:
+    """Yield the turns of a branch, which is shown if it is `active`. A result is astray if its call is `elsewhere` and
+    no call here waits for it."""
+    shown = active is not None
+    active = active or ActiveRecords(())
     branch = _raised(branch)
     last_result = {call: at for at, entry in enumerate(branch) for call in entry.results}
     last_record = {entry.response: at for at, entry in enumerate(branch)}
@@ -454,18 +373,23 @@ def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> I
         if entry.usage:
             usages[entry.response] = entry.usage
         last = entry.response is None or last_record[entry.response] == at
+        lost = active.lost.get(entry.line, ())
         astray = []
         for call in entry.results:
-            if open_calls[call]:
+            if call in lost:
+                astray.append(call)
+            elif open_calls[call]:
                 open_calls[call] -= 1
             elif call in elsewhere:
                 astray.append(call)
-        steps.append(PlannedRecord(entry, usages.pop(entry.response, None) if last else None, tuple(astray)))
+        usage = usages.pop(entry.response, None) if last else None
+        made, sent = active.made.get(entry.line, ()), entry.line not in active.unsent
+        steps.append(PlannedRecord(entry, usage, tuple(astray), made, sent))
     if steps:
         yield PlannedTurn(steps, shown, interrupted)
 
 
-def _compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
+def compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
     """Return the compactions outside sidechains, by the line of the summary."""
     found = {}
     known: dict[str, RecordEntry] = {}
@@ -482,7 +406,7 @@ def _compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
                 stays, walked = _stays(preserved, known, steps)
                 steps -= walked
                 found[entry.line] = Compaction(stays, preserved.anchor != boundary.uuid)
-        if entry.uuid is not None:
+        if entry.uuid is not None and not entry.passing:
             known[entry.uuid] = entry
     return found
 
@@ -514,9 +438,11 @@ def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines:
 
 
 def _stays(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[frozenset[str], int]:
-    """Return the uuids of the known records that a compaction preserves, and the number of steps to find them."""
+    """Return the uuids of the records that a compaction preserves (none if one of them is unknown), and the number of
+    steps to find them."""
     way, walked = _way(preserved, known, most)
-    return frozenset(uuid for uuid in (*preserved.uuids, *way) if uuid in known), walked
+    stays = frozenset((*preserved.uuids, *way))
+    return stays if stays <= known.keys() else frozenset(), walked
 
 
 def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[list[str], int]:

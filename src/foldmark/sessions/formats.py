@@ -7,9 +7,10 @@ refuses operations that only the format can carry out.
 """
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foldmark.core.errors import FoldmarkError
@@ -20,6 +21,7 @@ from foldmark.sessions.plugins import custom_format, plugins
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from foldmark.sessions.chain import ActiveRecords
     from foldmark.sessions.messages import RecordEntry, RecordMessages, SearchedMessage
     from foldmark.sessions.session_file import SessionRecord
 
@@ -189,6 +191,16 @@ class SessionFormat:
         from foldmark.sessions.messages import index_in_order
 
         return index_in_order(records, carried, self.messages)
+
+    def active(
+        self, entries: "Sequence[RecordEntry]", before: "Mapping[str, Any]" = MappingProxyType({})
+    ) -> "ActiveRecords | None":
+        """Return the records that the agent sends on resuming a session; None: all, in file order.
+
+        If the entries only continue a session, `before` has the `tips` that they may continue, and the calls that are
+        `open` there.
+        """
+        return None
 
     def identity(self, record: dict[str, Any]) -> Any:
         """Return the uuid in a record that all copies of a session share, or None."""

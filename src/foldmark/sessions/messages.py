@@ -170,13 +170,19 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     `told`: a client wrote all of its texts by itself. `raised`: the client sends it directly after the answer or result
     before it. `injected`: its text was inserted by Claude Code (isMeta), or by a person while the model was busy.
     `failed`: it is an API error in place of an answer. `interruption`: it is Claude Code's note that a person stopped
-    the model. `calls` and `results` are tool call ids. `prompted_by` is the call for which Claude Code injected this
-    record. `compacts`: it is the summary of a compaction. `preserved` are the records that the boundary of a compaction
+    the model. `logical` is the last record before a compaction, as its boundary names it. `calls` and `results` are
+    tool call ids. `prompted_by` is the call for which Claude Code injected this record. `compacts`: it is the summary
+    of a compaction. `preserved` are the records that the boundary of a compaction
     preserves. `whole`: the summary holds the history with which the session goes on, even if no message precedes it.
+
+    `message_id` is the id of the answer as the client reads it; `response` is that which it had in the conversation.
+    `made_up` are the calls to which a record that is no message gives results.
 
     `key` is the same for all copies of a record (see `record_key`). `repeats`: an earlier record has the same uuid, so
     this one is not shown. `rewinds`: it removes earlier turns from the session. `chained`: it is of a type that can be
-    part of a chain. `boundary`: it is the boundary of a compaction. `leaf` is the leaf that it names.
+    part of a chain; `said`: the user's or the model's; `is_answer`: the model's; `passing`: it only reports progress.
+    `thinking`: it holds thinking and nothing else. `boundary`: it is the boundary of a compaction. `leaf` is the leaf
+    that it names.
     """
 
     line: int
@@ -184,6 +190,7 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     moment: datetime | None
     uuid: str | None = None
     parent: str | None = None
+    logical: str | None = None
     side: str | None = None
     role: str | None = None
     prompt: bool = False
@@ -193,6 +200,8 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     interruption: bool = False
     failed: bool = False
     response: str | None = None
+    message_id: str | None = None
+    made_up: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     prompted_by: str | None = None
@@ -204,8 +213,32 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     repeats: bool = False
     rewinds: bool = False
     chained: bool = False
+    said: bool = False
+    is_answer: bool = False
+    passing: bool = False
+    thinking: bool = False
     boundary: bool = False
     leaf: Leaf | None = None
+
+    @property
+    def spoken(self) -> bool:
+        """True if the record has a message, or results that were made up."""
+        return self.role is not None or bool(self.made_up)
+
+    @property
+    def aside(self) -> bool:
+        """True if the record is a subagent's."""
+        return self.side is not None
+
+    @property
+    def call_ids(self) -> tuple[str, ...]:
+        """The ids of its calls, as of a `Row`."""
+        return self.calls
+
+    @property
+    def result_ids(self) -> tuple[str, ...]:
+        """The ids of the calls of which it has results, as of a `Row`."""
+        return self.results or self.made_up
 
 
 def index_in_order(

@@ -28,26 +28,13 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.dialects.bodies import arguments, as_object, as_text
+from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.dialects.openai.responses import PHASES
 
 KEY, DIALECT = "openai_agents", "openai"
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
-RESULTS = {
-    "function_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-    "computer_call": "computer_call_output",
-    "shell_call": "shell_call_output",
-    "local_shell_call": "local_shell_call_output",
-    "apply_patch_call": "apply_patch_call_output",
-    "tool_search_call": "tool_search_output",
-    "program": "program_output",
-    "mcp_approval_request": "mcp_approval_response",
-}
-"""Calls whose result is a separate item, with the type of that item."""
-
-_CALLS_OF_RESULTS = {result: call for call, result in RESULTS.items()}
 _ABOUT = frozenset({"type", "id", "call_id", "status", "name", "arguments", "created_by"})
 _ANSWERS = ("output", "outputs", "result", "results", "tools")
 
@@ -88,9 +75,9 @@ def read(item: Any) -> Reading:
     if isinstance(role, str) and role in ROLES and kind in (None, "message"):
         return _message(item, ROLES[role])
     if isinstance(kind, str):
-        if kind in _CALLS_OF_RESULTS:
+        if kind in RESULTS:
             return _result(item)
-        if kind in RESULTS or kind.endswith("_call"):
+        if kind in CALLS or kind.endswith("_call"):
             return _call(item, kind)
     return Reading("assistant", _content(item.get("content"), ())[0])
 
@@ -113,7 +100,7 @@ def _call(item: Mapping[str, Any], kind: str) -> Reading:
         args, text = str(given if "arguments" in item else rest), ""
     holes = (Hole(("arguments",)),) if text == given else ()
     name = as_text(item.get("name")) or kind.removesuffix("_call")
-    outcome = None if kind in RESULTS else _outcome(item, kind)
+    outcome = None if kind in CALLS else _outcome(item, kind)
     return Reading("tool_call", text, (), holes, _id(item), name, args, outcome=outcome)
 
 

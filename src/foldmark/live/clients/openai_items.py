@@ -13,9 +13,10 @@ from foldmark.core.assembly.media import media_of
 from foldmark.core.events import Event
 from foldmark.core.request import block_in, carry
 from foldmark.dialects.bodies import as_text, objects_in
+from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.dialects.openai.responses import media_parts
 from foldmark.live.clients.dialect import key_of, plain, without_surrogates
-from foldmark.sessions.codex.records import CALLS, INTERRUPTED, OUTPUTS, is_injected, read_item
+from foldmark.sessions.codex.records import INTERRUPTED, is_injected, read_item
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
@@ -31,6 +32,7 @@ LONG_CACHES = ((b'"24h"', re.compile(rb'"prompt_cache_retention"\s*:\s*"24h"'), 
 PASSING = ("id", "status", "internal_chat_message_metadata_passthrough")
 """Members that no model reads. They differ between an answer and its echo, or between requests."""
 
+_NAMED = ("function_call", "custom_tool_call")
 _MADE = ("reasoning", "compaction", "context_compaction")
 _WRITTEN_BY_CODEX = re.compile(r"\s*<[a-z_]+>")
 
@@ -53,12 +55,13 @@ def kind_of(item: Item) -> str:
 def is_made(item: Item) -> bool:
     """Return True for an item from a model: its thinking, its text or its calls."""
     kind = kind_of(item)
-    return kind in _MADE or kind.endswith("_call") or (kind == "message" and item.get("role") == "assistant")
+    is_call = kind in CALLS or kind.endswith("_call")
+    return kind in _MADE or is_call or (kind == "message" and item.get("role") == "assistant")
 
 
 def is_output(item: Item) -> bool:
     """Return True for the output of a call."""
-    return kind_of(item).endswith("_output")
+    return kind_of(item) in RESULTS or kind_of(item).endswith("_output")
 
 
 def call_of(item: Item) -> str | None:
@@ -145,11 +148,11 @@ def part_of_item(item: Item) -> Part | None:
     read = read_item(_record(item)).parts
     part = read[0] if len(read) == 1 else None
     if isinstance(part, CallMessage):
-        rest = _rest(item, CALLS[kind])
+        rest = _rest(item, CALLS[kind].given)
         usual = rest == {"type": "function_call", "name": part.name}
         return CallMessage(part.call_id, part.name, part.args, None if usual else {KEPT: rest})
     if isinstance(part, ResultMessage):
-        rest = _rest(item, "output")
+        rest = _rest(item, CALLS[RESULTS[kind]].answer)
         more = {} if rest == {"type": "function_call_output"} else {KEPT: rest}
         return ResultMessage(part.call_id, part.text, part.is_error, {**(part.data or {}), **more} or None)
     if part is not None:
@@ -188,12 +191,16 @@ def items_for(event: Event) -> list[dict[str, Any]]:
             value = value.get("input") if isinstance(value, dict) else value
         elif kind == "function_call" and not isinstance(value, str):
             value = event.content
-        named = {"status": "completed"} if kind == "local_shell_call" else {"name": data.get("name")}
-        return [{"type": kind, **named, **kept, **call, CALLS[kind]: value}]
+        named = {"name": data.get("name")} if kind in _NAMED else {}
+        named |= {"status": "completed"} if kind == "local_shell_call" else {}
+        return [{"type": kind, **named, **kept, **call, CALLS[kind].given: value}]
     if event.kind == "tool_result":
-        if kept.get("type", OUTPUTS[0]) not in OUTPUTS:
+        kind = kept.get("type", "function_call_output")
+        if kind not in RESULTS:
             return [{**kept, **call}]
-        return [{"type": OUTPUTS[0], **kept, **call, "output": event.content}]
+        answer = CALLS[RESULTS[kind]].answer
+        value = event.content if answer == "output" else msgspec.json.decode(event.content)
+        return [{"type": kind, **kept, **call, answer: value}]
     return _said_again(event)
 
 

@@ -34,6 +34,7 @@ class ClaudeFormat(SessionFormat):
     messages = lazy("foldmark.sessions.claude.blocks:read_message")
     index = lazy("foldmark.sessions.claude.records:index")
     is_instruction = lazy("foldmark.sessions.claude.told:is_instruction")
+    active = lazy("foldmark.sessions.claude.resumption:active")
     is_subagents = lazy("foldmark.sessions.claude.continuing:is_subagents")
     resume_command = lazy("foldmark.sessions.claude.continuing:resume_command")
     surroundings = lazy("foldmark.sessions.claude.continuing:surroundings")

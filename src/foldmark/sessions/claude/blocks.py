@@ -69,6 +69,12 @@ def is_api_error(record: Any) -> bool:
     return isinstance(record, dict) and record.get("isApiErrorMessage") is True and record.get("type") == "assistant"
 
 
+def is_thinking(record: Any) -> bool:
+    """Return True if an answer's record holds thinking and nothing else."""
+    blocks = _listed(member(record, "message", "content")) if member(record, "type") == "assistant" else []
+    return bool(blocks) and all(_kind(block) in _ASSISTANT_BLOCKS for block in blocks)
+
+
 def says_full(record: dict[str, Any]) -> bool:
     """Return True if a record is an API error that reports a full context."""
     if record.get("isApiErrorMessage") is not True:
@@ -81,8 +87,18 @@ def response_of(record: dict[str, Any]) -> str | None:
     """Return the id of the API message to which an assistant record belongs, or None."""
     if RESPONSE in record:
         return filled_text(record[RESPONSE])
-    message = record.get("message") if record.get("type") == "assistant" else None
-    return filled_text(message.get("id")) if isinstance(message, dict) else None
+    return message_id(record)
+
+
+def message_id(record: dict[str, Any]) -> str | None:
+    """Return the id of the answer whose line an assistant record is, as Claude Code reads it, or None."""
+    return filled_text(member(record, "message", "id")) if record.get("type") == "assistant" else None
+
+
+def made_results(record: dict[str, Any]) -> tuple[str, ...]:
+    """Return the calls to which a record that was made up gives results."""
+    blocks = _listed(member(record, "message", "content")) if record.get(MADE_UP) is True else []
+    return tuple(filter(None, (filled_text(member(block, "tool_use_id")) for block in blocks)))
 
 
 def _read_told(record: Data) -> RecordMessages:
@@ -113,8 +129,8 @@ def _read_user(blocks: list[Any], speaker: str = "user") -> RecordMessages:
     complete = True
     for block in blocks:
         kind = _kind(block)
-        if kind == "text" and isinstance(block.get("text"), str):
-            text = block["text"]
+        text = block if isinstance(block, str) else block.get("text") if kind == "text" else None
+        if isinstance(text, str):
             parts.append(TextMessage("client" if INJECTED.match(text) else speaker, text))
         elif kind == "tool_result" and filled_text(block.get("tool_use_id")):
             content = block.get("content")

@@ -17,7 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.dialects.anthropic.usage import context_usage
-from foldmark.sessions.claude.blocks import is_api_error, read_message, response_of, says_full
+from foldmark.sessions.claude.blocks import (
+    is_api_error,
+    is_thinking,
+    made_results,
+    message_id,
+    read_message,
+    response_of,
+    says_full,
+)
 from foldmark.sessions.lenient_json import filled_text, member, whole_number, whole_objects
 from foldmark.sessions.messages import (
     NOTHING,
@@ -39,6 +47,9 @@ INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user 
 CHAINED = frozenset({"user", "assistant", "system", "attachment"})
 """Types of records that can be a parent."""
 
+SAID = ("user", "assistant")
+"""Types of records that are the user's or the model's."""
+
 _USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 Fault = Literal[
@@ -54,6 +65,8 @@ class Row(Struct, kw_only=True, eq=False):
 
     `state`: a record, a broken line (with the `reason`), another JSON value, or `null`. `leaf` is the leaf that a
     `last-prompt` record names. `calls` and `results` are pairs of a block's position and its call id, "" if unusable.
+    `failed`: it is an API error in place of an answer. `thinking`: it holds thinking and nothing else.
+    `prompted_by` is the call for which Claude Code injected it.
     `spoilt` are positions of blocks with a fault. `blocks` counts all blocks. `end` is the offset of the end of a
     record that is only a part of its line. `gone`: a repair leaves the line out.
     """
@@ -76,8 +89,12 @@ class Row(Struct, kw_only=True, eq=False):
     faults: tuple[Fault, ...] = ()
     boundary: bool = False
     summary: bool = False
-    kept: PreservedRecords | None = None
+    preserved: PreservedRecords | None = None
     leaf: Leaf | None = None
+    moment: datetime | None = None
+    failed: bool = False
+    thinking: bool = False
+    prompted_by: str | None = None
     gone: bool = False
 
     @property
@@ -88,7 +105,42 @@ class Row(Struct, kw_only=True, eq=False):
     @property
     def said(self) -> bool:
         """True if the line is a message of the user or the model."""
-        return not self.gone and self.type in ("user", "assistant")
+        return not self.gone and self.type in SAID
+
+    @property
+    def message_id(self) -> str | None:
+        """The id of the answer whose line it is."""
+        return self.response
+
+    @property
+    def spoken(self) -> bool:
+        """True if the line is a message that a request may contain."""
+        return self.said and not self.failed
+
+    @property
+    def is_answer(self) -> bool:
+        """True if the line is the model's."""
+        return self.type == "assistant"
+
+    @property
+    def passing(self) -> bool:
+        """True if the line only reports progress."""
+        return not self.gone and self.type == "progress"
+
+    @property
+    def aside(self) -> bool:
+        """True if the line is a subagent's."""
+        return self.side
+
+    @property
+    def call_ids(self) -> list[str]:
+        """The ids of its calls."""
+        return [id for _, id in self.calls]
+
+    @property
+    def result_ids(self) -> list[str]:
+        """The ids of the calls of which it has results."""
+        return [id for _, id in self.results]
 
 
 # -- For an import
@@ -134,18 +186,25 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
         reading,
         uuid=uuid,
         key=record_key(uuid.encode() if uuid else _without_session(record.value)),
-        parent=filled_text(value.get("parentUuid")) or filled_text(value.get("logicalParentUuid")),
+        parent=filled_text(value.get("parentUuid")),
+        logical=filled_text(value.get("logicalParentUuid")),
         side=(filled_text(value.get("agentId")) or "") if value.get("isSidechain") is True else None,
         failed=not parts and is_api_error(value),
         injected=kind == "attachment" or value.get("isMeta") is True,
         raised=bool(parts) and kind == "attachment",
         interruption=interruption,
         response=response_of(value) if parts else None,
+        message_id=message_id(value),
+        made_up=made_results(value),
         prompted_by=filled_text(value.get("sourceToolUseID")),
         usage=_usage(value) if parts and kind == "assistant" else None,
         compacts=is_user and value.get("isCompactSummary") is True and len(texts) == len(parts),
         preserved=_preserved(value) if "compactMetadata" in value else None,
-        chained=kind in CHAINED if isinstance(kind, str) else False,
+        chained=isinstance(kind, str) and kind in CHAINED,
+        said=isinstance(kind, str) and kind in SAID,
+        passing=kind == "progress",
+        is_answer=kind == "assistant",
+        thinking=is_thinking(value),
         boundary=_is_boundary(value),
         leaf=_leaf(value),
     )
@@ -244,8 +303,12 @@ def row_of(record: SessionRecord, raw: bytes) -> Row:
         session=intern(session) if session else None,
         boundary=_is_boundary(value),
         summary=value.get("isCompactSummary") is True,
-        kept=_preserved(value),
+        preserved=_preserved(value),
         leaf=_leaf(value),
+        moment=record_time(value),
+        failed=is_api_error(value),
+        thinking=is_thinking(value),
+        prompted_by=filled_text(value.get("sourceToolUseID")),
     )
     faults = list(_bytes_faults(raw, record.line))
     if row.type in CHAINED:

@@ -1,141 +1,557 @@
-"""Determine the messages that Claude Code sends on resuming a session, and pair their calls and results [SPEC 8].
+"""Determine what Claude Code sends on resuming a session, record by record and call by call [SPEC 8].
 
-As observed with 2.1.197, it sends the path from the newest record up to the first. The newest record is the last in the
-file that is not a subagent's and has a message at or above it, or the leaf that the session names (`chain.taken`).
-The path goes from parent to parent, up to a compaction, and skips records that report progress.
-Lines of an answer that are off the path are added with their results, because only one result of parallel calls is on
-the path itself.
+As Claude Code 2.1.197 does it, and 2.1.332 in the same way except for rare cases:
+
+- The leaf is the record that the session names (`leaf_at_end`), otherwise the last record in the file that is not a
+  subagent's. The path from its nearest message goes from parent to parent, up to a compaction, and skips records that
+  report progress. If a parent is missing, or is on the path already, the path goes on with the record that precedes
+  this one most closely in time, if that is at most five seconds older.
+- The last compaction forgets all records before its boundary, except those that it preserves. Preserved records follow
+  the record that the boundary names, and what continued that record, or a forgotten one, follows them.
+- Lines of an answer that are off the path are added with their results, because only one result of parallel calls is
+  on the path itself, and (2.1.332) with what Claude Code injected behind such a result. Records without a message that
+  follow the leaf are added at the end.
+- An answer's lines are sent as one message, unless a prompt is between them, and what follows it up to the next answer
+  is one message, results first (`messages_of`). A line whose calls all have no result is left out, and so is thinking
+  that belongs to nothing else. A result has to be in the message behind its call. If it is elsewhere, it is left out,
+  and the call gets one that says so (`MISSING`).
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
-from foldmark.sessions.chain import leaf_at_end, taken
+from foldmark.sessions.chain import ActiveRecords, leaf_at_end
 from foldmark.sessions.claude.records import Row
-from foldmark.sessions.messages import Leaf
+from foldmark.sessions.messages import NOWHERE, Leaf, PreservedRecords, RecordEntry
 
-Chain = list[Row]
+MISSING = "[Tool result missing due to internal error]"
+"""The result that Claude Code makes up for a call whose result is not in the message behind it."""
+
+_NEAR = timedelta(seconds=5)
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
-class Links:
-    """The records of a session by their uuids, and their parents."""
+class ChainRecord(Protocol):
+    """What decides whether a record is sent, and where. A `Row` and a `RecordEntry` have it.
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.by_uuid: dict[str, Row] = {}
+    `message_id` is the id of the answer whose line it is. `chained`: it can be part of a chain. `said`: it is a line of
+    the user or the model. `passing`: it only reports progress. `spoken`: it has content for the model. `aside`: it is a
+    subagent's. `thinking`: it holds thinking and nothing else.
+    """
+
+    @property
+    def uuid(self) -> str | None: ...
+    @property
+    def parent(self) -> str | None: ...
+    @property
+    def moment(self) -> datetime | None: ...
+    @property
+    def chained(self) -> bool: ...
+    @property
+    def said(self) -> bool: ...
+    @property
+    def passing(self) -> bool: ...
+    @property
+    def spoken(self) -> bool: ...
+    @property
+    def aside(self) -> bool: ...
+    @property
+    def boundary(self) -> bool: ...
+    @property
+    def preserved(self) -> PreservedRecords | None: ...
+    @property
+    def leaf(self) -> Leaf | None: ...
+    @property
+    def message_id(self) -> str | None: ...
+    @property
+    def is_answer(self) -> bool: ...
+    @property
+    def thinking(self) -> bool: ...
+    @property
+    def prompted_by(self) -> str | None: ...
+    @property
+    def call_ids(self) -> Sequence[str]: ...
+    @property
+    def result_ids(self) -> Sequence[str]: ...
+
+
+R = TypeVar("R", bound=ChainRecord)
+
+
+class Links(Generic[R]):
+    """The records of a session by their uuids, and their parents. Of two records with one uuid, the later one counts.
+
+    `outside` are uuids of records that precede these, and `rows` do not have.
+    """
+
+    def __init__(self, rows: Iterable[R], outside: Collection[str] = ()) -> None:
+        self.by_uuid: dict[str, R] = {}
+        self.outside = outside
         self._through: dict[str, str | None] = {}
+        self._instead: dict[str, str | None] = {}
         for row in rows:
-            if row.type == "progress" and row.uuid and not row.gone:
+            if row.passing and row.uuid:
                 self._through[row.uuid] = self._through.get(row.parent, row.parent) if row.parent else None
             elif row.chained and row.uuid:
                 self.by_uuid[row.uuid] = row
 
-    def is_missing(self, row: Row) -> bool:
+    def is_missing(self, row: R) -> bool:
         """Return True if the record names a parent that is not in the file."""
-        uuid = self._passed(row.parent)
+        uuid = self.parent_uuid(row)
         return uuid is not None and uuid not in self.by_uuid
 
-    def parent(self, row: Row) -> Row | None:
-        """Return a record's parent, or None."""
-        uuid = self._passed(row.parent)
-        return self.by_uuid.get(uuid) if uuid else None
-
-    def above(self, row: Row | None) -> Chain:
-        """Return the path from a record upwards, beginning with that record."""
-        found: dict[Row, None] = {}
-        while row is not None and row not in found:
-            found[row] = None
-            if row.boundary:
-                break
-            row = self.parent(row)
-        return list(found)
-
-    def _passed(self, uuid: str | None) -> str | None:
-        """Return the parent's uuid for a record that only reports progress, and any other uuid unchanged."""
+    def parent_uuid(self, row: R) -> str | None:
+        """Return the uuid of the parent that a record names, beyond records that only report progress."""
+        if row.uuid in self._instead:
+            return self._instead[row.uuid]
+        uuid = row.parent
         return self._through.get(uuid, uuid) if uuid and uuid not in self.by_uuid else uuid
 
+    def parent(self, row: R) -> R | None:
+        """Return a record's parent, or None."""
+        uuid = self.parent_uuid(row)
+        return self.by_uuid.get(uuid) if uuid else None
 
-class ResumedChain(Struct, frozen=True):
+    def above(self, row: R | None) -> list[R]:
+        """Return the path from a record upwards, beginning with that record, up to a compaction or a missing parent."""
+        found: dict[str | None, R] = {}
+        while row is not None and row.uuid not in found:
+            found[row.uuid] = row
+            row = None if row.boundary else self.parent(row)
+        return list(found.values())
+
+    def preserved(self, boundary: R) -> list[str] | None:
+        """Return the uuids that a compaction preserves, in order; None if it names them in a way that leads nowhere."""
+        kept = boundary.preserved
+        if kept is None:
+            return []
+        if kept.tail is None and kept.head is None:
+            return list(kept.uuids)
+        way = self.above(self.by_uuid.get(kept.tail or ""))
+        head = next((at for at, each in enumerate(way) if each.uuid == kept.head), None)
+        return None if head is None else [each.uuid for each in way[head::-1] if each.uuid]
+
+    @cached_property
+    def lines(self) -> dict[str | None, list[R]]:
+        """The lines of each answer."""
+        return _by(self.by_uuid.values(), lambda row: row.message_id if row.is_answer else None)
+
+    @cached_property
+    def results(self) -> dict[str | None, list[R]]:
+        """The records with results, by the uuids of their parents."""
+        found = (row for row in self.by_uuid.values() if row.said and not row.is_answer and row.result_ids)
+        return _by(found, self.parent_uuid)
+
+    @cached_property
+    def injected(self) -> dict[str | None, list[R]]:
+        """The records that Claude Code injected for a call, by the uuids of their parents."""
+        return _by((row for row in self.by_uuid.values() if row.said and row.prompted_by), self.parent_uuid)
+
+    @cached_property
+    def silent(self) -> dict[str | None, list[R]]:
+        """The records that neither the user nor the model said, by the uuids of their parents."""
+        return _by((row for row in self.by_uuid.values() if not row.said), self.parent_uuid)
+
+    def compacted(self) -> tuple[Self, str | None]:
+        """Return the links as the last compaction leaves them, and the last record that it preserves (None: none)."""
+        boundaries = [row for row in self.by_uuid.values() if row.boundary]
+        if all(row.preserved is None for row in boundaries):
+            return self, None
+        last = boundaries[-1]
+        kept = self.preserved(last)
+        if kept is None or not self.by_uuid.keys() >= set(kept):
+            return self, None
+        places = {uuid: at for at, uuid in enumerate(self.by_uuid)}
+        assert last.uuid is not None
+        forgotten = {uuid for uuid, at in places.items() if at < places[last.uuid]} - set(kept)
+        left = type(self)((), self.outside)
+        left._through = self._through
+        left.by_uuid = {uuid: row for uuid, row in self.by_uuid.items() if uuid not in forgotten}
+        if not kept:
+            return left, None
+        anchor, above = last.preserved.anchor if last.preserved else None, None
+        for uuid, row in left.by_uuid.items():
+            before = self.parent_uuid(row)
+            if before is not None and (before == anchor or (before in forgotten and row.said)):
+                left._instead[uuid] = kept[-1]
+        above = anchor
+        for uuid in kept:
+            left._instead[uuid] = above
+            above = uuid
+        return left, kept[-1]
+
+
+def _by(rows: Iterable[R], key: Callable[[R], str | None]) -> dict[str | None, list[R]]:
+    found: dict[str | None, list[R]] = {}
+    for row in rows:
+        if (name := key(row)) is not None:
+            found.setdefault(name, []).append(row)
+    return found
+
+
+class ResumedChain(Struct, Generic[R], frozen=True):
     """A session as it is resumed. `chain` is the path, first record first. `order` are all records that are sent, in
     the order in which the model reads them. `newest` is the path to the last record in the file, which differs from
-    `chain` if a person has gone back."""
+    `chain` if a person has gone back. `links` are those of the file, without the effects of a compaction."""
 
-    chain: Chain
-    order: Chain
-    newest: Chain
-    links: Links
-
-
-def resume(rows: Sequence[Row]) -> ResumedChain:
-    """Return the records of a session that are sent on resuming."""
-    links = Links(rows)
-    main = [row for row in rows if row.chained and row.uuid and not row.side]
-    way = links.above(main[-1] if main else None)
-    if not any(row.said for row in way):
-        way = links.above(next((row for row in reversed(main) if row.said), None))
-    leaf = leaf_at_end((row.leaf, row.boundary, row.chained and not row.side) for row in rows if not row.gone)
-    chain = _from_said(taken(leaf, _named(leaf, rows, links), way, links.above, lambda row: row.said))
-    return ResumedChain(chain, _with_siblings(chain, links), _from_said(way), links)
+    chain: list[R]
+    order: list[R]
+    newest: list[R]
+    links: Links[R]
 
 
-def _named(leaf: Leaf, rows: Sequence[Row], links: Links) -> Row | None:
-    """Return the record that a leaf names; None if it is unknown.
+def resume(rows: Sequence[R], outside: Collection[str] = ()) -> ResumedChain[R]:
+    """Return the records of a session that are sent on resuming. `outside`: see `Links`."""
+    links = Links(rows, outside)
+    left, kept = links.compacted()
+    main = [row for row in left.by_uuid.values() if row.chained and not row.aside]
+    last = next((row for row in reversed(rows) if row.chained and row.uuid and not row.aside), None)
+    leaf = leaf_at_end((row.leaf, row.boundary, row.chained and not row.aside) for row in rows)
+    newest = _from_said(links.above(last))
+    if leaf == NOWHERE or not main:
+        return ResumedChain([], [], newest, links)
+    way = path_from(left, _tip(left, leaf, last, kept))
+    chain = way[::-1]
+    return ResumedChain(chain, _with_siblings(chain, left), newest, links)
 
-    Of the records before a compaction that preserves some, only the preserved ones are known. Their place is taken by
-    its summary.
-    """
-    named = links.by_uuid.get(leaf.uuid) if leaf.uuid else None
-    if named is None or named.side:
-        return None
-    at = next((at for at in reversed(range(len(rows))) if rows[at].boundary and rows[at].kept), -1)
-    if at < 0 or named in rows[at:]:
-        return named
-    summary = next((row for row in rows[at:] if row.summary), rows[at])
-    return summary if named in [*_preserved(rows[at], links), *_preserved(summary, links)] else None
+
+def _tip(links: Links[R], leaf: Leaf, last: R | None, kept: str | None) -> R | None:
+    """Return the message at which the active chain ends, or None. `last` is the last record of the main chain, and
+    `kept` the last record that a compaction preserves."""
+    known = links.by_uuid
+    named = known.get(leaf.uuid or "")
+    pinned = leaf.pinned and named is not None and not named.aside
+    if last is not None and last.uuid not in known:
+        last = None
+    if kept is None or pinned:
+        if named is not None and not leaf.pinned and last is not None and named in links.above(last):
+            named = last
+        if kept is None and named is None:
+            named = last
+        if found := _said_above(links, named):
+            return found
+    parents = {links.parent_uuid(row) for row in known.values()}
+    answered = {links.parent_uuid(row) for row in known.values() if row.said}
+    ends = (_said_above(links, row) for row in known.values() if row.uuid not in parents)
+    tips = {row.uuid: row for row in ends if row is not None and row.uuid not in answered}
+    if len(tips) > 1:
+        end = tips.get(leaf.uuid, last)
+        if end is not None and (found := _said_above(links, end)):
+            tips = {found.uuid: found}
+    candidates = (tips or known).values()
+    return max((row for row in candidates if not row.aside), key=lambda row: row.moment or _EARLIEST, default=None)
 
 
-def _from_said(way: Sequence[Row]) -> Chain:
+def _said_above(links: Links[R], row: R | None) -> R | None:
+    """Return the nearest message at or above a record, or None."""
+    met: set[str | None] = set()
+    while row is not None and row.uuid not in met:
+        if row.said:
+            return row
+        met.add(row.uuid)
+        row = links.parent(row)
+    return None
+
+
+def path_from(links: Links[R], row: R | None) -> list[R]:
+    """Return the path from a record upwards, past missing parents, up to a compaction."""
+    way: dict[str | None, R] = {}
+    beside: _Nearest[R] | None = None
+    while row is not None:
+        way[row.uuid] = row
+        uuid = links.parent_uuid(row)
+        if row.boundary or uuid is None or uuid in links.outside:
+            break
+        above = links.by_uuid.get(uuid)
+        if above is None or above.uuid in way:
+            beside = beside or _Nearest(links.by_uuid.values())
+            above = beside.before(row, way)
+        row = above
+    return list(way.values())
+
+
+class _Nearest(Generic[R]):
+    """Finds the record that precedes another most closely in time. All questions together take a time in proportion to
+    the records, because a record that was met is passed over for good."""
+
+    def __init__(self, rows: Iterable[R]) -> None:
+        timed = [(row.moment, -at, row) for at, row in enumerate(rows) if row.moment is not None]
+        timed.sort(key=lambda each: each[:2])
+        self._rows = {side: [row for *_, row in timed if row.aside == side] for side in (False, True)}
+        self._times = {side: [row.moment or _EARLIEST for row in rows] for side, rows in self._rows.items()}
+        self._older = {side: [at - 1 for at in range(len(rows))] for side, rows in self._rows.items()}
+
+    def before(self, row: R, met: Collection[str | None]) -> R | None:
+        """Return the record that is not `met` and is older than `row` by the least time, up to five seconds."""
+        if row.moment is None:
+            return None
+        rows, older = self._rows[row.aside], self._older[row.aside]
+        at = bisect_right(self._times[row.aside], row.moment) - 1
+        passed = []
+        while at >= 0 and rows[at].uuid in met:
+            passed.append(at)
+            at = older[at]
+        for each in passed:
+            older[each] = at
+        found = rows[at] if at >= 0 else None
+        return found if found is not None and found.moment and row.moment - found.moment <= _NEAR else None
+
+
+def _from_said(way: Sequence[R]) -> list[R]:
     """Return an upward path in downward order, without the records after its last message."""
     begin = next((at for at, row in enumerate(way) if row.said), len(way))
     return list(way[begin:][::-1])
 
 
-def _with_siblings(chain: Chain, links: Links) -> Chain:
-    inside = set(chain)
-    last = {row.response: row for row in chain if row.type == "assistant" and row.response}
-    lines: dict[str | None, list[Row]] = {}
-    results: dict[str | None, list[Row]] = {}
-    for row in links.by_uuid.values():
-        if row.response and row.response in last:
-            lines.setdefault(row.response, []).append(row)
-        elif row.type == "user" and row.results and row.parent and row not in inside:
-            results.setdefault(row.parent, []).append(row)
-    order: Chain = []
-    preserved: Chain = []
+def _with_siblings(chain: list[R], links: Links[R]) -> list[R]:
+    inside = {row.uuid for row in chain}
+    last = {row.message_id: row for row in chain if row.is_answer and row.message_id}
+    order: list[R] = []
     for row in chain:
         order.append(row)
-        if row.response and last.get(row.response) is row:
-            answer = lines[row.response]
-            order += [each for each in answer if each not in inside]
-            order += [each for one in answer for each in results.pop(one.uuid, ())]
-        if not preserved and (row.boundary or row.summary):
-            preserved = [each for each in _preserved(row, links) if each not in inside]
-            order += preserved
-    return order
+        if row.message_id and last.get(row.message_id) is row:
+            answer = links.lines[row.message_id]
+            results = [each for one in answer for each in links.results.get(one.uuid, ()) if each.uuid not in inside]
+            order += _by_time(each for each in answer if each.uuid not in inside)
+            order += _by_time(results)
+            order += [each for one in results for each in links.injected.get(one.uuid, ()) if each.uuid not in inside]
+    ending = list[R]()
+    ends = chain[-1:]
+    while ends:
+        ends = [each for end in ends for each in links.silent.get(end.uuid, ()) if each.uuid not in inside]
+        inside.update(each.uuid for each in ends)
+        ending += ends
+    return order + _by_time(ending)
 
 
-def _preserved(row: Row, links: Links) -> Chain:
-    """Return the records that the compaction of a boundary or a summary preserves and puts after this record."""
-    boundary = row if row.kept else links.parent(row)
-    kept = boundary.kept if boundary else None
-    if boundary is None or kept is None or (kept.anchor == boundary.uuid) != (row is boundary):
-        return []
-    if kept.uuids:
-        return [links.by_uuid[uuid] for uuid in kept.uuids if uuid in links.by_uuid]
-    way = links.above(links.by_uuid.get(kept.tail or ""))
-    head = next((at for at, each in enumerate(way) if each.uuid == kept.head), None)
-    return [] if head is None else way[head::-1]
+def _by_time(rows: Iterable[R]) -> list[R]:
+    return sorted(rows, key=lambda row: row.moment or _EARLIEST)
+
+
+# -- Messages, calls and results
+
+
+class Part(NamedTuple, Generic[R]):
+    """A call or a result: its record, and the id of the call."""
+
+    row: R
+    id: str
+
+
+class SentMessages(Struct, Generic[R], frozen=True):
+    """What is sent of records that are in sending order.
+
+    `messages` are the records of each message of the request, answers and others in turn. `dropped` are the records
+    that are left out. `lost` are results that are left out, or calls that are sent already. `missing` maps answers, by
+    their place in `messages`, to their calls for which Claude Code makes up a result.
+    """
+
+    messages: list[list[R]]
+    dropped: list[R]
+    lost: list[Part[R]]
+    missing: dict[int, list[str]]
+
+
+def messages_of(order: Sequence[R], outside: Collection[str] = ()) -> SentMessages[R]:
+    """Return the messages that are sent of these records. `outside` are open calls of the message before them."""
+    results = {id for row in order if row.said for id in row.result_ids}
+    dropped = [row for row in order if row.is_answer and row.call_ids and results.isdisjoint(row.call_ids)]
+    gone = {id(row) for row in dropped}
+    whole = {row.message_id for row in order if row.is_answer and not row.thinking and id(row) not in gone}
+    for row in order:
+        if row.is_answer and row.thinking and (row.message_id is None or row.message_id not in whole):
+            dropped.append(row)
+            gone.add(id(row))
+    messages = _grouped(row for row in order if row.spoken and id(row) not in gone)
+    lost: list[Part[R]] = []
+    missing: dict[int, list[str]] = {}
+    met: set[str] = set()
+    waiting: dict[str, None] = dict.fromkeys(outside)
+    for at, message in enumerate(messages):
+        if message[0].is_answer:
+            waiting = {}
+            for row in message:
+                for call in row.call_ids:
+                    if call in met:
+                        lost.append(Part(row, call))
+                    else:
+                        met.add(call)
+                        waiting[call] = None
+            behind = messages[at + 1] if at + 1 < len(messages) else []
+            there = {call for row in behind for call in row.result_ids}
+            if open := [call for call in waiting if call not in there]:
+                missing[at] = open
+            continue
+        for row in message:
+            for call in row.result_ids:
+                if call in waiting:
+                    del waiting[call]
+                else:
+                    lost.append(Part(row, call))
+        waiting = {}
+    return SentMessages(messages, dropped, lost, missing)
+
+
+def _grouped(rows: Iterable[R]) -> list[list[R]]:
+    """Return the records of each message. Neighbours of one role are one message, except answers of different ids.
+    Results come first, in the order of their calls."""
+    messages: list[list[R]] = []
+    for row in rows:
+        if row.is_answer:
+            home = next(_answers_before(messages, row.message_id), None)
+            if home is not None:
+                home.append(row)
+            else:
+                messages.append([row])
+        elif messages and not messages[-1][0].is_answer:
+            messages[-1].append(row)
+        else:
+            messages.append([row])
+    order: dict[str, int] = {}
+    for at, message in enumerate(messages):
+        if message[0].is_answer:
+            order = {call: place for place, call in enumerate(call for row in message for call in row.call_ids)}
+            continue
+        last = len(order)
+        results = [row for row in message if row.result_ids]
+        results.sort(key=lambda row: min(order.get(call, last) for call in row.result_ids))
+        messages[at] = [*results, *(row for row in message if not row.result_ids)]
+    return messages
+
+
+def _answers_before(messages: Sequence[list[R]], response: str | None) -> Iterator[list[R]]:
+    """Yield the answers that lines of a response join: nothing but results and other answers is behind them."""
+    for message in reversed(messages):
+        if message[0].is_answer:
+            if response is not None and message[0].message_id == response:
+                yield message
+        elif not any(row.result_ids for row in message):
+            return
+
+
+# -- For an import
+
+
+def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingProxyType({})) -> ActiveRecords | None:
+    """Return the active records of a session (see `SessionFormat.active`).
+
+    What a compaction replaced is the path that it names, or what precedes it in the file if it names nothing known. If
+    no message has a uuid, as in other programs' files, which Claude Code does not resume, all are active.
+    """
+    if not any(entry.spoken and entry.uuid and not entry.aside for entry in entries):
+        return None
+    resumed = resume(entries, before.get("tips", ()))
+    newest = messages_of(resumed.order, before.get("open", ()))
+    parts = [(resumed.order, newest)]
+    met = {entry.line for entry in resumed.order}
+    top = resumed.chain[0] if resumed.chain else None
+    tops = {top.line if top else 0}
+    while top is not None and _is_summarized(top, parts[-1][0]):
+        before_it = _replaced(entries, top, resumed.links, met)
+        top = before_it[0] if before_it and before_it[0].line not in tops else None
+        tops.add(before_it[0].line if before_it else 0)
+        met.update(entry.line for entry in before_it)
+        parts.append((before_it, messages_of(before_it)))
+    order: list[RecordEntry] = []
+    unsent: set[int] = set()
+    lost: dict[int, list[str]] = {}
+    made: dict[int, tuple[tuple[str, str], ...]] = {}
+    there: set[int] = set()
+    for records, sent in reversed(parts):
+        unsent.update(entry.line for entry in sent.dropped)
+        for entry, call in sent.lost:
+            lost.setdefault(entry.line, []).append(call)
+        for at, calls in sent.missing.items():
+            made[sent.messages[at][-1].line] = tuple((call, MISSING) for call in calls)
+        order += [entry for entry in _in_order(records, sent) if entry.line not in there]
+        there.update(entry.line for entry in records)
+    unsent.update(entry.line for entry in order if entry.calls and set(entry.calls) <= set(lost.get(entry.line, ())))
+    return ActiveRecords(order, unsent, lost, made, _carried(entries, resumed, order), _open(order, newest))
+
+
+def _is_summarized(top: RecordEntry, order: Sequence[RecordEntry]) -> bool:
+    """Return True if a path begins with a compaction that has a summary."""
+    return top.compacts or (top.boundary and any(entry.compacts for entry in order))
+
+
+def _replaced(
+    entries: Sequence[RecordEntry], top: RecordEntry, links: Links[RecordEntry], met: Collection[int]
+) -> list[RecordEntry]:
+    """Return the records that the compaction at the top of a path replaced, in sending order."""
+    below = links.by_uuid.get(top.logical or "")
+    if below is None:
+        earlier = (each for each in reversed(entries) if each.line < top.line and each.spoken and not each.aside)
+        below = next((each for each in earlier if each.line not in met), None)
+    way = path_from(links, below)
+    return _with_siblings(way[::-1], links)
+
+
+def _in_order(records: Sequence[RecordEntry], sent: SentMessages[RecordEntry]) -> Iterator[RecordEntry]:
+    """Yield the records with a message as they are sent, and those that are left out behind what precedes them."""
+    left = {entry.line for entry in sent.dropped}
+    behind: dict[int, list[RecordEntry]] = {}
+    before = 0
+    for entry in records:
+        if entry.line in left:
+            behind.setdefault(before, []).append(entry)
+        elif entry.spoken:
+            before = entry.line
+    yield from behind.get(0, ())
+    for message in sent.messages:
+        for entry in message:
+            yield entry
+            yield from behind.get(entry.line, ())
+
+
+def _carried(
+    entries: Sequence[RecordEntry], resumed: ResumedChain[RecordEntry], order: Sequence[RecordEntry]
+) -> dict[str, Any]:
+    """Return what a later import has to know: the active chain does not end with the newest message (`behind`), or the
+    session names a `leaf` below it."""
+    newest = max((each for each in entries if each.spoken and not each.aside), key=lambda each: each.line, default=None)
+    if newest is None:
+        return {}
+    if all(each.line != newest.line for each in order) or any(
+        each.boundary and each.line > newest.line for each in entries
+    ):
+        return {"behind": True}
+    if (top := resumed.chain[0]).boundary and not _is_summarized(top, order):
+        before = {each.message_id for each in entries if each.is_answer and each.line < top.line}
+        if all(each.message_id in before for each in resumed.chain if each.is_answer):
+            return {"behind": True}  # answers are still being written again
+    leaf = leaf_at_end((each.leaf, each.boundary, each.chained and not each.aside) for each in entries)
+    named = resumed.links.by_uuid.get(leaf.uuid or "")
+    return {"leaf": leaf.uuid} if named is not None and named not in resumed.links.above(newest) else {}
+
+
+def _open(order: Sequence[RecordEntry], newest: SentMessages[RecordEntry]) -> dict[str, list[int]]:
+    """Return the calls at the end that still may get a result, each with the lines that are left out until then.
+
+    So is the id of the answer there, if its thinking is left out until it goes on.
+    """
+    left = {entry.line: entry for entry in newest.dropped}
+    found: dict[str, list[int]] = {}
+    response: str | None = None
+    thinking: list[int] = []
+    for entry in reversed(order):
+        if not entry.is_answer and not entry.results:
+            break
+        if entry.is_answer and (response or entry.message_id) != entry.message_id:
+            break
+        response = entry.message_id if entry.is_answer else response
+        if entry.line in left and entry.thinking:
+            thinking.append(entry.line)
+        elif entry.line in left:
+            found.update({call: [entry.line] for call in entry.calls})
+    if thinking and response is not None:
+        found = {call: [*lines, *thinking] for call, lines in found.items()} | {response: thinking}
+    return found
 
 
 class CallBlock(NamedTuple):

@@ -35,6 +35,7 @@ class CodexFormat(SessionFormat):
     searched = lazy("foldmark.sessions.codex.records:searched_item")
     is_injected = lazy("foldmark.sessions.codex.records:is_injected")
     index = lazy("foldmark.sessions.codex.records:index")
+    active = lazy("foldmark.sessions.codex.records:active")
     resume_command = lazy("foldmark.sessions.codex.rollouts:resume_command")
     surroundings = lazy("foldmark.sessions.codex.rollouts:surroundings")
     new_lines = lazy("foldmark.sessions.codex.rollouts:new_lines")

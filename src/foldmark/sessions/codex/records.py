@@ -16,15 +16,19 @@ them replaces all others. Otherwise the summary holds the whole history and repl
 summary, or the history has answers, calls, images, or a compaction that only the provider can read.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.core.assembly.eviction import OPAQUE
+from foldmark.core.assembly.eviction import OPAQUE, RESPONSES
 from foldmark.core.assembly.media import image_at
 from foldmark.core.events import OPENING_KINDS
+from foldmark.core.request import carry
+from foldmark.dialects.openai import items
+from foldmark.sessions.chain import ActiveRecords
 from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member, whole_number
 from foldmark.sessions.messages import (
     NOTHING,
@@ -54,10 +58,8 @@ INTERRUPTED = "<turn_aborted>"
 INJECTED = ("<environment_context>", "<user_instructions>", INTERRUPTED, "# AGENTS.md instructions")
 """Prefixes of user messages that Codex inserts."""
 
-CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
-"""The types of items that call a tool, mapped to the member with the input."""
-
-OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+ABORTED = "aborted"
+"""The output that Codex makes up for a call that has none."""
 
 COMPACTION = "compaction"
 """Type of an item that replaces earlier items and that only the provider can read."""
@@ -109,12 +111,12 @@ def searched_item(record: Data) -> Iterator[SearchedMessage]:
     elif kind == "reasoning":
         texts = filter(None, (_searched(item.get("summary")), _searched(item.get("content"))))
         yield SearchedMessage("thinking", "\n".join(texts))
-    elif kind in CALLS:
-        tool = filled_text(item.get("name")) or ("shell" if kind == "local_shell_call" else None)
-        yield SearchedMessage("tool_call", argument_text(_unpacked(item.get(CALLS[kind]))), tool, call)
+    elif kind is not None and kind in items.CALLS:
+        tool = "shell" if kind == "local_shell_call" else items.tool_of(item)
+        yield SearchedMessage("tool_call", argument_text(_unpacked(item.get(items.CALLS[kind].given))), tool, call)
     elif kind == "web_search_call":
         yield SearchedMessage("tool_call", argument_text(item.get("action")), "web_search", call)
-    elif kind in OUTPUTS:
+    elif kind in items.RESULTS:
         yield SearchedMessage("tool_result", _searched_output(item.get("output")), None, call)
 
 
@@ -187,12 +189,12 @@ def history_of(payload: Data) -> list[Data]:
         if kind == COMPACTION and not filled_text(item.get("encrypted_content")):
             continue
         found.append({"type": kind, **{name: value for name, value in item.items() if name not in _CODEX_OWN}})
-    paired = _call_ids(found, CALLS) & _call_ids(found, OUTPUTS)
-    return [item for item in found if item["type"] not in (*CALLS, *OUTPUTS) or item["call_id"] in paired]
+    paired = _call_ids(found, items.CALLS) & _call_ids(found, items.RESULTS)
+    return [item for item in found if not items.is_paired(item["type"]) or item.get("call_id") in paired]
 
 
-def _call_ids(items: Iterable[Data], kinds: Container[str]) -> set[Any]:
-    return {item["call_id"] for item in items if item["type"] in kinds}
+def _call_ids(found: Iterable[Data], kinds: Container[str]) -> set[Any]:
+    return {item.get("call_id") for item in found if item["type"] in kinds}
 
 
 def _is_persons_text(item: Data) -> bool:
@@ -230,21 +232,22 @@ def _reasoning(payload: Data) -> RecordMessages:
 
 
 def _call(payload: Data) -> RecordMessages:
-    kind, call_id, name = payload["type"], filled_text(payload.get("call_id")), filled_text(payload.get("name"))
-    arguments: Any
-    if kind == "local_shell_call":
-        name, arguments = "local_shell", payload.get("action")
-    elif kind == "custom_tool_call":
-        arguments = {"input": payload.get("input")}
-    else:
-        arguments = payload.get("arguments")
-        if isinstance(arguments, str):
-            arguments = _parsed(arguments)
-    if call_id is None or name is None:
+    kind, call_id = payload["type"], filled_text(payload.get("call_id"))
+    arguments = payload.get(items.CALLS[kind].given)
+    if kind == "custom_tool_call":
+        arguments = {"input": arguments}
+    elif kind == "function_call" and isinstance(arguments, str):
+        arguments = _parsed(arguments)
+    is_named = kind not in ("function_call", "custom_tool_call") or filled_text(payload.get("name"))
+    if call_id is None or not is_named:
         return NOTHING
-    space = filled_text(payload.get("namespace"))
-    full = f"{space}__{name}" if space else name
-    return RecordMessages((CallMessage(call_id, full, arguments),), complete=True)
+    return RecordMessages((CallMessage(call_id, items.tool_of(payload), arguments),), complete=True)
+
+
+def _hosted(payload: Data) -> RecordMessages:
+    """Return a call of a tool that the provider ran, with its result, as a block that only the provider reads."""
+    shown = {name: value for name, value in payload.items() if name not in _CODEX_OWN or name == "type"}
+    return RecordMessages((TextMessage("assistant", "", {"blocks": [carry(shown, 0, RESPONSES).block]}),), True)
 
 
 def _parsed(text: str) -> Any:
@@ -255,7 +258,10 @@ def _parsed(text: str) -> Any:
 
 
 def _output(payload: Data) -> RecordMessages:
-    call_id, output, failed = filled_text(payload.get("call_id")), payload.get("output"), False
+    answer = items.CALLS[items.RESULTS[payload["type"]]].answer
+    call_id, output, failed = filled_text(payload.get("call_id")), payload.get(answer), False
+    if (answer != "output" and output is not None) or (isinstance(output, dict) and "content" not in output):
+        output = items.answer_text(output)
     if isinstance(output, dict):
         failed, output = output.get("success") is False, output.get("content")
     if call_id is None or not isinstance(output, str | list):
@@ -265,10 +271,10 @@ def _output(payload: Data) -> RecordMessages:
     return RecordMessages((ResultMessage(call_id, "\n".join(texts), failed, data),), complete)
 
 
-def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
+def _contents(content: list[Any]) -> tuple[list[str], list[Any], bool]:
     """Return the texts, the images and documents as blocks, and whether that is everything."""
     texts, others, complete = [], [], True
-    for item in items:
+    for item in content:
         if isinstance(item, str):
             texts.append(item)
         elif not isinstance(item, dict):
@@ -295,8 +301,9 @@ def _document(item: Data) -> Data | None:
 _READERS: dict[str, Callable[[Data], RecordMessages]] = {
     "message": _message,
     "reasoning": _reasoning,
-    **dict.fromkeys(CALLS, _call),
-    **dict.fromkeys(OUTPUTS, _output),
+    **dict.fromkeys(items.CALLS, _call),
+    **dict.fromkeys(items.RESULTS, _output),
+    **dict.fromkeys(items.HOSTED, _hosted),
 }
 """The types of items with messages, and their readers."""
 
@@ -344,6 +351,27 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
     return with_moments(entries)
 
 
+def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingProxyType({})) -> ActiveRecords:
+    """Return the active records of a rollout (see `SessionFormat.active`).
+
+    Codex leaves an output out that has no call before or behind it. It makes one up for a call that has none; here this
+    is done for calls of earlier turns, because one of the last turn may still get its output.
+    """
+    main = [entry for entry in entries if entry.side is None]
+    calls = {call for entry in main for call in entry.calls}.union(before.get("open", ()))
+    answered = {call for entry in main for call in entry.results}
+    last = max((entry.line for entry in main if entry.prompt and not entry.injected), default=0)
+    lost = {entry.line: [call for call in entry.results if call not in calls] for entry in main}
+    made = {
+        entry.line: tuple((call, ABORTED) for call in entry.calls if call not in answered)
+        for entry in main
+        if entry.line < last
+    }
+    open = {call: () for entry in main if entry.line >= last for call in entry.calls if call not in answered}
+    kept = {line: calls for line, calls in lost.items() if calls}
+    return ActiveRecords(main, lost=kept, made={line: each for line, each in made.items() if each}, open=open)
+
+
 def _preserved(
     line: int, payload: Data, found: RecordMessages, lines: Mapping[bytes, str], prompts: Iterable[RecordEntry]
 ) -> PreservedRecords:
@@ -359,8 +387,8 @@ def _preserved(
 def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:
     """Return the lines of the messages that a compaction's history repeats, except the summary itself."""
     history = payload.get("replacement_history")
-    items = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
-    texts = {text for item in items if item.get("type") == "message" for text in _texts(_message(item))}
+    found = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
+    texts = {text for item in found if item.get("type") == "message" for text in _texts(_message(item))}
     digests = map(_digest, texts - {_summary(payload)})
     return tuple(lines[digest] for digest in digests if digest in lines)
 

@@ -141,6 +141,7 @@ def _repeated_import_text(report: ImportReport) -> str:
         f"imported {count(new, 'new message')} ({count(report.turns, 'turn')})": new,
         f"no new message; {count(report.kept, 'line')} kept as data": report.kept if not new else 0,
         f"{count(report.dropped, 'turn')} of these out of the context (abandoned or side chains)": report.dropped,
+        _unsent(report): report.unsent,
         f"{count(report.left, 'part')} left the context: the session went back to an earlier point": report.left,
         f"{count(report.returned, 'part')} returned to the context: the session came back to them": report.returned,
     }
@@ -153,12 +154,19 @@ def _first_import_lines(report: ImportReport) -> list[str]:
     lines = [f"Conversation '{report.name}': {count(report.turns, 'turn')} ({messages or 'no messages'})"]
     if report.kept:
         lines.append(f"  kept as data (not messages): {count(report.kept, 'line')}")
+    if report.unsent:
+        lines.append(f"  {_unsent(report)}")
     if report.dropped:
         lines.append(
             f"  out of the context (abandoned branches or side chains): {count(report.dropped, 'turn')}; "
             "/restore brings them back"
         )
     return lines
+
+
+def _unsent(report: ImportReport) -> str:
+    why = "the client does not send them (calls without a result, late results, thinking left alone)"
+    return f"{count(report.unsent, 'part')} out of the context: {why}"
 
 
 def _broken_lines(report: ImportReport) -> list[str]:

@@ -29,12 +29,17 @@ class ImportedLine(NamedTuple):
     """The messages of a line: their first event and their number.
 
     `group` is the first of the events that leave the context together with them. All fields are zero for a line
-    without a message.
+    without a message. If its results were only kept as data, `first` is the event with the record.
     """
 
     first: int
     length: int
     group: int
+
+    @property
+    def waits(self) -> bool:
+        """True if its results were kept as data, and may belong to the context later."""
+        return self.first > 0 and not self.length
 
     @property
     def events(self) -> range:
@@ -49,8 +54,9 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     was read: its number of bytes, its number of lines, and a digest of the bytes. `begin` is the first event that the
     import may have appended. `tips` are the records that the next record of the active chain may continue. `carried` is
     the state of the index. `hidden` are inactive groups that left the context, each with the operation that removed it
-    (0: it was not in the context). `back` are groups that returned. `file` is the absolute path of the file, "" in
-    older records.
+    (0: it was not in the context). `back` are groups that returned. `open` maps calls at the end, which may still get a
+    result, and an answer that may go on, to the hidden groups that return then. `file` is the absolute path of the
+    file, "" in older records.
     """
 
     source: str
@@ -63,6 +69,7 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     carried: dict[str, Any] = {}
     hidden: tuple[tuple[int, int], ...] = ()
     back: tuple[int, ...] = ()
+    open: dict[str, tuple[int, ...]] = {}
     file: str = ""
 
 
@@ -91,7 +98,7 @@ class ImportedSession:
         for each in self._lists:
             for key, first, length, before in IMPORTED_LINE.iter_unpack(a2b_base64(each)):
                 line, own = ImportedLine(first, length, first - before), found.setdefault(key, [])
-                at = next((at for at, other in enumerate(own) if first and other.first == first), None)
+                at = next((at for at, other in enumerate(own) if first and (other.first == first or other.waits)), None)
                 if at is None:
                     own.append(line)
                 else:
@@ -232,6 +239,7 @@ def only_continues(
     own: dict[str, str | None] = {}
     newest: str | None = None
     has_message = False
+    calls: set[str] = set()
     entries = list(entries)
     for entry in entries:
         if entry.compacts or entry.preserved or entry.rewinds or entry.boundary or entry.leaf == NOWHERE:
@@ -240,12 +248,19 @@ def only_continues(
             continue
         if entry.parent is not None and entry.parent not in own:
             continues = entry.parent in note.tips and not has_message
-            if not continues and record_key(entry.parent.encode()) in imported.lines:
+            if not continues and (entry.chained or record_key(entry.parent.encode()) in imported.lines):
                 return False
+        if entry.parent is None and entry.chained and entry.uuid is not None:
+            return False  # it begins another chain
         if entry.uuid is not None:
             own[entry.uuid] = entry.parent
         newest = entry.uuid if entry.role else newest
         has_message |= entry.role is not None
+        if entry.message_id in note.open:
+            return False  # the answer goes on, so its thinking is sent
+        calls.update(entry.calls)
+        if any(call not in calls and (call not in note.open or calls) for call in entry.results):
+            return False  # a result that was recorded late, or whose call is sent already
     before = Leaf(carried.pop("leaf", None))
     leaf = leaf_at_end(((each.leaf, each.boundary, each.chained and each.side is None) for each in entries), before)
     if leaf.uuid is None or leaf.uuid == (newest or next(iter(note.tips), None)):

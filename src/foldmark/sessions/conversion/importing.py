@@ -97,8 +97,9 @@ class _Import:
 
     def begin(self) -> ImportReport:
         """Import into a new conversation."""
-        self._write(self._index(), None, {})
-        if not self._report.messages:
+        entries = self._index()
+        self._write(entries, None, {})
+        if not any(entry.role for entry in entries):
             raise SessionFileError(f"{self._session.label} holds no message to import; nothing was written")
         return self._report
 
@@ -174,12 +175,16 @@ class _Import:
         models = (entry.usage.model for entry in reversed(entries) if entry.usage and entry.side is None)
         model = next(models, None) or imports.model_of(self._agent)
         writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report, model)
-        planned = plan(entries)
+        open = dict(grown.open) if grown else {}
+        planned = plan(entries, self._format.active(entries, {"tips": grown.tips, "open": open} if grown else {}))
+        writer.answer(open)
         for turn in planned.turns:
             writer.write(turn, known)
         if grown is None:
-            self._carried |= planned.carried
+            self._carried |= planned.active.carried
         writer.drop()
+        if any(entry.role for entry in entries):
+            open = {call: writer.groups(lines) for call, lines in planned.active.open.items()}
         self._meter.finish()
         note = ImportRecord(
             source=self._format.name,
@@ -192,6 +197,7 @@ class _Import:
             carried=self._carried,
             hidden=tuple(writer.hidden.items()),
             back=tuple(writer.back),
+            open=open,
             file=os.path.abspath(session.path),  # noqa: PTH100 - a link stays what it is
         )
         imports.record_import(self._agent, note, writer.lines, entries[-1].moment if entries else None)
@@ -209,12 +215,17 @@ def _ready(agent: Agent) -> None:
 
 
 def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, ImportedLine]:
-    """Return the lines of earlier imports, by their line numbers in this file."""
-    left = {key: iter(lines) for key, lines in imported.lines.items()}
+    """Return the lines of earlier imports, by their line numbers in this file.
+
+    Of lines with one key, those with messages are those of entries with messages: their order may differ.
+    """
+    left = {key: list(lines) for key, lines in imported.lines.items()}
     found = {}
     for entry in entries:
-        if entry.key in left and (line := next(left[entry.key], None)) is not None:
-            found[entry.line] = line
+        if lines := left.get(entry.key):
+            alike = (line for line in lines if (line.first > 0) == (entry.role is not None))
+            found[entry.line] = line = next(alike, lines[0])
+            lines.remove(line)
     return found
 
 

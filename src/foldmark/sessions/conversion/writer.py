@@ -1,7 +1,7 @@
 """Write a planned import into a conversation: its turns, its compactions, and changes of the context [SPEC 8]."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,7 @@ from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.log import Agent
 from foldmark.operations import decide, summaries
 from foldmark.operations.notices import awaiting, shown
-from foldmark.request.exchanges import closure, ranges_of
+from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
 from foldmark.sessions.chain import PlannedRecord, PlannedTurn
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, packed
@@ -37,6 +37,7 @@ from foldmark.sessions.session_file import SessionFile, SessionRecord
 _STEP = 1 << 18
 _SAYS_NOTHING = ImportedLine(0, 0, 0)
 _LEFT, _CAME_BACK = "the session went back behind it", "the session came back to it"
+_UNSENT, _ANSWERED = "the client does not send it", "its result came"
 
 
 class ContextMeter:
@@ -61,7 +62,8 @@ class ImportReport(Struct):
     `lines` counts the lines of the file, including blank ones. `records` maps each type to the number of its lines that
     were read, the most frequent type first; "(no type)" and "(not an object)" are among them. `broken` lists the lines
     that are not JSON, with the reason. `messages` maps kinds to counts, in and out of the context. `turns` counts all
-    turns, `dropped` those out of the context. `kept` counts the lines that are kept as `record` events, with or without
+    turns, `dropped` those out of the context. `unsent` counts the calls, results and lines of thinking that the client
+    leaves out when it resumes the session. `kept` counts the lines that are kept as `record` events, with or without
     usable messages.
 
     `again` is True if the session was imported before. Then the counts cover only new content. `left` counts the turns
@@ -76,6 +78,7 @@ class ImportReport(Struct):
     messages: Counter[str] = field(default_factory=Counter)
     turns: int = 0
     dropped: int = 0
+    unsent: int = 0
     kept: int = 0
     again: bool = False
     left: int = 0
@@ -103,7 +106,11 @@ class ImportWriter:
         self.hidden: dict[int, int] = {}
         self.back: list[int] = []
         self._hidden: list[int] = []
-        self._leaving: list[tuple[int, list[int]]] = []
+        self._leaving: list[tuple[int, list[int], str]] = []
+        self._away: list[tuple[list[tuple[RecordEntry, ImportedLine]], str]] = []
+        self._grouped: dict[int, dict[int, tuple[bytes, ImportedLine]]] = {}
+        self._gone: dict[int, set[int]] = {}
+        self._open: dict[str, tuple[int, ...]] = {}
         self._events: dict[int, range] = {}
         self._imported, self._ranges = imported, imported.segments(self.begin)
         self._calls: set[str] = set()
@@ -113,10 +120,14 @@ class ImportWriter:
         steps = turn.steps
         if known:
             self._know(turn, known)
-            steps = [step for step in steps if step.entry.line not in known]
-        if not steps or (turn.keeps is not None and self._summarize(steps[0].entry, turn.keeps)):
+            steps = [step for step in steps if step.entry.line not in known or _may_come(step, known[step.entry.line])]
+            if turn.keeps is not None and not steps and self._is_undone(known[turn.steps[0].entry.line]):
+                self._summarize(turn, known)
+                return
+        makes_up = any(step.made for step in turn.steps)
+        if (not steps and not makes_up) or (turn.keeps is not None and self._summarize(turn, known)):
             return
-        events: list[int] = []
+        events: list[int] = self._make_up(turn) if known else []
         held: tuple[RecordEntry, ResultMessage] | None = None
         for step in steps:
             entry = step.entry
@@ -124,6 +135,8 @@ class ImportWriter:
             record = self._session.reread(entry.line, entry.offset)
             reading = NOTHING if entry.repeats else self._read(record)
             astray = [*step.astray, *self._unasked(reading)] if self._report.again else step.astray
+            if entry.line in known and len(astray) >= len(reading.parts):
+                continue  # kept already
             for part in reading.parts:
                 if isinstance(part, ResultMessage) and part.call_id in astray:
                     continue
@@ -133,16 +146,27 @@ class ImportWriter:
                 events += self._write_parts(held)
                 held = (entry, part) if isinstance(part, ResultMessage) else None
                 events += self._write_parts((entry, part) if held is None else None)
+            for call_id, text in step.made:
+                events += self._write_parts(held)
+                held = None
+                self._append(ResultMessage(call_id, text, is_error=True), entry.moment)
+                begun = self._events[entry.line].start
+                self._events[entry.line] = range(begun, self._agent.standing().newest + 1)
             if astray or not reading.complete:
-                self._keep(record, entry.moment)
+                kept = self._keep(record, entry.moment)
+                if entry.line not in self._events and reading.parts:
+                    self._events[entry.line] = range(kept, kept)
+            self._report.unsent += len(step.astray) + (not step.sent)
             if step.usage:
                 self._agent.record("usage", data=step.usage._asdict(), created_at=entry.moment)
         events += self._write_parts(held)
         first = events[0] if events else 0
-        self._note(steps, first)
+        sent = [each.start for step in steps if step.sent and (each := self._events.get(step.entry.line))]
+        self._note(steps, min(sent, default=first))
+        self._leave_unsent(steps)
         if not events:
             return
-        self._agent.end_turn(created_at=steps[-1].entry.moment, interrupted=turn.interrupted)
+        self._agent.end_turn(created_at=turn.steps[-1].entry.moment, interrupted=turn.interrupted)
         self._report.turns += 1
         if not turn.shown:
             self._hidden.append(first)
@@ -169,29 +193,42 @@ class ImportWriter:
 
         Known summaries go first, because their messages are in the context again without them.
         """
-        for _, events in self._leaving:
+        self._leave_away()
+        for _, events, _ in self._leaving:
             with self._agent.log.store.read() as moment:
                 summaries = [each.id for each in moment.lookup(events) if each.kind == "summary"]
             for each in summaries:
                 self._restore(each, _LEFT)
-        for group, events in self._leaving:
-            self.hidden[group] = self._leave(events)
+        for group, events, reason in self._leaving:
+            self.hidden[group] = self._leave(events, reason)
         self._leaving.clear()
         for turn in self._hidden:
-            self.hidden[turn] = self._agent.operate(partial(decide.drop, wanted=[turn])).event_id
+            self.hidden[turn] = 0
+            with suppress(CommandError):  # its results left with their calls, and it has nothing else
+                self.hidden[turn] = self._agent.operate(partial(decide.drop, wanted=[turn])).event_id
+        for group, gone in self._gone.items():  # what stays gets a group of its own
+            for first in self._grouped.get(group, {}).keys() - gone:
+                key, line = self._grouped[group].pop(first)
+                self.lines += packed(key, line._replace(group=first))
         self._report.dropped += len(self._hidden)
         self._hidden.clear()
 
-    def _summarize(self, entry: RecordEntry, keeps: frozenset[int]) -> bool:
-        """Record a compaction. Return False if nothing before it can be replaced."""
+    def _summarize(self, turn: PlannedTurn, known: Mapping[int, ImportedLine]) -> bool:
+        """Record a compaction. Return False if nothing before it can be replaced.
+
+        Known lines that follow it stay in their place: it may preserve them, or come back after them.
+        """
+        entry = turn.steps[0].entry
         self.drop()  # a summary replaces only shown messages
         record = self._session.reread(entry.line, entry.offset)
         reading = self._format.messages(record.value)
         texts = [part for part in reading.parts if isinstance(part, TextMessage)]
-        stays = [event_id for line in keeps for event_id in self._events.get(line, ())]
+        before = [event_id for line in turn.keeps or () for event_id in self._events.get(line, ())]
+        own = list(known[entry.line].events) if entry.line in known else []
+        behind = [event_id for line in known.keys() - self._events.keys() for event_id in known[line].events]
         form = self._form(reading)
         if form is None:
-            decision = partial(_standing_for, stays=stays, imported=self._ranges)
+            decision = partial(_standing_for, before=before, behind=[*own, *behind], imported=self._ranges)
         else:
             decision = partial(summaries.provider_summary, form=form, within=self._ranges)
         try:
@@ -203,7 +240,10 @@ class ImportWriter:
             )
         except CommandError:
             return False
-        if not reading.complete or any(text.data for text in texts):
+        if own:
+            self._leave(own, _LEFT)
+            self.lines += packed(entry.key, known[entry.line]._replace(length=0))  # the next line is in its place
+        if not own and (not reading.complete or any(text.data for text in texts)):
             self._keep(record, entry.moment)
         self._events[entry.line] = range(receipt.event_id, receipt.event_id + 1)
         self.lines += packed(entry.key, ImportedLine(receipt.event_id, 1, receipt.event_id))
@@ -219,37 +259,87 @@ class ImportWriter:
         return summaries.provider_form(self._agent.log.secrets, compacted, self._format.provider or "")
 
     def _know(self, turn: PlannedTurn, known: Mapping[int, ImportedLine]) -> None:
-        """Remove the inactive lines of a turn from the context, or bring active ones back."""
-        own = [(step.entry, known[step.entry.line]) for step in turn.steps if step.entry.line in known]
-        self._events.update((entry.line, line.events) for entry, line in own)
-        messages = [(entry, line) for entry, line in own if line.length]
+        """Bring active lines of a turn back. Its inactive lines leave the context in `drop`."""
+        own = [(step, known[step.entry.line]) for step in turn.steps if step.entry.line in known]
+        self._events.update((step.entry.line, line.events) for step, line in own)
+        messages = [(step, line) for step, line in own if line.length]
+        for step, line in messages:
+            self._grouped.setdefault(line.group, {})[line.first] = step.entry.key, line
         if turn.shown:
-            groups = dict.fromkeys(line.group for _, line in messages if line.group in self._imported.hidden)
-            for group in groups:
-                if group not in self.back:
-                    self._restore(self._imported.hidden[group], _CAME_BACK)
-                    self.back.append(group)
-                    self._report.returned += 1
-            return
-        stayed = self._imported.hidden.keys() - set(self.back)
-        leaving = [(entry, line) for entry, line in messages if line.group not in stayed]
-        if not leaving:
-            return
-        events = [event_id for _, line in leaving for event_id in line.events]
-        group = min(events)
-        self._leaving.append((group, events))
-        for entry, line in leaving:
-            self.lines += packed(entry.key, ImportedLine(line.first, line.length, group))
-        self._report.left += 1
+            for group in dict.fromkeys(line.group for step, line in messages if _is_sent(step)):
+                self._bring_back(group, _CAME_BACK)
+        away = [(step.entry, line) for step, line in messages if not (turn.shown and _is_sent(step))]
+        if away:
+            self._away.append((away, _UNSENT if turn.shown else _LEFT))
 
-    def _leave(self, events: list[int]) -> int:
-        """Remove events from the context. Return the operation, or 0 if the context has none of them."""
+    def _leave_away(self) -> None:
+        """Prepare the leave of inactive lines, except those that left before and did not come back with others."""
+        stayed = self._imported.hidden.keys() - set(self.back)
+        for lines, reason in self._away:
+            leaving = [(entry, line) for entry, line in lines if line.group not in stayed]
+            if not leaving:
+                continue
+            lines[:] = [each for each in lines if each not in leaving]
+            events = [event_id for _, line in leaving for event_id in line.events]
+            group = min(events)
+            self._leaving.append((group, events, reason))
+            self._gone.setdefault(group, set()).update(line.first for _, line in leaving)
+            for entry, line in leaving:
+                self.lines += packed(entry.key, ImportedLine(line.first, line.length, group))
+            if reason == _UNSENT:
+                self._report.unsent += len(leaving)
+            else:
+                self._report.left += 1
+
+    def _bring_back(self, group: int, reason: str) -> None:
+        """Bring a group back that an import removed from the context."""
+        if group in self._imported.hidden and group not in self.back:
+            self._restore(self._imported.hidden[group], reason)
+            self.back.append(group)
+            self._report.returned += reason == _CAME_BACK
+
+    def answer(self, open: Mapping[str, Sequence[int]]) -> None:
+        """Bring back each of these calls with its hidden groups when its result comes."""
+        self._open = {call: tuple(groups) for call, groups in open.items()}
+
+    def groups(self, lines: Iterable[int]) -> tuple[int, ...]:
+        """Return the groups of lines that are hidden on their own."""
+        return tuple(self._events[line].start for line in lines if line in self._events)
+
+    def _is_undone(self, line: ImportedLine) -> bool:
+        """Return True if a known compaction replaces nothing now: it came back, or is a message in the context."""
+        if line.group in self.back:
+            return True
+        with self._agent.reading() as (moment, at):
+            said = [each for each in moment.lookup(line.events) if each.kind != "summary"]
+            return any(contains(at.visible, each.agent_id, each.id) for each in said)
+
+    def _make_up(self, turn: PlannedTurn) -> list[int]:
+        """Append the results that the client makes up now for known calls, and return their events."""
+        made = [(step, *each) for step in turn.steps for each in step.made if step.entry.line in self._events]
+        with self._agent.reading() as (moment, at):
+            open = [each for each in made if not awaiting(moment, at, each[1])[1]]
+        return [self._append(ResultMessage(call, text, is_error=True), step.entry.moment) for step, call, text in open]
+
+    def _leave_unsent(self, steps: Sequence[PlannedRecord]) -> None:
+        """Remove the lines from the context that are not sent, although their turn stays."""
+        for step in steps:
+            events = self._events.get(step.entry.line)
+            if not step.sent and events:
+                self._leaving.append((events.start, list(events), _UNSENT))
+
+    def _leave(self, events: list[int], reason: str) -> int:
+        """Remove events, and results of calls among them, from the context. Return the operation, or 0 if nothing is
+        removed."""
         done = 0
         visible = self._agent.standing().visible
+        with self._agent.log.store.read() as moment:
+            calls = [each for each in moment.lookup(events) if each.kind == "tool_call"]
+            events = sorted({*events, *(each.id for each in moment.results(calls))})
         events = [event_id for event_id in events if contains(visible, self._agent.id, event_id)]
         if events:
-            decision = partial(decide.filter, mode="forget", ids=events, planning=None, criteria=None)
-            done = self._agent.operate(decision, actor="system", reason=_LEFT).event_id
+            decision = partial(decide.exactly, ids=events)
+            done = self._agent.operate(decision, actor="system", reason=reason).event_id
         return done
 
     def _restore(self, operation: int, reason: str) -> None:
@@ -262,19 +352,27 @@ class ImportWriter:
             )
 
     def _unasked(self, reading: RecordMessages) -> list[str]:
-        """Return the results that stay out of the context, because their call was imported earlier and has left it."""
+        """Return the results that stay out of the context, because their call was imported earlier, and has left it or
+        got a result that the client made up. A call that was only hidden for want of its result comes back."""
         ids = [part.call_id for part in reading.parts if isinstance(part, ResultMessage)]
+        for group in dict.fromkeys(group for call_id in ids for group in self._open.pop(call_id, ())):
+            self._bring_back(group, _ANSWERED)
         ids = [call_id for call_id in ids if call_id not in self._calls]
         if not ids:
             return []
         with self._agent.reading() as (moment, at):
-            calls = {call_id: awaiting(moment, at, call_id)[0] for call_id in ids}
-            return [id for id, call in calls.items() if call is not None and not shown(moment, at, call, waits=False)]
+            calls = {call_id: awaiting(moment, at, call_id) for call_id in ids}
+            return [
+                id
+                for id, (call, answered) in calls.items()
+                if call is not None and (answered or not shown(moment, at, call, waits=False))
+            ]
 
     def _note(self, steps: Sequence[PlannedRecord], group: int) -> None:
         for step in steps:
             events = self._events.get(step.entry.line)
-            line = ImportedLine(events.start, len(events), group) if events else _SAYS_NOTHING
+            own = group if step.sent and events else events.start if events is not None else 0
+            line = _SAYS_NOTHING if events is None else ImportedLine(events.start, len(events), own)
             self.lines += packed(step.entry.key, line)
 
     def _append(self, part: Part, time: datetime | None) -> int:
@@ -291,10 +389,10 @@ class ImportWriter:
         # Verbatim, because a state block at the end of a message is not from this conversation's model.
         return agent.append(part.kind, part.text, created_at=time, data=part.data, dialect=dialect, verbatim=True)
 
-    def _keep(self, record: SessionRecord, time: datetime | None) -> None:
+    def _keep(self, record: SessionRecord, time: datetime | None) -> int:
         data = {"source": self._format.name, "type": record.type, "record": record.value}
-        self._agent.record("record", data=data, created_at=time)
         self._report.kept += 1
+        return self._agent.record("record", data=data, created_at=time)
 
 
 def _with(result: ResultMessage, part: Part) -> ResultMessage:
@@ -304,14 +402,25 @@ def _with(result: ResultMessage, part: Part) -> ResultMessage:
     return replace(result, text="\n\n".join(filter(None, texts)))
 
 
-def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
-    """Return a summary of all shown imported events except those that stay and their whole exchanges.
+def _is_sent(step: PlannedRecord) -> bool:
+    """Return True if the record of a shown turn is in the context."""
+    results = step.entry.results
+    return step.sent and not (results and set(results) <= set(step.astray))
 
-    Coding agents send it as the user's text, behind what stays.
+
+def _may_come(step: PlannedRecord, line: ImportedLine) -> bool:
+    """Return True if results of a line that were kept as data may belong to the context now."""
+    return line.waits and _is_sent(step)
+
+
+def _standing_for(moment: Snapshot, at: Standing, before: list[int], behind: list[int], imported: Segments) -> Summary:
+    """Return a summary of all shown imported events except those that stay.
+
+    Coding agents send it as the user's text, behind what stays `before` it.
     """
     decided = summaries.summary(moment, at, None)
-    kept = list(moment.lookup(stays))
-    ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
+    kept = list(moment.lookup([*before, *behind]))
+    ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, kept))
     if not moment.size(ranges).messages:
         raise CommandError("there is nothing to summarize")
-    return replace(decided, ranges=ranges, role="user", last=bool(stays))
+    return replace(decided, ranges=ranges, role="user", last=bool(before))

@@ -5,6 +5,7 @@ The consequences were observed by resuming such sessions with Claude Code 2.1.19
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.claude.records import CHAINED, Fault, Row, rows
@@ -19,9 +20,14 @@ KNOWN = CHAINED | {
     "summary", "last-prompt", "custom-title", "ai-title", "tag", "relocated", "agent-name", "agent-color",
     "agent-setting", "mode", "permission-mode", "isolation-latch", "worktree-state", "pr-link", "bridge-session",
     "file-history-snapshot", "attribution-snapshot", "content-replacement", "fork-context-ref", "queue-operation",
-    "progress", "marble-origami-commit", "marble-origami-snapshot", "marble-origami-reset",
+    "progress", "marble-origami-commit", "marble-origami-snapshot", "marble-origami-reset", "api-request",
+    "api-request-blob", "api-request-resumed", "api-request-shape", "artifact-autoreact-ledger",
+    "artifact-comment-monitor", "atis-latch", "continued-in", "cost-state", "data-flow-incomplete", "data-flow-records",
+    "derived-from", "dev-mods", "ended-by-model", "file-history-delta", "frame-link", "history-suppression",
+    "hybrid-organization", "memory-mode", "observer-ref", "repl-mode", "resume-head-vouch", "session-owner", "started",
+    "result", "tools-used",
 }  # fmt: skip
-"""Types of records that Claude Code writes."""
+"""Types of records that Claude Code writes, those of 2.1.332 included. `started` and `result` are of its workflows."""
 
 _CANNOT = "Claude Code cannot resume the session"
 _LOST = "the records before it are lost on resuming"
@@ -81,7 +87,7 @@ def _lines(found: Sequence[Row]) -> Iterator[Finding]:
     yield from unknown_types(Counter(row.type for row in found if row.state == "record" and row.type not in KNOWN))
 
 
-def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
+def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding]:
     """Report findings about the whole file."""
     if not resumed.chain and not any(row.said and not row.side for row in found):  # without uuids the last is sent
         is_subagents = any(row.said for row in found)
@@ -105,10 +111,11 @@ def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain) ->
         yield Finding("note", None, f"{count(len(beside), 'message')} not sent on resuming: {where}")
 
 
-def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
+def _chain(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding]:
     """Report places where the chain of parents ends early."""
     links, inside = resumed.links, {*resumed.chain, *resumed.newest}
     main = [row for row in found if row.chained and not row.side]
+    above = {below: row for row, below in pairwise(resumed.chain)}
     for row in main:
         loses = row in inside and row is not main[0]
         ending = _LOST if loses else "nothing is lost"
@@ -116,6 +123,10 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
             yield Finding("loses" if loses else "note", row.line, f"it has no parentUuid: {ending}")
         elif row.parent and links.is_missing(row):
             where = f"its parent {one_line(row.parent)[:50]} is missing"
+            if (instead := above.get(row)) is not None:
+                why = f"{where}: Claude Code goes on with line {instead.line}, which precedes it in time"
+                yield Finding("loses" if instead.line > row.line else "note", row.line, why)
+                continue
             yield Finding("loses" if loses else "note", row.line, f"{where}: {ending}")
     seen: dict[str, Row] = {}
     for row in found:
@@ -126,7 +137,8 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
             why = f"its uuid is that of line {other.line} as well"
             yield Finding("loses", row.line, f"{why}: one of the two is lost on resuming")
     for chain in (resumed.chain, resumed.newest):
-        if chain and not chain[0].boundary and (parent := links.parent(chain[0])) is not None:
+        parent = links.parent(chain[0]) if chain and not chain[0].boundary else None
+        if parent is not None and parent in chain:
             yield Finding("loses", chain[0].line, f"its ancestors form a loop (line {parent.line}): {_LOST}")
             break
     aside = [row.line for row in resumed.chain if row.side]
@@ -135,7 +147,7 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
         yield Finding("note", aside[0], f"{where}: sent all the same")
 
 
-def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
+def _messages(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding]:
     """Yield a finding for each fault in a single record."""
     inside = set(resumed.order)
     for row in found:
@@ -170,7 +182,7 @@ def _is_met(row: Row, fault: Fault) -> bool:
     return row.type == "assistant" and fault == "no message"
 
 
-def _tools(resumed: ResumedChain) -> Iterator[Finding]:
+def _tools(resumed: ResumedChain[Row]) -> Iterator[Finding]:
     """Report calls and results that do not belong together."""
     pairs = pair_calls(resumed.order)
     faults: list[tuple[Weight, list[CallBlock], str]] = [
@@ -185,7 +197,7 @@ def _tools(resumed: ResumedChain) -> Iterator[Finding]:
             yield Finding(weight, row.line, text.format(one_line(call)[:60] or "no id"))
 
 
-def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) -> Iterator[Finding]:
+def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain[Row]) -> Iterator[Finding]:
     """Report that the context is full or nearly full."""
     last = next((row for row in reversed(resumed.order) if row.said), None)
     for row in resumed.order:

@@ -23,15 +23,16 @@ from typing import IO, Any
 import apsw
 
 from foldmark.core.wording import count, one_line
+from foldmark.dialects.openai.items import CALLS, RESULTS, is_paired
 from foldmark.sessions.codex import rollouts as codex_rollouts
-from foldmark.sessions.codex.records import CALLS, OUTPUTS, TYPES, history_of
+from foldmark.sessions.codex.records import TYPES, history_of
 from foldmark.sessions.codex.rollouts import LONGEST_HEAD, store_folder
 from foldmark.sessions.doctor import Diagnosis, Finding, sorted_findings, unknown_types
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member
 from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 
-_KNOWN = {*TYPES, "token_usage_record"}
+_KNOWN = {*TYPES, "token_usage_record", "inter_agent_communication_metadata"}
 
 _COMPACTS_AT = 0.9
 """Codex compacts a resumed session whose context fills at least this share of the model's window."""
@@ -137,7 +138,7 @@ class _RolloutReader:
     def _item(self, line: int, item: dict[str, Any]) -> Iterator[Finding]:
         self.items += 1
         kind, call = item.get("type"), filled_text(item.get("call_id"))
-        if kind not in (*CALLS, *OUTPUTS):
+        if not isinstance(kind, str) or not is_paired(kind):
             return
         if call is None:
             yield Finding("loses", line, "a call or an output without call_id: Codex skips the line")
@@ -151,7 +152,7 @@ class _RolloutReader:
                 yield Finding("loses", line, f"{why}: the provider refuses the request")
             self._calls.setdefault(call, line)
             return
-        if not isinstance(item.get("output"), str | list | dict):
+        if not isinstance(item.get(CALLS[RESULTS[kind]].answer), str | list | dict):
             why = f"the output of {shown} is neither text nor a list"
             yield Finding("loses", line, f'{why}: Codex skips the line and sends "aborted"')
         if call in self._outputs:
@@ -175,7 +176,7 @@ class _RolloutReader:
             call = member(item, "call_id")
             if isinstance(call, str) and item.get("type") in CALLS:
                 self._calls[call] = line
-            elif isinstance(call, str) and item.get("type") in OUTPUTS:
+            elif isinstance(call, str) and item.get("type") in RESULTS:
                 self._outputs[call] = line
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.claude.records import Row, recovered, rows
-from foldmark.sessions.claude.resumption import CallBlock, Links, ResumedChain, pair_calls, resume
+from foldmark.sessions.claude.resumption import CallBlock, Links, ResumedChain, pair_calls, path_from, resume
 from foldmark.sessions.session_file import SessionFile
 
 _LOOP_ROUNDS, _TOOL_ROUNDS = 20, 200
@@ -211,6 +211,9 @@ def _link_missing(plan: RepairPlan) -> None:
         if before is not None and links.is_missing(row):
             plan.set_parent(row, before.uuid)
             plan.note(row, f"linked to line {before.line}: its parent was missing")
+        elif before is None and links.is_missing(row) and len(path_from(links, row)) > 1:
+            plan.set_parent(row, None)
+            plan.note(row, "its missing parent taken away: Claude Code would go on with a later record")
     _cut_loops(plan)
 
 
@@ -245,7 +248,7 @@ def _cut_loops(plan: RepairPlan) -> None:
                 plan.note(row, f"linked to line {before.line if before else 0}: its ancestors formed a loop")
 
 
-def _in_loops(plan: RepairPlan, links: Links) -> set[Row]:
+def _in_loops(plan: RepairPlan, links: Links[Row]) -> set[Row]:
     """Return the records that are their own ancestors."""
     finished: set[Row] = set()
     found: set[Row] = set()
@@ -325,7 +328,7 @@ def _mend_tools(plan: RepairPlan) -> None:
     raise RepairError("the tool calls of this session cannot be put in order; `foldmark import` reads it as it is")
 
 
-def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> bool:
+def _mend_pairs(plan: RepairPlan, resumed: ResumedChain[Row], moved: set[Row]) -> bool:
     """Repair one kind of fault, as each repair may change the messages that are sent. Return False if there is none."""
     pairs = pair_calls(resumed.order)
     spare = [*pairs.orphans]

@@ -20,9 +20,10 @@ from msgspec.structs import replace
 
 from foldmark.core.assembly.superseded import Exchange
 from foldmark.core.patterns import pattern
+from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.sessions import spans
 from foldmark.sessions.codex import rollouts
-from foldmark.sessions.codex.records import CALLS, OUTPUTS, is_injected, read_item
+from foldmark.sessions.codex.records import is_injected, read_item
 from foldmark.sessions.lenient_json import decode, member, whole_number
 from foldmark.sessions.messages import TextMessage
 from foldmark.sessions.spans import within
@@ -31,6 +32,7 @@ from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
 from foldmark.sessions.trim.stale import TrimPlan
 
+_OUTPUTS = tuple(result for result, call in RESULTS.items() if CALLS[call].answer == "output")
 _COMMAND, _PATCH = "exec_command", "apply_patch"
 """The tools that run a command and change files, for records that do not name their tool."""
 
@@ -141,7 +143,7 @@ class CodexLines(LineTrimmer):
             texts = read_item({"type": "response_item", "payload": item}).parts
             if texts and not (isinstance(texts[0], TextMessage) and is_injected(texts[0].text)):
                 self._prompts.append(self.at)
-        elif item.get("type") in OUTPUTS and isinstance(call_id := item.get("call_id"), str):
+        elif item.get("type") in _OUTPUTS and isinstance(call_id := item.get("call_id"), str):
             return within(data, ("output",), lambda raw: self._output(raw, call_id, place))
         return data
 

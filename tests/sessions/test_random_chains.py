@@ -1,0 +1,94 @@
+"""One code decides what a session shows: an import, a diagnosis, and the client itself (SPEC 8).
+
+The sessions are the shared ones, and random ones (`random_chains`).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from judge import CLIENTS, items_of, judge, report
+from random_chains import SESSION, chain
+from session_records import jsonl
+
+import foldmark
+from foldmark.sessions.claude.records import index, rows
+from foldmark.sessions.claude.resumption import active, messages_of, resume
+from foldmark.sessions.conversion.importing import import_session
+from foldmark.sessions.doctor import diagnose
+from foldmark.sessions.places import session_path
+from foldmark.sessions.session_file import SessionFile
+from sampled import DEEP, sampled
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+FILES = [
+    path
+    for folder in ("data/claude", "cases/sessions")
+    for path in sorted((SHARED / folder).glob("*.jsonl"))
+    if not path.name.startswith("codex")
+]
+SEEDS = sampled(range(3000), 60)
+JUDGED = range(200) if DEEP else (3, 12, 33)
+"""Seeds of the sessions that the real client resumes; each takes five seconds."""
+
+MADE = [pytest.param(seed, id=f"random-{seed}") for seed in SEEDS]
+EVERY = [*(pytest.param(path, id=path.stem) for path in FILES), *MADE]
+
+
+@pytest.fixture
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if isinstance(request.param, Path):
+        return request.param
+    made = tmp_path / f"{SESSION}.jsonl"
+    made.write_bytes(jsonl(*chain(request.param)))
+    return made
+
+
+def shown(agent: foldmark.Agent) -> list[Any]:
+    return items_of(agent.context().messages)
+
+
+@pytest.mark.parametrize("path", EVERY, indirect=True)
+def test_import_and_doctor_read_the_same_chain(path: Path, log: foldmark.Log) -> None:
+    with SessionFile(path) as file:
+        order = resume(list(rows(file))).order
+        found = active(index(file.records(), {}))
+        numbers = {row.line for row in order if row.spoken}
+    sent = messages_of(order)
+    said = [row.line for message in sent.messages for row in message]
+    assert found is not None
+    summary = next((at for at, entry in enumerate(found.order) if entry.compacts and entry.line in numbers), 0)
+    left = [entry.line for entry in found.order if entry.line in numbers and entry.line not in found.unsent]
+    assert sorted(left) == sorted(said) if summary else left == [each for each in said if each in left]
+    assert diagnose(session_path(path, "claude")).sent == sum(row.said for row in order)
+    agent = log.agent(import_session(log, path).agent_id)
+    calls = {event.call_id for event in agent.context().messages if event.kind == "tool_call"}
+    assert calls == {id for message in sent.messages for row in message for id in row.call_ids}
+
+
+@pytest.mark.parametrize("path", EVERY, indirect=True)
+def test_an_import_in_parts_shows_the_same_as_one_import(path: Path, log: foldmark.Log, tmp_path: Path) -> None:
+    """Only the order may differ: the log is append-only, and a part may be written in the middle of an answer."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    begin = next(at for at, line in enumerate(lines, 1) if json.loads(line).get("type") == "user")
+    random = Random(len(lines))
+    ends = sorted(random.sample(range(begin, len(lines) + 1), min(3, len(lines) - begin)))
+    copy = tmp_path / "4f7a4c7c-0000-4000-8000-000000000000.jsonl"
+    for end in (*ends, len(lines)):
+        copy.write_bytes(b"".join(lines[:end]))
+        import_session(log, copy, "parts")
+    import_session(log, path, "whole")
+    assert sorted(shown(log.agent("parts"))) == sorted(shown(log.agent("whole")))
+
+
+@pytest.mark.skipif(not CLIENTS["claude"].is_there, reason="the client is not there: `make clients` installs it")
+@pytest.mark.parametrize("path", JUDGED, indirect=True)
+def test_the_client_sends_what_an_import_shows(path: Path, tmp_path: Path) -> None:
+    verdict = judge(path, tmp_path / "judged")
+    assert not verdict.refused
+    assert verdict.differences("import") == [], report(path, verdict)
+    assert verdict.differences("export") == [], report(path, verdict)
