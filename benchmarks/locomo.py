@@ -33,7 +33,7 @@ from foldmark.recall.ranking import days
 KS = (5, 10, 20)
 
 WITHOUT: dict[str, Callable[[], None]] = {
-    "neighbours": lambda: setattr(ranking, "_NEAR", {0: 1.0}),
+    "neighbours": lambda: setattr(ranking, "CLOSE", 0),
     "passage": lambda: setattr(ranking, "PASSAGE", 0.0),
     "idle": lambda: setattr(ranking, "IDLE", 0.0),
     "beside": lambda: setattr(ranking, "BESIDE", -1),

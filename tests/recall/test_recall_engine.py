@@ -18,7 +18,7 @@ from foldmark.core.search import Filters, IndexedMessage
 from foldmark.log.search import search_everything
 from foldmark.recall import searching
 from foldmark.recall.query import read
-from foldmark.recall.ranking import asking
+from foldmark.recall.ranking import asking, query_terms, scored
 from foldmark.recall.searching import joined
 from foldmark.text.highlights import holds, snippet, spans
 from foldmark.text.tokens import has_parts, parts_of
@@ -129,6 +129,15 @@ def test_neighbouring_messages_count(log: foldmark.Log, say: Say, found: Found) 
     ids = found("geologist quartz") or []
     assert set(ids[:2]) == {asked, told}
     assert ids[-1] not in (asked, told)
+
+
+def test_one_word_repeated_around_a_message_does_not_outweigh_two_words() -> None:
+    wanted = read("quartz fjord").terms
+    terms = query_terms(wanted, (), dict.fromkeys(wanted, 5), 100)
+    repeated = [IndexedMessage(id, "quartz") for id in range(1, 6)]
+    both = [IndexedMessage(id, text) for id, text in enumerate(("fjord", "quartz", "fjord"), 11)]
+    scores = {each.said.id: each.score for each in scored([repeated, both], terms)}
+    assert scores[12] > scores[3]
 
 
 def test_a_statement_answers_a_question_better_than_a_question(log: foldmark.Log, found: Found) -> None:

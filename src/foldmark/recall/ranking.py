@@ -1,10 +1,10 @@
 """Rank messages for a query: by their own words, the words of their neighbours, and their kind [SPEC 7].
 
-The score is a sum over the terms of the query, each weighted by its rarity. A term counts if it occurs in the message
-itself (as in BM25), less if it occurs in the two messages before and after it, and once more if it occurs in the
-passage around it. People name a subject in messages other than the one that answers, and seldom repeat its words. So a
-message without any term may answer a question if its neighbour has one. A message that mostly asks is a poor answer;
-the message after it is a better one. docs/recall.md has the figures behind the constants.
+The score is BM25F: a message, its near neighbours and the passage around it are the fields of one document. The
+occurrences of a term are added up, each with the weight of its field, and the sum is damped once. People name a subject
+in messages other than the one that answers, and seldom repeat its words. So a message without any term may answer a
+question if its neighbour has one. A message that mostly asks is a poor answer; the message after it is a better one.
+docs/recall.md has the figures behind the constants.
 
 Dates in messages and queries count as words: "last week" is resolved against the time of the message. English only.
 """
@@ -124,14 +124,14 @@ def _span(unit: str, steps: int, written: date) -> tuple[date, date]:
     return date(written.year + steps, 1, 1), date(written.year + steps, 12, 31)
 
 
-REACH = 8
-"""Number of messages on each side that belong to a passage."""
+NEAR, PASSAGE = 0.3, 0.1
+"""Weight of an occurrence in one of the near neighbours, and in the rest of the passage."""
+
+CLOSE, REACH = 2, 8
+"""Number of messages on each side that are near, and that belong to the passage."""
 
 IDLE = 0.3
 """Weight of a function word ("how", "first") relative to an equally rare significant one."""
-
-PASSAGE = 0.4
-"""Weight of a term that occurs anywhere in the passage."""
 
 BESIDE = 1
 """Maximum distance from a message with a significant word at which a message without any may answer a question."""
@@ -139,8 +139,8 @@ BESIDE = 1
 ASKING = 0.5
 """Factor for a message that only asks, if the query is a question."""
 
-ANSWERING = 0.3
-"""Share of a message's own score that its successor gets, if the message asks and the query is a question."""
+ANSWERING = 0.5
+"""More weight of an occurrence in the message before, if that asks and the query is a question."""
 
 TIMED = 0.4
 """Bonus of a message that names a time, if the query asks for one."""
@@ -150,9 +150,6 @@ NAMED = 0.1
 
 LONGEST, NEIGHBOUR = 100_000, 2000
 """Maximum number of characters read of a message, and of a neighbour."""
-
-_NEAR = {0: 1.0, 1: 0.5, -1: 0.5, 2: 0.3, -2: 0.3}
-"""Weight of a term in a message at this distance."""
 
 _K1, _B = 1.2, 0.75
 """BM25's usual constants."""
@@ -248,18 +245,15 @@ def scored(
     usual = max(1.0, sum(lengths) / max(1, len(lengths)))
     found = []
     for run, texts in zip(runs, read, strict=True):
-        own = [_own(each, weights, usual) for each in texts]
         asks = [asking(message.text) if question else 0.0 for message in run]
-        around = _passages(texts, weights)
+        scores = _scores(texts, weights, usual, asks)
         # A message that is too long to be read whole was found by an index, which holds all of it.
         holds_one = [each.held > 0 or len(message.text) >= LONGEST for each, message in zip(texts, run, strict=True)]
         for at, message in enumerate(run):
             near = everything or (beside and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1]))
             # Erased messages and empty results have no text.
             if message.fits and (holds_one[at] or (near and message.text and not message.text.isspace())):
-                score = sum(share * own[at + off] for off, share in _NEAR.items() if 0 <= at + off < len(run))
-                score += ANSWERING * asks[at - 1] * own[at - 1] if at else 0.0
-                score += PASSAGE * around[at]
+                score = scores[at]
                 label = _LABEL.match(message.text)
                 score *= 1 + NAMED if label and not words.isdisjoint(stems(label[1])) else 1
                 score *= 1 + TIMED if timed and tells_when(message.text[label.end() if label else 0 : _SPLIT]) else 1
@@ -303,22 +297,24 @@ def asking(text: str) -> float:
     return questions / every if every else 0.0
 
 
-def _own(read: _TermCounts, weights: Sequence[float], usual: float) -> float:
-    damp = _K1 * (1 - _B + _B * read.length / usual)
-    counted = zip(read.counts, weights, strict=True)
-    return sum(weight * count * (_K1 + 1) / (count + damp) for count, weight in counted if count)
-
-
-def _passages(texts: Sequence[_TermCounts], weights: Sequence[float]) -> list[float]:
-    """Return, for each message, the weight of the terms in the passage around it."""
+def _scores(texts: Sequence[_TermCounts], weights: Sequence[float], usual: float, asks: Sequence[float]) -> list[float]:
+    """Return the score of each message of a run by the terms in it and around it. `asks` is the share of each message
+    that asks."""
     found = [0.0] * len(texts)
+    lengths = [1 - _B + _B * each.length / usual for each in texts]
     for place, weight in enumerate(weights):
-        sums = list(accumulate((each.counts[place] for each in texts), initial=0))
-        if sums[-1]:
-            for at in range(len(texts)):
-                count = sums[min(at + REACH + 1, len(texts))] - sums[max(0, at - REACH)]
-                found[at] += weight * 2 * count / (count + 1)
-    return found
+        own = [each.counts[place] / length for each, length in zip(texts, lengths, strict=True)]
+        sums = list(accumulate(own, initial=0.0))
+        if not sums[-1]:
+            continue
+        for at, occurs in enumerate(own):
+            near = sums[min(at + CLOSE + 1, len(own))] - sums[max(0, at - CLOSE)]
+            passage = sums[min(at + REACH + 1, len(own))] - sums[max(0, at - REACH)]
+            count = (1 - NEAR) * occurs + (NEAR - PASSAGE) * near + PASSAGE * passage
+            count += ANSWERING * asks[at - 1] * own[at - 1] if at else 0.0
+            found[at] += weight * count * (_K1 + 1) / (count + _K1)
+    # Sums of different runs differ in the last digits; messages that are alike keep one score.
+    return [round(score, 9) for score in found]
 
 
 def _beginnings(terms: Sequence[QueryTerm]) -> frozenset[str]:
