@@ -65,7 +65,8 @@ def test_commands_and_a_compaction(upstream: Loopback, tmp_path: Path) -> None:
     assert not any(command in sent for command in (":context", ":mark", ":clear", "Rewound", "Checkpoint 'HERE'"))
     with foldmark.open(tmp_path / "live.db", settings={}) as log:
         (agent,) = log.agents()
-        texts = [event.content.strip() for event in agent.context().messages if event.kind != "system"]
+        said = [event for event in agent.context().messages if event.kind not in ("system", "client")]
+    texts = [event.content.strip() for event in said]
     assert texts[0].startswith("This session is being continued")
     assert texts[-2:] == ["The fourth prompt", "Answer number 5."]
 

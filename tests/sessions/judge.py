@@ -216,6 +216,9 @@ class Client(NamedTuple):
         return (BIN / self.name).exists()
 
 
+PINNED = "FOLDMARK_CLIENTS" not in os.environ
+"""True with the clients of `make clients`, whose rules imports follow."""
+
 CLIENTS = {name: Client(name, member) for name, member in (("claude", "messages"), ("codex", "input"))}
 
 

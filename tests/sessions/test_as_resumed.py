@@ -6,7 +6,6 @@ those of sessions that are not there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 import rollout_records as codex
-from judge import CLIENTS, Verdict, judge, report
+from judge import CLIENTS, PINNED, Verdict, judge, report
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 FILES = sorted(
@@ -41,8 +40,6 @@ list. With other clients (`FOLDMARK_CLIENTS`), some of them are none."""
 RULES = {("codex-compacted-with-history", "export"): _OPAQUE}
 """Differences that stay: a session for another client cannot hold what only the first client's provider can read. A
 person who exports it wants the conversation, and the messages are what is left of it."""
-
-PINNED = "FOLDMARK_CLIENTS" not in os.environ
 
 _ENDED = "it keeps calls without a result at the end, and says that the session ended before one"
 

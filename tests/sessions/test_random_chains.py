@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from judge import CLIENTS, items_of, judge, report
+from judge import CLIENTS, PINNED, items_of, judge, report
 from random_chains import SESSION, chain
 from session_records import jsonl
 
@@ -86,6 +86,7 @@ def test_an_import_in_parts_shows_the_same_as_one_import(path: Path, log: foldma
 
 
 @pytest.mark.skipif(not CLIENTS["claude"].is_there, reason="the client is not there: `make clients` installs it")
+@pytest.mark.xfail(not PINNED, reason="2.1.332 keeps calls without a result at the end", strict=False)
 @pytest.mark.parametrize("path", JUDGED, indirect=True)
 def test_the_client_sends_what_an_import_shows(path: Path, tmp_path: Path) -> None:
     verdict = judge(path, tmp_path / "judged")
