@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,22 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def listed(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """A function that returns the output of `foldmark sessions`."""
+def listed(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., str]]:
+    """A function that returns the output of `foldmark sessions`, with times in UTC."""
     home.enter(monkeypatch)
+    monkeypatch.setenv("TZ", "UTC0")
+    time.tzset()
 
     def listed(*arguments: str) -> str:
         capsys.readouterr()
         assert run(["sessions", *arguments]) == 0
         return capsys.readouterr().out
 
-    return listed
+    yield listed
+    monkeypatch.undo()
+    time.tzset()
 
 
 def known(id: str, parent: str | None = None, **fields: Any) -> CodingSession:
