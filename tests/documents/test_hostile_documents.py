@@ -139,7 +139,7 @@ WRONG_BYTES = {
     "a lone surrogate": (_whole().encode().replace(b"I look.", b"\\ud800"), "is not a document of Foldmark"),
     "too deep": (b'{"format": "foldmark conversation", "version": 1, "x": ' + b"[" * 100_000, "too deep"),
     "a deep event": (
-        _whole().encode().replace(b'"I look."', b'"I", "data": {"a": ' + b"[" * 2000 + b"]" * 2000 + b"}", 1),
+        _whole().encode().replace(b'"I look."', b'"I", "data": {"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 1),
         "too deep",
     ),
     "a long number": (
