@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from random_chains import chain
 from session_records import REAL, assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.core.events import Event
 from foldmark.sessions.claude.records import rows
-from foldmark.sessions.claude.resumption import resume
+from foldmark.sessions.claude.resumption import resume, sent_records
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.places import recognized, session_path
 from foldmark.sessions.session_file import SessionFile
@@ -22,6 +23,7 @@ from foldmark.sessions.trim.claude import ClaudeLines
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import kind_of, preview, trim
 from sampled import DEEP as ALL
+from sampled import sampled
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"
@@ -80,7 +82,7 @@ def check_sent(path: Path) -> None:
     for lines.at, raw in enumerate(path.read_bytes().splitlines(keepends=True)):
         lines.line(lines.at + 1, raw)
     with SessionFile(path) as file:
-        assert lines.sent() == {row.line - 1 for row in resume(list(rows(file))).order}
+        assert lines.sent() == {row.line - 1 for row in sent_records(resume(list(rows(file))).order)}
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the real sessions are not here")
@@ -99,6 +101,15 @@ def test_any_session(seed: int, tmp_path: Path) -> None:
     path.write_bytes(made(random.Random(seed)))
     check(path)
     check_sent(path)
+
+
+@pytest.mark.parametrize("seed", sampled(range(3000), 20))
+def test_any_chain(seed: int, tmp_path: Path) -> None:
+    """A line in the form that Claude Code writes is read another way than one with blanks."""
+    path = tmp_path / f"{OLD}.jsonl"
+    for lines in (jsonl(*chain(seed)), b"".join(msgspec.json.encode(record) + b"\n" for record in chain(seed))):
+        path.write_bytes(lines)
+        check_sent(path)
 
 
 def made(chance: random.Random) -> bytes:

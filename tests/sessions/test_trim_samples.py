@@ -11,6 +11,9 @@ import pytest
 from session_records import REAL_FILES, SHORT_FILES
 from trim_check import compare, parsed, trimmed_copy
 
+import foldmark
+from foldmark.sessions.claude.resumption import MISSING
+from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.places import session_path
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult, preview
@@ -116,13 +119,17 @@ def test_the_metadata_of_a_trim_tell_its_counts(tmp_path: Path) -> None:
 def test_the_saved_tokens_are_a_third_of_the_bytes_that_the_model_no_longer_reads(tmp_path: Path) -> None:
     source = next(path for path in REAL_FILES if path.stem == "episodic-memory-large")
     done = trimmed(source, tmp_path)
+    with foldmark.open(":memory:") as log:
+        messages = log.agent(import_session(log, source).agent_id).context().messages
+    late = {event.call_id for event in messages if event.kind == "tool_result" and event.content == MISSING}
+    assert len(late) == 2
     old, new = (
         sum(
             len(json.dumps(block.get("content"), ensure_ascii=False).encode())
             for line in path.read_bytes().split(b"\n")
             if (record := parsed(line)) and isinstance((record.get("message") or {}).get("content"), list)
             for block in record["message"]["content"]
-            if isinstance(block, dict) and block.get("type") == "tool_result"
+            if isinstance(block, dict) and block.get("type") == "tool_result" and block["tool_use_id"] not in late
         )
         for path in (source, done.session.path)
     )

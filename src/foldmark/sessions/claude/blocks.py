@@ -17,6 +17,7 @@ Blocks keep their order. Where the format leaves a choice:
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from foldmark.core.assembly.media import IMPORTED
@@ -72,7 +73,12 @@ def is_api_error(record: Any) -> bool:
 def is_thinking(record: Any) -> bool:
     """Return True if an answer's record holds thinking and nothing else."""
     blocks = _listed(member(record, "message", "content")) if member(record, "type") == "assistant" else []
-    return bool(blocks) and all(_kind(block) in _ASSISTANT_BLOCKS for block in blocks)
+    return only_thinking([_kind(block) for block in blocks])
+
+
+def only_thinking(kinds: Sequence[str]) -> bool:
+    """Return True if these are the kinds of an answer's blocks that hold thinking and nothing else."""
+    return bool(kinds) and _ASSISTANT_BLOCKS.issuperset(kinds)
 
 
 def says_full(record: dict[str, Any]) -> bool:

@@ -127,7 +127,7 @@ class Links(Generic[R]):
         return list(found.values())
 
     def preserved(self, boundary: R) -> list[str] | None:
-        """Return the uuids that a compaction preserves, in order; None if it names them in a way that leads nowhere."""
+        """Return the uuids that a compaction preserves, in order; None if its head is not above its tail."""
         kept = boundary.preserved
         if kept is None:
             return []
@@ -175,7 +175,7 @@ class Links(Generic[R]):
         left.by_uuid = {uuid: row for uuid, row in self.by_uuid.items() if uuid not in forgotten}
         if not kept:
             return left, None
-        anchor, above = last.preserved.anchor if last.preserved else None, None
+        anchor = last.preserved.anchor if last.preserved else None
         for uuid, row in left.by_uuid.items():
             before = self.parent_uuid(row)
             if before is not None and (before == anchor or (before in forgotten and row.said)):
@@ -398,13 +398,24 @@ def messages_of(order: Sequence[R], outside: Collection[str] = ()) -> SentMessag
     return SentMessages(messages, dropped, lost, missing)
 
 
+def sent_records(order: Sequence[R]) -> list[R]:
+    """Return those of the records in sending order that are not left out whole."""
+    found = messages_of(order)
+    left = {id(row) for row in found.dropped}
+    lost: dict[int, set[str]] = {}
+    for row, call in found.lost:
+        lost.setdefault(id(row), set()).add(call)
+    left.update(id(row) for row in order if row.result_ids and lost.get(id(row), set()).issuperset(row.result_ids))
+    return [row for row in order if id(row) not in left]
+
+
 def _grouped(rows: Iterable[R]) -> list[list[R]]:
     """Return the records of each message. Neighbours of one role are one message, except answers of different ids.
     Results come first, in the order of their calls."""
     messages: list[list[R]] = []
     for row in rows:
         if row.is_answer:
-            home = next(_answers_before(messages, row.message_id), None)
+            home = _answer_joined(messages, row.message_id)
             if home is not None:
                 home.append(row)
             else:
@@ -425,14 +436,16 @@ def _grouped(rows: Iterable[R]) -> list[list[R]]:
     return messages
 
 
-def _answers_before(messages: Sequence[list[R]], response: str | None) -> Iterator[list[R]]:
-    """Yield the answers that lines of a response join: nothing but results and other answers is behind them."""
+def _answer_joined(messages: Sequence[list[R]], response: str | None) -> list[R] | None:
+    """Return the answer that the next line of a response joins, or None. Only other answers, and messages with results,
+    may be between them."""
     for message in reversed(messages):
         if message[0].is_answer:
             if response is not None and message[0].message_id == response:
-                yield message
+                return message
         elif not any(row.result_ids for row in message):
-            return
+            break
+    return None
 
 
 # -- For an import

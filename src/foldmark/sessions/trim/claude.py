@@ -13,6 +13,7 @@ UTF-8. If a key is repeated, the last member counts, as for every reader.
 import json
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
+from datetime import datetime
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -30,9 +31,9 @@ from foldmark.core.assembly.superseded import (
 )
 from foldmark.core.patterns import pattern
 from foldmark.sessions import spans
-from foldmark.sessions.claude.blocks import says_full
+from foldmark.sessions.claude.blocks import only_thinking, says_full
 from foldmark.sessions.claude.records import CHAINED, Row, row_of
-from foldmark.sessions.claude.resumption import resume
+from foldmark.sessions.claude.resumption import resume, sent_records
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member
 from foldmark.sessions.session_file import SessionRecord, type_of
@@ -86,6 +87,8 @@ class _Record(Struct, gc=False):
     failed: bool | None = msgspec.field(default=None, name="isApiErrorMessage")
     summary: bool | None = msgspec.field(default=None, name="isCompactSummary")
     aside: bool | None = msgspec.field(default=None, name="isSidechain")
+    moment: datetime | None = msgspec.field(default=None, name="timestamp")
+    prompted_by: str | None = msgspec.field(default=None, name="sourceToolUseID")
     compaction: Any = msgspec.field(default=None, name="compactMetadata")
 
 
@@ -143,7 +146,7 @@ class ClaudeLines(LineTrimmer):
         return main[max((at for at, row in enumerate(main) if row.boundary or row.summary), default=0) :]
 
     def sent(self) -> Container[int]:
-        return {row.line for row in self._order}
+        return {row.line for row in sent_records(self._order)}
 
     def calls(self) -> list[Exchange]:
         calls: dict[str, _Call] = {}
@@ -246,9 +249,14 @@ class ClaudeLines(LineTrimmer):
     def _note(self, record: _Record, calls: list[tuple[int, _Block]], results: list[tuple[int, _Block]]) -> None:
         """Note a record as `row_of` would, with its calls and results. Raises _UnsureError."""
         at, kind = self.at, record.type
-        row = Row(line=at, type=kind, uuid=record.uuid or None, parent=record.parent or None, side=record.aside is True)
+        if record.moment is not None and record.moment.tzinfo is None:
+            raise _UnsureError
+        row = Row(line=at, type=kind, uuid=record.uuid or None, parent=record.parent or None, moment=record.moment)
+        row.side, row.prompted_by = record.aside is True, record.prompted_by or None
         if kind == "assistant" and record.message is not None:
             row.response = record.message.id or None
+            blocks = record.message.content
+            row.thinking = type(blocks) is list and only_thinking([block.type for block in blocks])
             if calls:
                 calls = [(place, block) for place, block in calls if block.id and block.name]
                 row.calls = tuple([(place, block.id) for place, block in calls])
