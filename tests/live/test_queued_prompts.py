@@ -486,18 +486,23 @@ def test_codex_goes_on_with_the_prompt(codex: CodexRunning, parts: tuple[Say | T
     assert codex.agent.open_turn is None
 
 
-def test_codex_two_commands_one_after_the_other(codex: CodexRunning) -> None:
+def marks_while_held(codex: CodexRunning) -> None:
+    """Type a prompt, and `:mark A` during its answer."""
     client = codex.client
     client.say("one")
     client.items.append(spoken("user", "please HOLD"))
     client.items += steered(codex, Stalled((Say(("HELD",)),)), "HELD")
     client.items.append(spoken("user", ":mark A"))
     client.items += steered(codex, Stalled((Say(("HELD",)),)), "HELD")
+
+
+def test_codex_two_commands_one_after_the_other(codex: CodexRunning) -> None:
+    marks_while_held(codex)
     replies = asks(codex, ":mark B")
     assert "'B' created" in replies[0]
     assert "'A' created" not in replies[0]  # Codex shows it already
     assert replies[-1].startswith("I see ")
-    client.say("next")
+    codex.client.say("next")
     assert "created" not in sent(codex)
     assert ":mark" not in sent(codex)
     assert [event.kind for event in codex.agent.events(0, 1000)].count("mark") == 2
@@ -505,12 +510,7 @@ def test_codex_two_commands_one_after_the_other(codex: CodexRunning) -> None:
 
 def test_codex_a_command_that_drops_what_it_asks(codex: CodexRunning) -> None:
     """Then nothing is asked any more, and what Codex shows already is not said again."""
-    client = codex.client
-    client.say("one")
-    client.items.append(spoken("user", "please HOLD"))
-    client.items += steered(codex, Stalled((Say(("HELD",)),)), "HELD")
-    client.items.append(spoken("user", ":mark A"))
-    client.items += steered(codex, Stalled((Say(("HELD",)),)), "HELD")
+    marks_while_held(codex)
     (reply,) = asks(codex, f":drop {codex.turn('please HOLD')}")
     assert "left the context" in reply
     assert "'A' created" not in reply

@@ -1,7 +1,8 @@
-"""The program `foldmark`. Commands that a coding agent runs after each step skip the imports of the command line.
+"""The program `foldmark`. Commands that a coding agent runs after each step, and `trim`, skip the imports of the
+command line.
 
-These imports take five times as long as the rest of a hook [SPEC 8]. With a request for help, or if anything precedes
-the command's name, the command line handles the command like any other.
+These imports take five times as long as the rest of a hook, and as long as the rest of a trim [SPEC 8]. With a request
+for help, or if anything precedes the command's name, the command line handles the command like any other.
 """
 
 import sys
@@ -31,14 +32,13 @@ def main() -> int:
 
         del sys.modules["typing_extensions"]
     if words and words[0] == "trim":
-        from foldmark.cli.outcome import open_streams, outcome
+        from foldmark.cli.outcome import open_streams
         from foldmark.cli.trimming import at_once
 
         _collect_rarely()
         open_streams()
-        done: list[int | None] = []
-        code = outcome(lambda: done.append(at_once(words[1:])))
-        if code or done != [None]:
+        code = at_once(words[1:])
+        if code is not None:
             return code
     from foldmark.cli.program import main
 

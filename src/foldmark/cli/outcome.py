@@ -10,8 +10,8 @@ from foldmark.core.wording import one_line
 
 
 class MisuseError(CommandError):
-    """The options of a command contradict each other, or a value is none. The message is followed by where the usage
-    is shown."""
+    """The options of a command contradict each other, or a value is wrong. The command line completes the message with
+    the command that shows the usage."""
 
 
 def open_streams() -> None:
@@ -27,11 +27,13 @@ def open_streams() -> None:
 
 
 def outcome(work: Callable[[], object]) -> int:
-    """Do the work of a command and return its exit code: what the work returns, if that is a number. An error is
-    printed on one line."""
+    """Do the work of a command, and return its exit code: the number that the work returns, otherwise 0. Print an error
+    on one line. Raises MisuseError, whose message is not complete."""
     try:
         code = work()
         sys.stdout.flush()
+    except MisuseError:
+        raise
     except FoldmarkError as error:
         return fail(str(error), error.exit_code)
     except KeyboardInterrupt:

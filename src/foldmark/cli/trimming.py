@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foldmark.app import Setup
-from foldmark.cli.outcome import MisuseError
+from foldmark.cli.outcome import MisuseError, outcome
 from foldmark.cli.process import check_launch, session_outcome, start, warn
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
@@ -73,10 +73,9 @@ def at_once(words: Sequence[str]) -> int | None:
     if wish is None:
         return None
     try:
-        run_trim(Setup(None, in_utc=wish.as_json), wish)
-    except MisuseError:
+        return outcome(lambda: run_trim(Setup(None, in_utc=wish.as_json), wish))
+    except MisuseError:  # the command line adds where the usage is shown
         return None
-    return 0
 
 
 def _wish(words: Sequence[str]) -> TrimWish | None:

@@ -90,21 +90,26 @@ class PlannedTurn(Struct, frozen=True):
 
 
 class ActiveRecords(Struct, frozen=True):
-    """The records that a client sends on resuming a session, and those of which it sends a summary, in its order.
-
-    `unsent` are the lines among them that are left out. `lost` maps lines to the ids of results in them that are left
-    out, and `made` maps lines to results that the client makes up behind them: the id of the call, and the text.
-    `carried` is what decides whether later records continue the active chain (`imported.only_continues`). `open` maps
-    calls at the end that still may get a result, and an answer that may go on, to the lines that are `unsent` until
-    then.
-    """
+    """The records that a client sends on resuming a session, and those of which it sends a summary."""
 
     order: Sequence[RecordEntry]
+    """The records, in the client's order."""
+
     unsent: Set[int] = frozenset()
+    """The lines among them that are left out."""
+
     lost: Mapping[int, Sequence[str]] = {}
+    """Line -> the calls whose results in it are left out."""
+
     made: Mapping[int, tuple[tuple[str, str], ...]] = {}
+    """Line -> the results that the client makes up behind it: the id of the call, and the text."""
+
     carried: dict[str, Any] = {}
+    """What decides whether later records continue the active chain (`imported.only_continues`)."""
+
     open: Mapping[str, Sequence[int]] = {}
+    """Calls at the end that may still get a result, and an answer that may go on, each with the lines that are `unsent`
+    until then."""
 
 
 class Plan(Struct, frozen=True):

@@ -30,7 +30,7 @@ CALLS: Mapping[str, Called] = {
     "program": Called("code", "program_output"),
     "mcp_approval_request": Called("arguments", "mcp_approval_response", "approve"),
 }
-"""Calls whose result is a separate item."""
+"""The types of calls whose result is a separate item, and what each has."""
 
 RESULTS: Mapping[str, str] = {called.result: kind for kind, called in CALLS.items()}
 """The types of items with results, and of their calls."""
@@ -45,7 +45,7 @@ def is_paired(kind: str) -> bool:
 
 
 def tool_of(item: Mapping[str, Any]) -> str:
-    """Return the name of the tool that a call names, or that its type tells."""
+    """Return the name of a call's tool: the one that it gives, otherwise that of its type."""
     kind, name, space = item.get("type"), item.get("name"), item.get("namespace")
     if not isinstance(name, str) or not name:
         return str(kind).removesuffix("_call")

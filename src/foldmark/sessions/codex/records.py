@@ -217,7 +217,7 @@ def _message(payload: Data) -> RecordMessages:
 
 
 def _speaker(role: str, text: str) -> str:
-    """Return the kind of a message's text: one that Codex wrote in the user's name is the client's, but for its note of
+    """Return the kind of a message's text. What Codex wrote in the user's name is the client's, except for its note of
     an interruption."""
     return "client" if role == "user" and is_injected(text) and not text.lstrip().startswith(INTERRUPTED) else role
 

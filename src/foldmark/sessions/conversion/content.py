@@ -60,13 +60,11 @@ def result_block(event: Event | None, call_id: str) -> Block:
 def attachment(event: Event) -> Block | None:
     """Return a queued prompt as the attachment that it was imported from, or None for any other message."""
     about = member(event.data, "attachment") if event.kind == "user" else None
-    if not isinstance(about, dict):
+    if not isinstance(about, dict) or about.get("type") != queued.ATTACHMENT:
         return None
-    if about.get("type") == queued.ATTACHMENT:
-        blocks = message_blocks(event)
-        alone = blocks[0].get("text") if len(blocks) == 1 else None
-        return {**about, "prompt": alone or blocks} if blocks else None
-    return None
+    blocks = message_blocks(event)
+    alone = blocks[0].get("text") if len(blocks) == 1 else None
+    return {**about, "prompt": alone or blocks} if blocks else None
 
 
 def left_behind(event: Event) -> int:

@@ -215,9 +215,9 @@ def _ready(agent: Agent) -> None:
 
 
 def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, ImportedLine]:
-    """Return the lines of earlier imports, by their line numbers in this file.
+    """Return what earlier imports noted of each line, by its number in this file.
 
-    Of lines with one key, those with messages are those of entries with messages: their order may differ.
+    Several lines may have one key, in another order than before. Those with messages belong to entries with messages.
     """
     left = {key: list(lines) for key, lines in imported.lines.items()}
     found = {}

@@ -322,15 +322,15 @@ class ImportWriter:
         return [self._append(ResultMessage(call, text, is_error=True), step.entry.moment) for step, call, text in open]
 
     def _leave_unsent(self, steps: Sequence[PlannedRecord]) -> None:
-        """Remove the lines from the context that are not sent, although their turn stays."""
+        """Note that lines which are not sent leave the context, although their turn stays."""
         for step in steps:
             events = self._events.get(step.entry.line)
             if not step.sent and events:
                 self._leaving.append((events.start, list(events), _UNSENT))
 
     def _leave(self, events: list[int], reason: str) -> int:
-        """Remove events, and results of calls among them, from the context. Return the operation, or 0 if nothing is
-        removed."""
+        """Remove events, and the results of the calls among them, from the context. Return the id of the operation, or
+        0 if none of them was in the context."""
         done = 0
         visible = self._agent.standing().visible
         with self._agent.log.store.read() as moment:
