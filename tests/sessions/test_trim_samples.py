@@ -121,7 +121,7 @@ def test_the_saved_tokens_are_a_third_of_the_bytes_that_the_model_no_longer_read
     done = trimmed(source, tmp_path)
     with foldmark.open(":memory:") as log:
         messages = log.agent(import_session(log, source).agent_id).context().messages
-    late = {event.call_id for event in messages if event.kind == "tool_result" and event.content == MISSING}
+        late = {event.call_id for event in messages if event.kind == "tool_result" and event.content == MISSING}
     assert len(late) == 2
     old, new = (
         sum(
