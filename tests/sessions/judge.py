@@ -17,6 +17,8 @@ Messages are compared as `Item`s, in order. This is left out of the comparison, 
 - The order of results that follow each other: each names its call.
 - Reasoning without its encrypted content, which no model can read.
 - What the newest client adds around the notification of a task (`NOTIFIED`).
+- Calls at the end without a result, and the result that the newest client makes up for them (`ENDED`). 2.1.197 leaves
+  these calls out, and the file does not say which of the two will resume it (docs/decisions/0039).
 - Words that versions of the client choose differently for an attachment without its texts (`REWORDED`).
 - Texts that a newer version of the client has recorded (`_newer`), where this version does not send them.
 - Texts that a client or an export adds by itself (`ADDED`).
@@ -35,7 +37,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from hashlib import blake2b
 from pathlib import Path
@@ -74,6 +76,9 @@ BESIDE = ("image", "document", "file")
 
 NOTIFIED = "<system-reminder>\n[SYSTEM NOTIFICATION"
 """The beginning of what Claude Code 2.1.332 sends around the notification of a task."""
+
+ENDED = ("[Tool call interrupted: the session ended before", "[Tool call result not in this copy:")
+"""Beginnings of the results that Claude Code 2.1.332 makes up for calls that have none when a session ends."""
 
 _EDITED = "( was modified, either by the user or| changed on disk since you last read it)"
 REWORDED = (
@@ -327,7 +332,16 @@ def _session_only(items: Iterable[Item], own: Mapping[Item, int]) -> list[Item]:
             left[item] -= 1
         else:
             found.append(item)
-    return _ordered(found)
+    ended = {item.text.partition(" ")[0] for item in found if _is_ended(item)}
+    return _ordered([item for item in found if not (_is_ended(item) or _calls_one_of(ended, item))])
+
+
+def _is_ended(item: Item) -> bool:
+    return item.kind == "result" and item.text.partition(" ")[2].startswith(ENDED)
+
+
+def _calls_one_of(ids: Container[str], item: Item) -> bool:
+    return item.kind == "call" and item.text.partition(" ")[0] in ids
 
 
 def _is_json(line: bytes) -> bool:

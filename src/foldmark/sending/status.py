@@ -148,12 +148,17 @@ def calibrate(agent: Agent, request: Request, usage: Usage) -> None:
     It is a `config` event, so that every reader of the log gets the same estimates. It moves the window, so it is
     recorded at the end of a turn [SPEC 5.3].
     """
+    learn(agent, request.provider, request.model, request.size, usage.size + usage.cleared)
+
+
+def learn(agent: Agent, provider: str, model: str, size: int, reported: int) -> None:
+    """Record a new calibration of a model, if the current one does not fit the input tokens that the provider reported
+    for a size, as the agent's ruler measures it."""
     from foldmark.tokens.counting import calibration_key, recalibrated, ruler
 
     at = agent.standing()
-    whole, by = usage.size + usage.cleared, ruler(request.provider, request.model, at.config)
-    ratio = recalibrated(request.size, whole, by.ratio)
+    ratio = recalibrated(size, reported, ruler(provider, model, at.config).ratio)
     if ratio is not None:
-        name = calibration_key(request.provider, request.model, at.config)
+        name = calibration_key(provider, model, at.config)
         settings = {**at.settings, "calibration": {**at.config.calibration, name: ratio}}
         agent.record("config", f"calibration of {name}: {ratio}", data={"settings": settings})

@@ -154,6 +154,7 @@ def _first_import_lines(report: ImportReport) -> list[str]:
     lines = [f"Conversation '{report.name}': {count(report.turns, 'turn')} ({messages or 'no messages'})"]
     if report.kept:
         lines.append(f"  kept as data (not messages): {count(report.kept, 'line')}")
+    lines += _token_lines(report)
     if report.unsent:
         lines.append(f"  {_unsent(report)}")
     if report.dropped:
@@ -162,6 +163,14 @@ def _first_import_lines(report: ImportReport) -> list[str]:
             "/restore brings them back"
         )
     return lines
+
+
+def _token_lines(report: ImportReport) -> list[str]:
+    if (tokens := report.tokens) is None:
+        return []
+    whole = count(tokens.messages + tokens.client, "token")
+    client = f"{tokens.client:,} of the client's own (system prompt, tools)"
+    return [f"  the client's next request: ~{whole}, {tokens.messages:,} of these messages and {client}"]
 
 
 def _unsent(report: ImportReport) -> str:

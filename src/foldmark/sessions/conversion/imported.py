@@ -19,6 +19,7 @@ from foldmark.core.records import IMPORTED_LINE
 from foldmark.core.segments import END, Segment, Segments, normal
 from foldmark.log import Agent, Log
 from foldmark.sessions.chain import leaf_at_end
+from foldmark.sessions.conversion.measured import Measured
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import NOWHERE, Leaf, RecordEntry, record_key
 from foldmark.sessions.places import session_path
@@ -56,7 +57,7 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     the state of the index. `hidden` are inactive groups that left the context, each with the operation that removed it
     (0: it was not in the context). `back` are groups that returned. `open` maps calls at the end, which may still get a
     result, and an answer that may go on, to the hidden groups that return then. `file` is the absolute path of the
-    file, "" in older records.
+    file, "" in older records. `measured` is what the reported usage has told so far, None in older records.
     """
 
     source: str
@@ -71,6 +72,7 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     back: tuple[int, ...] = ()
     open: dict[str, tuple[int, ...]] = {}
     file: str = ""
+    measured: Measured | None = None
 
 
 class ImportedSession:

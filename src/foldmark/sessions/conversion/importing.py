@@ -36,14 +36,17 @@ from foldmark.core.wording import count, one_line
 from foldmark.log import Agent, Log
 from foldmark.log.family import running
 from foldmark.request.planning import not_while_planning, planning
+from foldmark.sending.status import learn
 from foldmark.sessions.chain import plan
 from foldmark.sessions.conversion import imported as imports
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, ImportRecord
+from foldmark.sessions.conversion.measured import Measured
 from foldmark.sessions.conversion.writer import ContextMeter, ImportReport, ImportWriter
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import RecordEntry
 from foldmark.sessions.places import recognize, session_path
 from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
+from foldmark.tokens.counting import BytesRuler, ruler
 
 
 def import_session(
@@ -174,7 +177,8 @@ class _Import:
             number, size = session.line_count, session.size  # complete without its line end
         models = (entry.usage.model for entry in reversed(entries) if entry.usage and entry.side is None)
         model = next(models, None) or imports.model_of(self._agent)
-        writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report, model)
+        measured = self._measured_before(grown)
+        writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report, model, measured)
         open = dict(grown.open) if grown else {}
         planned = plan(entries, self._format.active(entries, {"tips": grown.tips, "open": open} if grown else {}))
         writer.answer(open)
@@ -186,6 +190,7 @@ class _Import:
         if any(entry.role for entry in entries):
             open = {call: writer.groups(lines) for call, lines in planned.active.open.items()}
         self._meter.finish()
+        self._learn(writer.measured)
         note = ImportRecord(
             source=self._format.name,
             session=self._identity,
@@ -199,8 +204,30 @@ class _Import:
             back=tuple(writer.back),
             open=open,
             file=os.path.abspath(session.path),  # noqa: PTH100 - a link stays what it is
+            measured=writer.measured,
         )
         imports.record_import(self._agent, note, writer.lines, entries[-1].moment if entries else None)
+
+    def _measured_before(self, grown: ImportRecord | None) -> Measured | None:
+        """Return what this import goes on measuring; None if it begins anew. Where it does not only continue the import
+        before, the size of what is sent is unknown."""
+        newest = self._imported.newest
+        if newest is None:
+            return None
+        before = newest.measured or Measured(is_whole=False)
+        if grown is not None:
+            return before
+        return Measured(model=before.model, bytes=before.bytes, tokens=before.tokens, is_whole=False)
+
+    def _learn(self, measured: Measured) -> None:
+        """Calibrate the estimates of the session's model with the bytes of a token in this session."""
+        provider = self._format.provider
+        if provider is None:
+            return
+        self._report.tokens = measured.estimate(provider)
+        config = self._agent.standing().config
+        if measured.has_ratio and isinstance(ruler(provider, measured.model, config), BytesRuler):
+            learn(self._agent, provider, measured.model, measured.bytes, measured.tokens)
 
 
 def _ready(agent: Agent) -> None:

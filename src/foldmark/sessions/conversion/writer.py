@@ -22,6 +22,7 @@ from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
 from foldmark.sessions.chain import PlannedRecord, PlannedTurn
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, packed
+from foldmark.sessions.conversion.measured import Amount, Measured, SessionTokens, size_of, total
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import (
     NOTHING,
@@ -83,6 +84,7 @@ class ImportReport(Struct):
     again: bool = False
     left: int = 0
     returned: int = 0
+    tokens: SessionTokens | None = None
 
 
 class ImportWriter:
@@ -97,9 +99,14 @@ class ImportWriter:
         imported: ImportedSession,
         report: ImportReport,
         model: str | None = None,
+        measured: Measured | None = None,
     ) -> None:
-        """`model` is the session's model, None if it is not known."""
+        """`model` is the session's model, None if it is not known. `measured` is what the import before has measured,
+        None if this import begins anew."""
         self._model = model
+        self.measured = Measured() if measured is None else measured
+        self._sizes: dict[int, Amount] = {}
+        self._sent_lines: set[int] = set()
         self._agent, self._session, self._format, self._meter, self._report = agent, session, kept, meter, report
         self.begin = agent.standing().newest + 1
         self.lines = bytearray()
@@ -129,6 +136,7 @@ class ImportWriter:
             return
         events: list[int] = self._make_up(turn) if known else []
         held: tuple[RecordEntry, ResultMessage] | None = None
+        self._sent_lines = {step.entry.line for step in steps if turn.shown and step.sent}
         for step in steps:
             entry = step.entry
             self._meter.reach((self._session.size + 3 * entry.offset) // 4)
@@ -149,7 +157,9 @@ class ImportWriter:
             for call_id, text in step.made:
                 events += self._write_parts(held)
                 held = None
-                self._append(ResultMessage(call_id, text, is_error=True), entry.moment)
+                made = ResultMessage(call_id, text, is_error=True)
+                self._append(made, entry.moment)
+                self._measure(entry, made)
                 begun = self._events[entry.line].start
                 self._events[entry.line] = range(begun, self._agent.standing().newest + 1)
             if astray or not reading.complete:
@@ -159,6 +169,8 @@ class ImportWriter:
             self._report.unsent += len(step.astray) + (not step.sent)
             if step.usage:
                 self._agent.record("usage", data=step.usage._asdict(), created_at=entry.moment)
+                if turn.shown:
+                    self.measured.answered(step.usage)
         events += self._write_parts(held)
         first = events[0] if events else 0
         sent = [each.start for step in steps if step.sent and (each := self._events.get(step.entry.line))]
@@ -183,10 +195,16 @@ class ImportWriter:
             return []
         entry, part = one
         event_id = self._append(part, entry.moment)
+        self._measure(entry, part)
         begun = self._events.get(entry.line)
         self._events[entry.line] = range(begun.start if begun else event_id, event_id + 1)
         self._report.messages[part.kind] += 1
         return [event_id]
+
+    def _measure(self, entry: RecordEntry, part: Part) -> None:
+        if entry.line in self._sent_lines:
+            size = self.measured.add(part, entry.message_id or entry.response)
+            self._sizes[entry.line] = total((self._sizes.get(entry.line, Amount()), size))
 
     def drop(self) -> None:
         """Drop the turns that are not shown, all at once, so that neighbours leave one gap in the context.
@@ -246,6 +264,9 @@ class ImportWriter:
         if not own and (not reading.complete or any(text.data for text in texts)):
             self._keep(record, entry.moment)
         self._events[entry.line] = range(receipt.event_id, receipt.event_id + 1)
+        sizes = [*map(size_of, texts), *(self._sizes[line] for line in turn.keeps or () if line in self._sizes)]
+        is_known = form is None and self._sizes.keys() >= set(turn.keeps or ())
+        self.measured.compacted(total(sizes) if is_known else None)
         self.lines += packed(entry.key, ImportedLine(receipt.event_id, 1, receipt.event_id))
         self._report.messages["summary"] += 1
         self._report.turns += 1
