@@ -412,6 +412,19 @@ def test_progress_in_the_chain_is_passed_through(write: Callable[..., Path]) -> 
     assert diagnose(session_path(path)).sent == 9
 
 
+def test_an_attachment_between_a_call_and_its_result(write: Callable[..., Path]) -> None:
+    """As Claude Code 2.1.197 and 2.1.332 write an answer to `--json-schema`."""
+    attached = {"type": "structured_output", "data": {"answer": "42"}, "toolUseID": "toolu_1"}
+    records = chained(
+        user("What is it?"),
+        assistant([call("toolu_1", "StructuredOutput", answer="42")], response="m1"),
+        {"type": "attachment", "attachment": attached, "timestamp": "2025-10-01T10:00:00.000Z"},
+        user([result("toolu_1", "Structured output provided successfully")]),
+    )
+    found = diagnose(session_path(write(*records)))
+    assert (found.findings, found.sent) == ([], 3)
+
+
 def test_results_of_parallel_calls_hang_on_their_own_calls(write: Callable[..., Path]) -> None:
     """Only the last of these results is on the main chain."""
     records = talk()
