@@ -15,7 +15,6 @@ from msgspec import structs
 
 from foldmark.core.codec import Secrets, timestamp
 from foldmark.core.errors import FoldmarkError, ProviderError
-from foldmark.core.ports import Progress, Provider, Store
 from foldmark.settings.given import Settings, Value
 from foldmark.settings.user_folders import config_folder, database_path, default_database, named_database
 from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
@@ -23,6 +22,7 @@ from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from foldmark.core.ports import Progress, Provider, Store
     from foldmark.core.request import Piece, Request, ToolSpec
     from foldmark.core.search import ArchivedMessages, Filters, Vectors
     from foldmark.log import Agent, Log, Result
@@ -53,7 +53,7 @@ def open(
     return log
 
 
-def open_over(store: Store, settings: Mapping[str, Any] = {}) -> "Log":
+def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
     """Open the log in your own store [docs/stores.md]. `settings` (key -> value) override the built-in defaults.
 
     Closing the log closes the store. Raises CommandError for invalid settings.
@@ -61,7 +61,7 @@ def open_over(store: Store, settings: Mapping[str, Any] = {}) -> "Log":
     return _over(store, _given(settings))
 
 
-def _over(store: Store, given: Settings) -> "Log":
+def _over(store: "Store", given: Settings) -> "Log":
     from foldmark.log import Log
 
     complete, count, secrets = partial(_complete, given), partial(_count, given), _secrets(given, store.address)
@@ -128,7 +128,7 @@ def _commands(agent: "Agent", line: str, actor: str, asking: "Asking") -> "Resul
     return REGISTRY(agent, line, actor, asking)
 
 
-def _tools(store: Store) -> "list[ToolSpec]":
+def _tools(store: "Store") -> "list[ToolSpec]":
     from foldmark.tools import TOOLS, query_db
 
     specs = [tool.spec for tool in TOOLS.values()]
@@ -155,7 +155,7 @@ def _archive(
 class _CodingSessions:
     """The sessions of coding agents on this machine (`foldmark.log.log.CodingSessions`)."""
 
-    def bring_in(self, agent: "Agent", named: str | None, progress: Progress | None) -> "Result":
+    def bring_in(self, agent: "Agent", named: str | None, progress: "Progress | None") -> "Result":
         from foldmark.documents.chatting import bring_in as bring_document
         from foldmark.documents.chatting import document_named
         from foldmark.sessions.conversion.chatting import bring_in
@@ -169,7 +169,9 @@ class _CodingSessions:
 
         return write_out(agent, folder, os.environ)
 
-    def write_document(self, agent: "Agent", named: str, progress: Progress | None, *, only_context: bool) -> "Result":
+    def write_document(
+        self, agent: "Agent", named: str, progress: "Progress | None", *, only_context: bool
+    ) -> "Result":
         from foldmark.documents.chatting import write_out
 
         return write_out(agent, named, progress, os.environ, only_context=only_context)
@@ -234,7 +236,7 @@ def _count(given: Settings, request: "Request") -> int:
         _counted = time.monotonic()
 
 
-def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> Provider:
+def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> "Provider":
     """Return the provider for a model name in the form of `Config.model`. `delay` is the number of seconds between
     words of the offline model.
 
@@ -250,7 +252,7 @@ def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 
     return LazyProvider(partial(_provider, name, settings, attempts))
 
 
-def _provider(name: str, settings: Settings, attempts: int) -> Provider:
+def _provider(name: str, settings: Settings, attempts: int) -> "Provider":
     from importlib import import_module
 
     from foldmark.providers.registry import check_model, provider_spec
@@ -265,7 +267,7 @@ def _provider(name: str, settings: Settings, attempts: int) -> Provider:
 
 
 def supervise(
-    log: "Log", models: Callable[[str], Provider] | None = None, audience: "Audience | None" = None
+    log: "Log", models: "Callable[[str], Provider] | None" = None, audience: "Audience | None" = None
 ) -> "Supervisor":
     """Return the supervisor of the log's agents, an asynchronous context manager. It runs turns in the foreground and
     forked children in the background [SPEC 6].
@@ -389,7 +391,7 @@ class Setup:
             self._tell_narrowed(store)
             yield Records(store, _now)
 
-    def _tell_narrowed(self, store: Store) -> None:
+    def _tell_narrowed(self, store: "Store") -> None:
         if store.narrowed:
             from foldmark.rendering import harmless
 

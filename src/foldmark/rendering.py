@@ -11,10 +11,10 @@ import msgspec
 from foldmark.core.agents import minute
 from foldmark.core.codec import utc
 from foldmark.core.patterns import pattern
-from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
 
 if TYPE_CHECKING:
+    from foldmark.core.ports import Progress
     from foldmark.log import Result
 
 # Control characters except tab and line feed, and marks that change the text direction: text from a model, a file or a
@@ -115,7 +115,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def counter(label: str) -> Progress | None:
+def counter(label: str) -> "Progress | None":
     """Return a function that reports progress on a line of standard error; None if standard error is not a terminal."""
     if not sys.stderr.isatty():
         return None

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foldmark.cli.outcome import MisuseError
-from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, result_json, result_text
 
 if TYPE_CHECKING:
+    from foldmark.core.ports import Progress
     from foldmark.log import Result
     from foldmark.sessions.formats import SessionPath
 
@@ -31,7 +31,7 @@ def show_result(result: "Result", as_json: bool) -> None:
 
 
 @contextmanager
-def progress_bar(label: str, *, hidden: bool = False) -> Iterator[Progress]:
+def progress_bar(label: str, *, hidden: bool = False) -> "Iterator[Progress]":
     """Show a progress bar from the first report on, if standard error is a terminal."""
     bar: Any = None
 

@@ -1,15 +1,17 @@
 """Record the predecessor of each session, and why each session ended [S4, SPEC 8]."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct, structs
 
 from foldmark.core.codec import well_formed
-from foldmark.core.ports import Clock, Store
 from foldmark.core.records import CodingSession, EndReason
 from foldmark.core.wording import one_line
 from foldmark.sessions.formats import SessionPath
+
+if TYPE_CHECKING:
+    from foldmark.core.ports import Clock, Store
 
 ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")
 WORKER = ("FOLDMARK_WORKER", "WORKER_ID")
@@ -22,19 +24,19 @@ class Recorder(Protocol):
     """A log, or what this module needs of one."""
 
     @property
-    def store(self) -> Store:
+    def store(self) -> "Store":
         """The store with the records."""
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> "Clock":
         """The clock of the records."""
 
 
 class Records(NamedTuple):
     """The records of coding sessions in a store, without its log."""
 
-    store: Store
-    clock: Clock
+    store: "Store"
+    clock: "Clock"
 
 
 class Work(Struct, frozen=True):

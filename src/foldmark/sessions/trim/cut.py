@@ -4,8 +4,6 @@ Texts are JSON strings as in a session file: bytes with their quotes. Lengths co
 that Foldmark or claude-code-tools has cut is not cut again, because the pointer would be lost.
 """
 
-import json
-
 import msgspec
 from msgspec import Struct
 
@@ -139,6 +137,8 @@ def text_of(raw: bytes | memoryview) -> str:
     try:
         return _decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
+        import json  # 3 ms, for strings that msgspec does not read
+
         text = json.loads(bytes(raw).decode())
         if not isinstance(text, str):
             raise ValueError("not a string") from None  # noqa: TRY004 - the one error that callers expect
@@ -150,6 +150,8 @@ def quoted(text: str) -> bytes:
     try:
         return msgspec.json.encode(text)
     except UnicodeEncodeError:
+        import json
+
         return json.dumps(text).encode()
 
 
