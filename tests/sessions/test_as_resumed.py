@@ -28,26 +28,24 @@ NOT_RESUMED = {
     "codex-0.146.jsonl": "its records are samples of kinds, with a history_mode that Codex does not know",
 }
 
-_EDGES = "the only message was joined with the prompt, and recorded with it"
+_BARE = "the client sends a bare string among blocks, which the API refuses, so it is not recorded"
 _OPAQUE = "Claude cannot read Codex's compaction, so an export has the messages instead"
+_LEFT = "2.1.332 answers the call at the end itself, and leaves out the bare string behind it"
 
-KNOWN = {
-    ("claude-code-log-edge-cases", "live"): _EDGES,
+RULES = {
+    ("codex-compacted-with-history", "export"): _OPAQUE,
+    ("claude-code-log-edge-cases", "live"): _BARE,
 }
-"""The known faults, by session and view, with the clients of `make clients`. A fault that is mended has to leave this
-list. With other clients (`FOLDMARK_CLIENTS`), some of them are none."""
-
-RULES = {("codex-compacted-with-history", "export"): _OPAQUE}
-"""Differences that stay: a session for another client cannot hold what only the first client's provider can read. A
-person who exports it wants the conversation, and the messages are what is left of it."""
+"""Differences that stay, by session and view. A session for another client cannot hold what only the first client's
+provider can read; a person who exports it wants the conversation, and the messages are what is left of it. With other
+clients (`FOLDMARK_CLIENTS`), some of them are none."""
 
 if not PINNED:
-    _LEFT = "it answers the call at the end itself, and leaves out the text behind it"
-    KNOWN |= {("claude-code-log-edge-cases", view): _LEFT for view in ("import", "export")}
+    RULES |= {("claude-code-log-edge-cases", view): _LEFT for view in ("import", "export")}
 
 
 def _marks(path: Path, view: str) -> list[pytest.MarkDecorator]:
-    reason = (KNOWN | RULES).get((path.stem, view))
+    reason = RULES.get((path.stem, view))
     return [pytest.mark.xfail(reason=reason, strict=PINNED)] if reason else []
 
 
@@ -142,6 +140,6 @@ def test_compactions_and_rollbacks_of_codex(name: str, tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_every_known_fault_names_a_case() -> None:
+def test_every_rule_names_a_case() -> None:
     names = {(path.stem, view) for path in FILES for view in VIEWS}
-    assert not FILES or set(KNOWN | RULES) <= names
+    assert not FILES or set(RULES) <= names
