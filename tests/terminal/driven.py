@@ -10,6 +10,7 @@ from time import monotonic
 
 from textual._compositor import LayoutUpdate
 from textual.pilot import Pilot
+from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
 import foldmark
@@ -39,11 +40,16 @@ class Driven:
         self.app, self.pilot = app, pilot
 
     @property
-    def screen(self) -> str:
-        """The screen as lines of text. A picture would take seven times as long."""
+    def lines(self) -> list[list[Strip]]:
+        """The lines of the screen. A picture would take seven times as long."""
         drawn = self.app.screen._compositor.render_update(full=True, screen_stack=self.app._background_screens)
         assert isinstance(drawn, LayoutUpdate)
-        return "\n".join("".join(strip.text for strip in row).rstrip() for row in drawn.strips)
+        return [[*row] for row in drawn.strips]
+
+    @property
+    def screen(self) -> str:
+        """The screen as lines of text."""
+        return "\n".join("".join(strip.text for strip in row).rstrip() for row in self.lines)
 
     async def until(self, what: str | Callable[[], object]) -> None:
         """Wait until a text is shown or a condition holds."""

@@ -97,6 +97,10 @@ class ChatApplication(App[None]):
         """The themes by name."""
         return {DARK.name: DARK, LIGHT.name: LIGHT, **super().available_themes}
 
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return the variables of Foldmark's own themes, for the others."""
+        return {"line": "$foreground 50%"}
+
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the chat."""
         return self.chat

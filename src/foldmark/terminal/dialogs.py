@@ -115,7 +115,7 @@ def _details(approval: Approval) -> Content:
     """Return the whole question, with the sign of each line if any line is removed or added."""
     lines = approval.lines()
     signs = any(line.sign != " " for line in lines)
-    style = {" ": "", "-": "dim", "+": "bold"}
+    style = {" ": "", "-": "$text-muted", "+": "bold"}
     shown = [(f"{line.sign} {line.text}" if signs else line.text, style[line.sign]) for line in lines]
     return Content("\n").join(Content.styled(harmless(text), style) for text, style in shown)
 

@@ -79,6 +79,7 @@ class Editor(TextArea):
     """The text being typed."""
 
     DEFAULT_CSS = """
+    Editor .text-area--placeholder { color: $text-muted; }
     Editor, Editor:focus { border: none; padding: 0; background: transparent; height: auto; }
     Editor .text-area--cursor-line { background: transparent; }
     """

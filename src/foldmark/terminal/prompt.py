@@ -49,7 +49,7 @@ class InputPrompt(Vertical):
     """The prompt. Enter submits its text."""
 
     DEFAULT_CSS = """
-    InputPrompt { height: auto; border-top: solid $foreground 30%; padding: 0 1; }
+    InputPrompt { height: auto; border-top: solid $line; padding: 0 1; }
     InputPrompt Horizontal { height: auto; }
     InputPrompt Static { text-wrap: nowrap; text-overflow: ellipsis; }
     InputPrompt .before { width: auto; max-width: 40%; color: $accent; }

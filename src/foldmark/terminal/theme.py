@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping
 
+from rich.style import Style
 from textual.theme import Theme
+from textual.widget import Widget
 
 
-def _theme(name: str, accent: str, red: str, background: str, surface: str, panel: str) -> Theme:
-    """Return a theme that uses the accent for all emphasis."""
+def _theme(name: str, accent: str, red: str, background: str, surface: str, panel: str, line: str) -> Theme:
+    """Return a theme that uses the accent for all emphasis. `line` is the colour of lines and scrollbars, 3 to 1 on
+    every background; texts are 4.5 to 1, and what is chosen has no background that its lighter parts vanish on."""
+    bar = {f"scrollbar{state}": line for state in ("", "-hover")} | {"scrollbar-active": accent}
+    track = {f"scrollbar-background{state}": background for state in ("", "-hover", "-active")}
+    chosen = {f"block-cursor{state}-background": panel for state in ("", "-blurred")}
+    chosen |= {f"block-cursor{state}-foreground": accent for state in ("", "-blurred")}
+    others = {"line": line, "text-disabled": "auto 60%", "scrollbar-corner-color": background}
     return Theme(
         name,
         primary=accent,
@@ -19,12 +27,23 @@ def _theme(name: str, accent: str, red: str, background: str, surface: str, pane
         surface=surface,
         panel=panel,
         dark=name == "dark",
-        variables={"footer-background": background, "footer-key-foreground": accent},
+        variables={**bar, **track, **chosen, **others, "footer-background": background},
     )
 
 
-DARK = _theme("dark", "#5aa9e6", "#f2555a", "#121212", "#1c1c1c", "#262626")
-LIGHT = _theme("light", "#0b5cad", "#b3261e", "#ffffff", "#f5f5f5", "#e8e8e8")
+DARK = _theme("dark", "#5aa9e6", "#f2555a", "#121212", "#1c1c1c", "#262626", "#787878")
+LIGHT = _theme("light", "#0b5cad", "#b3261e", "#ffffff", "#f5f5f5", "#e8e8e8", "#808080")
+
+
+def component_style(widget: Widget, name: str) -> Style:
+    """Return the style of a component of a widget, without a background. A colour that depends on the background, such
+    as `$text-muted`, is that for the widget's own, which `get_component_rich_style` takes for black or white."""
+    styles = widget.get_component_styles(name)
+    if not styles.has_rule("color"):
+        return styles.text_style
+    _, background = widget.background_colors
+    colour = background.get_contrast_text(styles.color.a) if styles.auto_color else styles.color
+    return Style.from_color((background + colour).rich_color) + styles.text_style
 
 
 def fitting(environment: Mapping[str, str]) -> Theme:

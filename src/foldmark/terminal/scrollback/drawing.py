@@ -47,6 +47,9 @@ LABELS = {
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_WORDS, _BETWEEN = re.compile(r"\w+"), re.compile(r"\W+")
+_LANGUAGE = re.compile(r"^[ >]*(?:[-*+] +|\d+[.)] +)*(?:`{3,}|~{3,})[ ]*\S+", re.MULTILINE)
+
 Key: TypeAlias = tuple[int, int]
 """The cursor's target: the id of an entry, then the id of a call in it or the entry's value in `RANKS`."""
 
@@ -91,7 +94,7 @@ class Drawing:
     def __init__(self, width: int, numbers: int, styles: Mapping[str, Style], *, dark: bool) -> None:
         self.width, self.numbers, self.gutter = width, numbers, max(7, numbers + 3)
         self.room = max(20, width - self.gutter - 1)
-        self._styles, self._code = styles, "ansi_dark" if dark else "ansi_light"
+        self._styles, self._dark = styles, dark
         accent, muted = styles["accent"], styles["muted"]
         bold = Style(bold=True)
         named = {f"markdown.h{level}": bold for level in range(1, 7)} | {"markdown.h1.border": muted}
@@ -169,9 +172,12 @@ class Drawing:
         from foldmark.terminal.scrollback.markdown import markdown  # takes 60 ms, with its imports
 
         try:
-            lines = self._rendered(markdown(harmless(text), self._code), self.room)
+            lines = self._rendered(markdown(harmless(text), dark=self._dark), self.room)
+            is_whole = not _lost(text, lines)
         except Exception:  # show even text that breaks the Markdown renderer
-            lines = self._rendered(Text(harmless(text)), self.room)
+            is_whole = False
+        if not is_whole:
+            lines = self._rendered(Text(harmless(text), overflow="fold"), self.room)
         while lines and not "".join(segment.text for segment in lines[-1]).strip():
             lines.pop()
         while lines and not "".join(segment.text for segment in lines[0]).strip():
@@ -289,6 +295,15 @@ def is_apart(entry: Entry | Loose, before: Entry | Loose | None) -> bool:
             return not aside
         case _:
             return True
+
+
+def _lost(text: str, lines: Sequence[Sequence[Segment]]) -> set[str]:
+    """Return the words of a text in Markdown that its lines do not show, such as those of a table's surplus cells. The
+    language of a block of code is not one of them."""
+    shown = " ".join("".join(segment.text for segment in line) for line in lines)
+    lost = set(_WORDS.findall(_LANGUAGE.sub("", harmless(text)))) - set(_WORDS.findall(shown))
+    joined = _BETWEEN.sub("", shown) if lost else ""
+    return {word for word in lost if word not in joined}
 
 
 def _clean(line: list[Segment]) -> list[Segment]:

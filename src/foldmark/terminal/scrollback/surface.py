@@ -15,6 +15,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from foldmark.terminal.scrollback.drawing import Item, Key
+from foldmark.terminal.theme import component_style
 
 STYLES = ("muted", "accent", "error", "strong", "left", "plain")
 
@@ -50,7 +51,7 @@ class Surface(ScrollView, can_focus=True):
 
     def styles_by_name(self) -> Mapping[str, Style]:
         """Return the styles of the theme, for `Drawing`."""
-        return {name: self.get_component_rich_style(f"surface--{name}", partial=True) for name in STYLES}
+        return {name: component_style(self, f"surface--{name}") for name in STYLES}
 
     def action_open(self) -> None:
         """Open the item at the cursor."""
@@ -98,7 +99,7 @@ class Surface(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         strip = strips[within]
         if self.has_focus and self._items[at].key == self._cursor and strip.cell_length:
-            bar = Segment("▌", self.get_component_rich_style("surface--accent", partial=True))
+            bar = Segment("▌", component_style(self, "surface--accent"))
             strip = Strip([bar, *strip.crop(1)])
         if (selection := self.text_selection) is not None and (span := selection.get_span(line)) is not None:
             text = Text.assemble(*((segment.text, segment.style or "") for segment in strip))

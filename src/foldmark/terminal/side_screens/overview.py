@@ -100,9 +100,9 @@ def _agent_row(line: AgentLine) -> Content:
     parts = [
         Content(indent),
         Content.styled(f"{SIGNS.get(entry.state, '●')} {name}", "bold" if entry.current else ""),
-        Content.styled(f" · {entry.state}" + (" · here" if entry.current else ""), "dim"),
+        Content.styled(f" · {entry.state}" + (" · here" if entry.current else ""), "$text-muted"),
         Content(f"\n{indent}  "),
-        Content.styled(f"{count(entry.messages, 'message')}, {brief(entry.tokens)} ({entry.percent}%)", "dim"),
+        Content.styled(f"{count(entry.messages, 'message')}, {brief(entry.tokens)} ({entry.percent}%)", "$text-muted"),
     ]
     waits = [f"{entry.unread:,} unread"] if entry.unread else []
     waits += [f"{count(line.asks, 'question')} · F8"] if line.asks else []
@@ -201,10 +201,10 @@ class StatePanel(Panel):
 def _state_row(entry: MarkEntry | OperationEntry) -> Content:
     """Return the row of a mark or an operation. The row of a restored operation is struck out and says so."""
     if isinstance(entry, OperationEntry):
-        return Content.styled(harmless(line(entry)), "" if entry.by is None else "strike dim")
+        return Content.styled(harmless(line(entry)), "" if entry.by is None else "strike $text-muted")
     behind = f"{count(entry.behind.messages, 'message')}, {brief(entry.behind.tokens)} behind it"
     return Content.assemble(
-        f"⚑ {harmless(entry.name)}", (f" · {behind if entry.first else 'nothing behind it'}", "dim")
+        f"⚑ {harmless(entry.name)}", (f" · {behind if entry.first else 'nothing behind it'}", "$text-muted")
     )
 
 

@@ -17,6 +17,7 @@ from foldmark.chat.display.operated import brief
 from foldmark.chat.display.turns import TurnRow
 from foldmark.core.wording import count
 from foldmark.rendering import harmless
+from foldmark.terminal.theme import component_style
 
 WIDE = 96
 """Minimum width, in columns, at which each row has a bar."""
@@ -100,9 +101,9 @@ class RowList(ScrollView, can_focus=True):
         text = self._line(row, width) if row else f"      … {count(self._older, 'older message')}; Enter lists more"
         style = self.rich_style
         if at == self._at and self.has_focus:
-            text, style = f"▌{text[1:]}", style + self.get_component_rich_style("rows--cursor", partial=True)
+            text, style = f"▌{text[1:]}", style + component_style(self, "rows--cursor")
         elif row is None or not row.sent or row.evicted:
-            style = style + self.get_component_rich_style("rows--muted", partial=True)
+            style = style + component_style(self, "rows--muted")
         return Strip([Segment(text, style)]).adjust_cell_length(width, Style.null())
 
     def _line(self, row: TurnRow, width: int) -> str:

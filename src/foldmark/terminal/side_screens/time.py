@@ -40,7 +40,7 @@ class TimeScreen(ContextScreen):
     TimeScreen #line { padding: 0 1; text-wrap: nowrap; }
     TimeScreen #head { padding: 0 1; height: auto; max-height: 3; margin-bottom: 1; }
     TimeScreen VerticalScroll { width: 1fr; padding: 0 1; }
-    TimeScreen #past { width: 3fr; border-right: solid $foreground 30%; }
+    TimeScreen #past { width: 3fr; border-right: solid $line; }
     TimeScreen #changes { width: 2fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

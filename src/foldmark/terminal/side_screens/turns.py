@@ -43,7 +43,7 @@ class TurnsScreen(ContextScreen):
 
     DEFAULT_CSS = """
     TurnsScreen #head { height: 1; padding: 0 1; text-style: bold; }
-    TurnsScreen #price { height: auto; max-height: 8; padding: 0 1; border-top: solid $surface; }
+    TurnsScreen #price { height: auto; max-height: 8; padding: 0 1; border-top: solid $line; }
     TurnsScreen #told { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
     TurnsScreen LineInput { display: none; height: 1; border: none; padding: 0 1; }
     TurnsScreen LineInput.asked { display: block; }
