@@ -198,6 +198,40 @@ def test_results_are_evicted_turns_are_pinned_and_summed_up(log: Log) -> None:
     asyncio.run(edit())
 
 
+def test_a_filter_ticks_what_it_finds_and_no_heading(log: Log) -> None:
+    async def look() -> None:
+        async with driven(sample(log)) as chat:
+            rows = await opened(chat)
+            await chat.press("slash", *"bash", "enter")
+            await chat.until(lambda: [row.id for row in rows.rows] == [12, 14])
+            await chat.press("a")
+            assert rows.ticked == {14}
+            await chat.until("1 result ticked: ")
+            await chat.press("e")
+            await chat.until("/context evict 14 · Enter does it")
+            await chat.press("escape", "slash", *([*["backspace"] * 4]), *"whole test", "enter")
+            rows.ticked = set()
+            await chat.press("a")
+            assert rows.ticked == {12}
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize(("key", "says"), [("d", "d drops 1 turn: "), ("e", "e evicts 1 result: ")])
+def test_an_edit_at_the_cursor_shows_its_price_before_it_is_made(log: Log, key: str, says: str) -> None:
+    async def look() -> None:
+        async with driven(sample(log)) as chat:
+            await opened(chat)
+            assert says not in chat.screen
+            await chat.press(key)
+            await chat.until("1 turn at the cursor: ")
+            await chat.until(says)
+            await chat.press("escape")
+            await chat.until(lambda: "at the cursor" not in chat.screen)
+
+    asyncio.run(look())
+
+
 def test_a_refused_edit_says_why(log: Log) -> None:
     agent = sample(log)
 

@@ -162,6 +162,14 @@ def arranged(rows: Iterable[TurnRow], order: str, wanted: str = "") -> list[Turn
     return sorted(rows, key=place)
 
 
+def own_matches(rows: Sequence[TurnRow], wanted: str) -> set[int]:
+    """Return the ids of the rows, as `arranged`, that match `wanted` by themselves, and not only as the headings of
+    results that do."""
+    low = wanted.casefold().strip()
+    heads = {row.turn for row in rows if row.tool} if low else set()
+    return {row.id for row in rows if row.tool or row.turn not in heads or _matches(row, low, exact=False)}
+
+
 def _matches(row: TurnRow, low: str, *, exact: bool) -> bool:
     """Return True if a row matches. `exact` is True if the text is the name of a kind or a tool, and matches only
     that."""

@@ -1,5 +1,7 @@
 """The turns of the context as a list with ticks: their sizes, the price of an edit, and the edit."""
 
+from collections import Counter
+from collections.abc import Collection
 from functools import partial
 from typing import ClassVar
 
@@ -17,6 +19,7 @@ from foldmark.chat.display.turns import (
     arranged,
     context_turns,
     edits,
+    own_matches,
     prices,
     receipt,
     span,
@@ -30,6 +33,9 @@ from foldmark.terminal.side_screens.rows import RowList
 
 PAUSE = 0.15
 """Seconds without a change of ticks before prices are computed."""
+
+EDITS = ("d", "e", "s")
+"""The keys of edits, which ask for a reason."""
 
 
 class LineInput(Input):
@@ -134,31 +140,38 @@ class TurnsScreen(ContextScreen):
         """Compute prices once the person pauses."""
         self._look()
 
+    @property
+    def _meant(self) -> frozenset[int]:
+        """The rows that an edit is about: the ticked ones, or while it asks for a reason, that at the cursor if none
+        is ticked."""
+        current = self.table.current
+        if self.table.ticked or self._asked not in EDITS or current is None:
+            return frozenset(self.table.ticked)
+        return frozenset((current.id,))
+
     def _look(self) -> None:
-        found, ticked = self._found, frozenset(self.table.ticked)
-        if found is None or not ticked:
+        found, meant = self._found, self._meant
+        if found is None or not meant:
             self.workers.cancel_group(self, "prices")
             self._price([])
             return
-        self._price([], f"{self._chosen()} · …")
+        self._price([], f"{self._chosen(found, meant)} · …")
 
         def show(worked: list[EditPrice]) -> None:
-            if ticked == self.table.ticked:
-                self._price(worked, self._chosen())
+            if meant == self._meant:
+                self._price(worked, self._chosen(found, meant))
 
-        read_in_thread(self, partial(prices, self.agent, found.rows, ticked), show, group="prices", pause=PAUSE)
+        read_in_thread(self, partial(prices, self.agent, found.rows, meant), show, group="prices", pause=PAUSE)
 
-    def _chosen(self) -> str:
-        """Return a text such as `2 ticked: 18.1K (29%)`. The tokens of a result in a ticked turn count once."""
-        found, ticked = self._found, self.table.ticked
-        rows = (
-            [row for row in found.rows if row.id in ticked and (not row.tool or row.turn not in ticked)]
-            if found
-            else []
-        )
-        tokens = sum(row.tokens for row in rows if row.sent)
-        share = 100 * tokens // max(1, found.tokens) if found else 0
-        return f"{len(ticked)} ticked: {brief(tokens)} ({share}%)"
+    def _chosen(self, found: ContextTurns, meant: Collection[int]) -> str:
+        """Return a text such as `2 turns and 3 results ticked: 18.1K (29%)`. The tokens of a result in a ticked turn
+        count once."""
+        rows = [row for row in found.rows if row.id in meant]
+        counts = Counter("result" if row.tool else "turn" for row in rows)
+        what = " and ".join(count(counts[kind], kind) for kind in ("turn", "result") if counts[kind])
+        tokens = sum(row.tokens for row in rows if row.sent and (not row.tool or row.turn not in meant))
+        how = " ticked" if self.table.ticked else " at the cursor"
+        return f"{what}{how}: {brief(tokens)} ({100 * tokens // max(1, found.tokens)}%)"
 
     def _price(self, worked: list[EditPrice], first: str = "") -> None:
         lines = [f"{each.key} {each.what}: {each.text}" for each in worked]
@@ -183,8 +196,8 @@ class TurnsScreen(ContextScreen):
         self._arrange()
 
     def action_tick_all(self) -> None:
-        """Tick every row shown; if all are ticked, untick them."""
-        shown = {row.id for row in self.table.rows}
+        """Tick every row that the filter finds; if all are ticked, untick them."""
+        shown = own_matches(self.table.rows, self._wanted)
         self.table.ticked = set() if shown <= self.table.ticked else self.table.ticked | shown
         self.table.refresh()
         self._look()
@@ -202,6 +215,7 @@ class TurnsScreen(ContextScreen):
             return
         self._tell(f"{_shortened(command)} · Enter does it, Esc does not")
         self._open_line(key, "a reason, or nothing", "")
+        self._look()
 
     def _command(self, key: str) -> str:
         """Return a key's command for the ticked rows, or for the row at the cursor if none is ticked.
@@ -240,6 +254,7 @@ class TurnsScreen(ContextScreen):
         self._asked = ""
         self.query_one(LineInput).remove_class("asked")
         self.table.focus()
+        self._look()
 
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while the person types."""
