@@ -18,9 +18,11 @@ from textual.binding import Binding, BindingType
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.theme import Theme
+from textual.widgets import Input, TextArea
 
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
+from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal import output, pasting
@@ -67,7 +69,7 @@ class ChatApplication(App[None]):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "Foldmark"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "interrupt", "stop", priority=True),
+        Binding("ctrl+c", "interrupt", "stop", tooltip="copy what is selected, else stop", priority=True),
         Binding("ctrl+q", "leave", "leave", show=False, priority=True),
         Binding("f1", "open('keys')", "keys", tooltip="all keys"),
         Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed"),
@@ -167,9 +169,13 @@ class ChatApplication(App[None]):
     # Keys
 
     def action_interrupt(self) -> None:
-        """Interrupt the turn or command. If none runs, clear the prompt. If the prompt is empty, leave at the second
-        press."""
-        if not self.idle:
+        """Copy what is selected. If nothing is, interrupt the turn or command. If none runs, clear the prompt. If the
+        prompt is empty, leave at the second press."""
+        if text := self._selected():
+            self.copy_to_clipboard(text)  # by OSC 52, which reaches the terminal through ssh, too
+            self.screen.clear_selection()
+            self.notify(f"Copied {count(len(text), 'character')}.")
+        elif not self.idle:
             self._view.interrupt()
         elif self.screen is self.chat and self.chat.prompt.text:
             self.chat.prompt.clear()
@@ -179,6 +185,12 @@ class ChatApplication(App[None]):
             self._leaving = True
             self.set_timer(3.0, partial(setattr, self, "_leaving", False))
             self.notify("Ctrl-C again leaves; everything is kept.")
+
+    def _selected(self) -> str:
+        """Return the text that is selected in the field that has the focus, or on the screen; "" if none is."""
+        field = self.screen.focused
+        own = field.selected_text if isinstance(field, Input | TextArea) else ""
+        return own or self.screen.get_selected_text() or ""
 
     def action_leave(self) -> None:
         """Leave the chat at the end of the current turn or command."""

@@ -46,6 +46,13 @@ def component_style(widget: Widget, name: str) -> Style:
     return Style.from_color((background + colour).rich_color) + styles.text_style
 
 
+def selected_style(widget: Widget) -> Style:
+    """Return the style of a selected text on a widget: a background, and a colour that can be read on it."""
+    _, background = widget.background_colors
+    chosen = background + widget.screen.get_component_styles("screen--selection").background
+    return Style.from_color((chosen + chosen.get_contrast_text(1.0)).rich_color, chosen.rich_color)
+
+
 def fitting(environment: Mapping[str, str]) -> Theme:
     """Return the theme that fits the terminal, dark by default. The last number of `COLORFGBG` (`15;0`,
     `0;default;15`) is the background colour; of the 16 colours, 7 and those from 9 on are light."""

@@ -9,13 +9,13 @@ from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.events import Click
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
 from foldmark.terminal.scrollback.drawing import Item, Key
-from foldmark.terminal.theme import component_style
+from foldmark.terminal.theme import component_style, selected_style
 
 STYLES = ("muted", "accent", "error", "strong", "left", "plain")
 
@@ -39,6 +39,8 @@ class Surface(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "up", show=False),
         Binding("down,j", "move(1)", "down", show=False),
+        Binding("shift+up", "extend(-1)", show=False, tooltip="select upwards; Ctrl-C copies, as after dragging"),
+        Binding("shift+down", "extend(1)", show=False, tooltip="select downwards; Ctrl-C copies, as after dragging"),
     ]
 
     def __init__(self) -> None:
@@ -48,6 +50,7 @@ class Surface(ScrollView, can_focus=True):
         self._items: list[Item] = []
         self._tops: list[int] = []
         self._cursor: Key | None = None
+        self._selected_from = 0
 
     def styles_by_name(self) -> Mapping[str, Style]:
         """Return the styles of the theme, for `Drawing`."""
@@ -103,8 +106,7 @@ class Surface(ScrollView, can_focus=True):
             strip = Strip([bar, *strip.crop(1)])
         if (selection := self.text_selection) is not None and (span := selection.get_span(line)) is not None:
             text = Text.assemble(*((segment.text, segment.style or "") for segment in strip))
-            style = self.screen.get_component_rich_style("screen--selection")
-            text.stylize(style, span[0], len(text) if span[1] == -1 else span[1])
+            text.stylize(selected_style(self), span[0], len(text) if span[1] == -1 else span[1])
             strip = Strip(text.render(self.app.console, end=""))
         return strip.crop_extend(0, width, None).apply_style(base).apply_offsets(0, line)
 
@@ -148,6 +150,20 @@ class Surface(ScrollView, can_focus=True):
                 self.action_open()
             else:
                 self.set_cursor(self._items[at].key)
+
+    def action_extend(self, by: int) -> None:
+        """Select whole items from the cursor on, and move it by `by` items."""
+        here = self._at(self._cursor)
+        if here is None:
+            return
+        if self.text_selection is None:
+            self._selected_from = here
+        self.action_move(by)
+        there = self._at(self._cursor)
+        assert there is not None
+        first, last = sorted((self._selected_from, there))
+        end = self._tops[last] + len(self._items[last].strips) - 1
+        self.screen.selections = {self: Selection(Offset(0, self._tops[first]), Offset(self.size.width, end))}
 
     def action_move(self, by: int) -> None:
         """Move the cursor by `by` items."""
