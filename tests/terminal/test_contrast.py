@@ -89,7 +89,7 @@ async def _asked(chat: Driven) -> None:
 
 
 async def _told(chat: Driven) -> None:
-    chat.app.notify("Put the cursor on a tool call with a result; e evicts the result.")
+    chat.app.notify("There is no operation to restore.")
     await chat.still()
 
 
@@ -114,6 +114,7 @@ SCREENS: dict[str, Callable[[Driven], Awaitable[object]]] = {
     "opened results": _opened,
     "a question": _asked,
     "a notice": _told,
+    "what can be done": lambda chat: _keys(chat, "tab", "home", "down", "enter", "down"),
     "a selected line": lambda chat: _keys(chat, "tab", "up"),
 }
 

@@ -114,9 +114,9 @@ def _forget_one_of_two(screen: Tmux) -> None:
     screen.until("About system: yes.")
     screen.line("/forget the plugin system, and talk of lunch")
     screen.until("[x] 1", "[x] 2", "Anything else you type")
-    screen.press("Space")  # the first range is about lunch
+    screen.press("Enter")  # the first range is about lunch
     screen.until("[ ] 1", "[x] 2")
-    screen.press("y")
+    screen.press("End", "Enter")
     screen.until("left the context")
     screen.gone("Anything else you type")
 

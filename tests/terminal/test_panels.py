@@ -127,10 +127,10 @@ def test_a_panel_stands_beside_the_chat_and_gives_the_keys_back(log: Log) -> Non
             await chat.until(lambda: not chat.app.chat.query(Panel) and chat.app.chat.prompt.has_focus_within)
             await chat.press("f3")
             await choose(chat, child.id)
-            await chat.press("enter")
+            await chat.press("enter", "enter")
             await chat.until(lambda: chat.app.chat.agent == child)
             await choose(chat, agent.id)
-            await chat.press("m")
+            await chat.press("enter", "down", "enter")
             await chat.press("f3")  # the panel has the focus, so it closes
             await chat.until(lambda: not chat.app.chat.query(Panel))
             await chat.until("half of it is done")

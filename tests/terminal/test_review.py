@@ -132,17 +132,17 @@ def test_a_choice_of_many_ranges_is_carried_out(log: Log) -> None:
     assert agent.context().size.messages == 150
 
 
-def test_y_applies_the_ticked_ranges(agent: Agent) -> None:
+def test_the_last_line_applies_the_ticked_ranges(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
         assert "Forget: “messages 3, 14, 20” · matched by offline" in chat.screen
         assert "[x] 1  3   " in chat.screen
         assert "+ 1 message goes along with its call or result" in chat.screen
         assert re.search(r"4 messages \(~\d+ tokens\) leave · context 14 → 10 messages", chat.screen)
-        await chat.press("space", "down", "down", "space")
+        await chat.press("enter", "down", "down", "enter")
         await chat.until("context 14 → 13 messages")
         assert "goes along" not in chat.screen
-        await chat.press("y")
+        await chat.press("end", "enter")
         await chat.until(closed(chat))
         await chat.until("left the context")
         assert chat.app.chat.prompt.editor.has_focus
@@ -157,7 +157,7 @@ def test_the_screen_of_a_review(log: Log) -> None:
         await reviewed(chat, "/forget messages 4, 14, 20")
         await chat.still()
         check(chat.app, "review")
-        await chat.press("enter")
+        await chat.press("right")
         await chat.until(lambda: isinstance(chat.app.screen, TextScreen) and chat.app.screen.query_one(TextArea).text)
         await chat.still()
         check(chat.app, "range")
@@ -168,9 +168,9 @@ def test_the_screen_of_a_review(log: Log) -> None:
 def test_without_a_ticked_range_there_is_nothing_to_agree_to(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
-        await chat.press("space", "down", "space", "down", "space")
+        await chat.press("enter", "down", "enter", "down", "enter")
         await chat.until("Nothing is ticked. Tick what to forget")
-        await chat.press("y")
+        await chat.press("end", "enter")
         assert chat.app.chat.query(ReviewPanel)
 
     before = there(agent)
@@ -178,11 +178,11 @@ def test_without_a_ticked_range_there_is_nothing_to_agree_to(agent: Agent) -> No
     assert there(agent)[: len(before)] == before
 
 
-def test_a_key_cancels_the_review_and_keeps_everything(agent: Agent) -> None:
+def test_no_and_escape_cancel_the_review_and_keeps_everything(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
-        for number, key in enumerate(("n", "escape")):
+        for number, keys in enumerate((("n", "o", "enter"), ("escape",))):
             await reviewed(chat)
-            await chat.press(key)
+            await chat.press(*keys)
             await chat.until(lambda said=number + 1: chat.screen.count("Cancelled. Nothing was forgotten") == said)  # type: ignore[misc]
             await chat.until(closed(chat))
 
@@ -191,12 +191,12 @@ def test_a_key_cancels_the_review_and_keeps_everything(agent: Agent) -> None:
     assert there(agent) == before
 
 
-def test_enter_opens_the_whole_range(agent: Agent) -> None:
+def test_an_arrow_opens_the_whole_range(agent: Agent) -> None:
     """The range includes the messages that go along. Text from the log controls neither the terminal nor the markup."""
 
     async def talk(chat: Driven) -> None:
         await reviewed(chat, "/forget messages 3-6")
-        await chat.press("enter")
+        await chat.press("right")
         await chat.until(lambda: isinstance(chat.app.screen, TextScreen) and chat.app.screen.query_one(TextArea).text)
         text = chat.app.screen.query_one(TextArea).text.splitlines()
         assert text == [
@@ -217,7 +217,7 @@ def test_an_offer_that_is_open_is_reviewed_at_once(agent: Agent) -> None:
 
     async def talk(chat: Driven) -> None:
         await reviewed(chat, "")
-        await chat.press("y")
+        await chat.press("end", "enter")
         await chat.until("left the context")
 
     before = there(agent)
@@ -231,7 +231,7 @@ def test_an_offer_that_is_open_is_reviewed_at_once(agent: Agent) -> None:
 def test_a_yes_at_the_prompt_applies_the_ticked_ranges(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
-        await chat.press("space", "tab", *"Yes, please", "enter")
+        await chat.press("enter", "tab", *"Yes, please", "enter")
         await chat.until("left the context")
         await chat.until(closed(chat))
 
@@ -264,7 +264,7 @@ def test_a_preview_by_words_says_so(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
         assert "Forget: “messages 3, 14, 20” · matched by words" in chat.screen
-        await chat.press("y")
+        await chat.press("end", "enter")
         await chat.until(closed(chat))
 
     talked(agent, talk)
@@ -273,7 +273,7 @@ def test_a_preview_by_words_says_so(agent: Agent) -> None:
 def test_a_command_leaves_the_review_and_a_message_ends_it(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         ranges = await reviewed(chat)
-        await chat.press("space", "tab")
+        await chat.press("enter", "tab")
         await chat.type("/marks")
         await chat.until("No checkpoint yet")
         await chat.until("[ ] 1")
@@ -293,7 +293,7 @@ def test_a_command_leaves_the_review_and_a_message_ends_it(agent: Agent) -> None
 def test_words_that_refine_an_offer_lead_to_the_next_review(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat)
-        await chat.press("space", "tab")
+        await chat.press("enter", "tab")
         await chat.type("also eat")
         await chat.until("Forget: “messages 3, 14, 20, eat”")
         assert "[ ]" not in chat.screen
@@ -314,7 +314,7 @@ def test_a_message_begun_before_the_offer_is_sent_only_after_a_question(agent: A
         await chat.until(lambda: not isinstance(chat.app.screen, Question))
         assert prompt.text == "youn"
         assert chat.app.chat.query_one(OptionList).has_focus
-        await chat.press("n")
+        await chat.press("escape")
         await chat.until("Cancelled. Nothing was forgotten")
         assert prompt.text == "youn"
 
@@ -406,7 +406,7 @@ def test_a_yes_to_an_offer_that_another_program_ended(agent: Agent, tmp_path: Pa
         await reviewed(chat)
         with foldmark.open(tmp_path / "log.db") as other:
             other.agent("notes").do("/context drop 1")
-        await chat.press("y")
+        await chat.press("end", "enter")
         await chat.until("is not open")
         await chat.until(closed(chat))
 

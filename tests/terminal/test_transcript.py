@@ -204,9 +204,9 @@ def test_the_cursor_opens_and_folds(log: Log) -> None:
         await chat.until(lambda: transcript.current is not None and transcript.current.key[0] == 1)
         await chat.press("down")
         assert "17 more lines" in chat.screen
-        await chat.press("enter")
+        await chat.press("enter", "enter")
         await chat.until(lambda: "17 more lines" not in chat.screen)
-        await chat.press("enter")
+        await chat.press("enter", "enter")
         await chat.until("20 lines")
         await chat.press("escape")
         assert chat.app.chat.prompt.has_focus_within
@@ -214,36 +214,66 @@ def test_the_cursor_opens_and_folds(log: Log) -> None:
     drive(sample(log), look)
 
 
-def test_e_evicts_and_r_restores(log: Log) -> None:
+def test_enter_offers_what_can_be_done_with_its_price(log: Log) -> None:
     agent = sample(log)
 
     async def look(chat: Driven, transcript: Transcript) -> None:
         await chat.press("tab", "home")
         await chat.until(lambda: transcript.current is not None and transcript.current.key[0] == 1)
-        await chat.press("down", "e")
+        await chat.press("down", "enter", "down")
+        await chat.until("Preview: eviction of result 3. Nothing was changed.")
+        await chat.until("next request ~2,6")
+        assert not agent.context().evicted
+        await chat.press("enter")
         await chat.until(lambda: log.agent("notes").context().evicted)
         await chat.until("placeholder is sent instead")
         transcript.jump(17)
         await chat.until(lambda: transcript.current is not None and transcript.current.key[0] == 17)
-        await chat.press("r")
+        await chat.press("enter", "down")
+        await chat.until("take it back")
+        await chat.press("enter")
         await chat.until("came back into the context")
 
     drive(agent, look)
     assert len(log.agent("notes").context().messages) == 16
 
 
-def test_u_restores_the_newest_operation(log: Log) -> None:
+@pytest.mark.parametrize(
+    ("downs", "done", "says"),
+    [(1, "drop", "Preview: drop of turn 12"), (2, "rewind", "Preview: rewind"), (4, "pin", "/pin 12")],
+)
+def test_enter_on_a_prompt_offers_operations_on_its_turn(log: Log, downs: int, done: str, says: str) -> None:
     agent = sample(log)
 
     async def look(chat: Driven, transcript: Transcript) -> None:
-        await chat.press("tab", "u")
-        await chat.until("came back into the context")
-        await chat.until("led nowhere")
-        await chat.press("u")  # the mark removes nothing, but is an operation too
-        await chat.until(lambda: not log.agent("notes").context().marks)
+        await chat.press("tab")
+        transcript.jump(12)
+        await chat.until(lambda: transcript.current is not None and transcript.current.key[0] == 12)
+        await chat.press("enter", "escape", "enter", *["down"] * downs)
+        await chat.until(says)
+        await chat.press("enter")
+        await chat.until(lambda: log.agent("notes").events(1)[-1].kind == done)
 
     drive(agent, look)
-    assert len(log.agent("notes").context().messages) == 16
+
+
+def test_typing_never_operates(log: Log) -> None:
+    """Wherever the focus is, what is typed stands at the prompt, and nothing is done."""
+    agent = sample(log)
+
+    async def look(chat: Driven, transcript: Transcript) -> None:
+        newest = agent.standing().newest
+        for keys in (("tab", "home"), ("f3",), ("f4",)):
+            await chat.press(*keys)
+            await chat.until(lambda: not chat.app.chat.prompt.has_focus_within)
+            await chat.press(*"eruk find ymf? ", *("space", "e"))
+            await chat.still()
+            assert chat.app.chat.prompt.text == "eruk find ymf?  e"
+            assert chat.app.screen is chat.app.chat
+            chat.app.chat.prompt.clear()
+        assert agent.standing().newest == newest
+
+    drive(agent, look)
 
 
 def test_a_jump_opens_what_the_event_lies_in(log: Log) -> None:

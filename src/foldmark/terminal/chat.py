@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.events import Resize
+from textual.events import Key, Resize
 from textual.message import Message
 from textual.screen import Screen
 
@@ -74,6 +74,14 @@ class ChatScreen(Screen[None]):
         """Focus the prompt and report that the screen is ready."""
         self.prompt.focus()
         self.post_message(self.Ready())
+
+    def on_key(self, event: Key) -> None:
+        """Type a printable key at the prompt, wherever the focus is: what is typed here never operates."""
+        asks = event.key == "question_mark" and not self.prompt.text
+        if event.is_printable and event.character and not asks:
+            event.stop()
+            self.prompt.focus()
+            self.prompt.insert(event.character)
 
     def on_resize(self, event: Resize) -> None:
         """Hide the panel if the screen is too narrow."""

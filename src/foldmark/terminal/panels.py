@@ -33,9 +33,16 @@ class Panel(Vertical):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
 
+    LETTERS: ClassVar[tuple[str, ...]] = ()
+    """The actions of keys that are letters. Beside the chat, letters are typed at the prompt."""
+
     def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__()
         self.agent, self.submit = agent, submit
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for the action of a letter beside the chat."""
+        return action not in self.LETTERS or isinstance(self.screen, ContextScreen)
 
     def on_mount(self) -> None:
         """Take the focus and read for the first time."""

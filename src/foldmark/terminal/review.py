@@ -27,9 +27,11 @@ from foldmark.terminal.screens import Submit, TextScreen, read_in_thread
 from foldmark.text.consent import No, Refinement, Yes, read
 
 REST = (
-    "Enter shows a range whole. The prompt takes answers, too. Anything else you type there is an ordinary message and "
-    "ends this review."
+    "Enter takes a range out or puts it back, → shows it whole. The prompt takes answers, too.\n"
+    "Anything else you type there is an ordinary message and ends this review."
 )
+AGREE = "▸ Carry out what is ticked"
+"""The last line of the list."""
 BEGUN = "Your message waits at the prompt; to send it ends this review. Shift+Tab goes to the ranges."
 
 
@@ -44,9 +46,8 @@ class ReviewPanel(Vertical):
     ReviewPanel .rest { color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "agree", "agree", tooltip="carry out the ticked ranges"),
-        Binding("n,escape", "keep", "keep all", tooltip="end the review; nothing changes"),
-        Binding("space", "tick", "tick", tooltip="take a range out, or put it back"),
+        Binding("right", "show", "show", tooltip="show a range whole"),
+        Binding("escape", "keep", "keep all", tooltip="end the review; nothing changes"),
         Binding("tab", "type", "type", tooltip="go to the prompt; Shift+Tab comes back"),
     ]
 
@@ -115,24 +116,30 @@ class ReviewPanel(Vertical):
         if found is None:
             return
         rows = _rows(found, frozenset(self._unticked), self._list.scrollable_content_region.width - 2)
-        fill(self._list, [Option(row, id=str(each.number)) for row, each in zip(rows, found.ranges, strict=True)])
+        options = [Option(row, id=str(each.number)) for row, each in zip(rows, found.ranges, strict=True)]
+        fill(self._list, [*options, Option(AGREE, id="agree")])
         self.query_one(".heading", Static).update(harmless(found.heading))
         self.query_one(".outcome", Static).update(harmless("\n".join((found.outcome, *found.price))))
         self.query_one(".rest", Static).update(BEGUN if self._begun else REST)
 
     # Keys
 
-    def action_tick(self) -> None:
-        """Untick a range, or tick it again."""
-        if self._found is not None and self._list.highlighted is not None:
-            self._unticked ^= {self._found.ranges[self._list.highlighted].number}
-            self._draw()
-            self._read()
-
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        """Untick a range, or tick it again; on the last line, carry out what is ticked."""
+        if self._found is None:
+            return
+        if message.option_id == "agree":
+            self.action_agree()
+            return
+        self._unticked ^= {self._found.ranges[message.option_index].number}
+        self._draw()
+        self._read()
+
+    def action_show(self) -> None:
         """Show the messages of a range in full."""
-        if self._found is not None:
-            agent, found, shown = self._agent, self._found, self._found.ranges[message.option_index]
+        found, at = self._found, self._list.highlighted
+        if found is not None and at is not None and at < len(found.ranges):
+            agent, shown = self._agent, found.ranges[at]
             heading = f"{shown.number}  {shown.span}  {shown.matches.title}"
             read = partial(_range_text, agent, found, shown.number)
             self.app.push_screen(TextScreen(agent, self._submit, read, heading=heading))

@@ -229,7 +229,7 @@ class Drawing:
             back = f"/restore {call.evicted} sends it again" if call.evicted else "only the parent can take it back"
             shown += self._indented(self._lines(f"a placeholder is sent in its place; {back}", "muted", room - 2))
         if level == 2 or (level and call.evicted is None):
-            hint = "" if level == 2 else " · Enter opens, e evicts"
+            hint = "" if level == 2 else " · Enter opens or evicts"
             lines, characters = (WHOLE, WHOLE) if level == 2 else (PREVIEW, 100 * PREVIEW)
             shown += self._indented(self._cut(call.text, lines, characters, "muted", room - 2, hint))
         return self._block(self._indented(shown, indent), aside=size, over=over)

@@ -16,9 +16,9 @@ from foldmark.chat.display.pages import Pages, Place, read
 from foldmark.chat.display.transcript import Entry, Gap, Operated, Said, ToolCallGroup
 from foldmark.core.segments import normal, subtract
 from foldmark.log import Agent, Result
-from foldmark.operations.history import newest_restorable
 from foldmark.operations.receipts import Receipt
 from foldmark.rendering import result_text
+from foldmark.terminal.operations import OperationsDialog, Possible
 from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import Submit, notify_error, read_in_thread
 from foldmark.terminal.scrollback.answer import Answer, number
@@ -35,10 +35,7 @@ class Transcript(Surface):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("home", "read('beginning')", "beginning", show=False),
         Binding("end", "read('end')", "end", show=False),
-        Binding("enter", "open", "open"),
-        Binding("e", "evict", "evict"),
-        Binding("r", "restore", "restore"),
-        Binding("u", "undo", "undo", tooltip="restore the newest operation in force"),
+        Binding("enter", "open", "open", tooltip="open or fold a line, or choose what to do with it"),
         Binding("escape", "leave", "back"),
     ]
 
@@ -297,10 +294,28 @@ class Transcript(Surface):
         self._read(self._target)
 
     def action_open(self) -> None:
-        """Open or fold the item at the cursor."""
-        item = self.current
-        if item is None:
+        """Open or fold the item at the cursor, or choose what to do with it."""
+        item, agent = self.current, self._agent
+        if item is None or agent is None:
             return
+        fold = partial(self._fold, item)
+        operations = _operations(item)
+        if not operations:
+            fold()
+            return
+
+        def chosen(what: Possible | None) -> None:
+            if what is not None and what.act is not None:
+                what.act()
+            elif what is not None:
+                self._submit(what.command)
+
+        shown = "hide it" if isinstance(item.entry, Gap) and item.entry.opened else "show more of it, or fold it"
+        heading = next((strip.text for strip in item.strips if strip.text.strip()), "")
+        possible = (Possible(shown, act=fold), *operations)
+        self.app.push_screen(OperationsDialog(agent, " ".join(heading.split()), possible), chosen)
+
+    def _fold(self, item: Item) -> None:
         if isinstance(item.entry, Gap):
             opened, gap = self._pages.opened, item.entry
             opened = subtract(opened, gap.segments) if gap.opened else normal((*opened, *gap.segments))
@@ -312,45 +327,31 @@ class Transcript(Surface):
             self.following = False
             self._draw()
 
-    def action_evict(self) -> None:
-        """Submit the command that evicts the result at the cursor."""
-        call = self.current.call if self.current else None
-        if call is None or call.result is None or call.result < 0 or call.evicted is not None:
-            self.notify("Put the cursor on a tool call with a result; e evicts the result.")
-        else:
-            self._submit(f"/context evict {call.result}")
-
-    def action_restore(self) -> None:
-        """Submit the command that restores the item at the cursor."""
-        item = self.current
-        back = item.entry.back if item and isinstance(item.entry, Gap | Operated | Loose) else None
-        if item and item.call and item.call.evicted:
-            back = f"/restore {item.call.evicted}"
-        if back is None:
-            self.notify("Put the cursor on a line with ✂; r takes the operation back.")
-        else:
-            self._submit(back)
-
-    def action_undo(self) -> None:
-        """Restore the newest operation in force."""
-        if (agent := self._agent) is None:
-            return
-
-        def read() -> int | None:
-            with agent.reading() as (moment, at):
-                return newest_restorable(moment, at)
-
-        def restore(newest: int | None) -> None:
-            if newest is None:
-                self.notify("There is no operation to restore.")
-            else:
-                self._submit(f"/restore {newest}")
-
-        read_in_thread(self, read, restore, group="undo")
-
     def action_leave(self) -> None:
         """Return to the prompt."""
         self.screen.query_one(InputPrompt).focus()
+
+
+def _operations(item: Item) -> list[Possible]:
+    """Return what can be done with an item besides opening it."""
+    entry, call = item.entry, item.call
+    if call is not None:
+        if call.evicted:
+            return [Possible("send the result again", f"/restore {call.evicted}", priced=True)]
+        if call.evicted is None and call.result is not None and call.result >= 0:
+            return [Possible("evict the result: a placeholder is sent", f"/context evict {call.result}", priced=True)]
+        return []
+    if isinstance(entry, Gap | Operated | Loose) and entry.back is not None:
+        return [Possible("take it back", entry.back, priced=True)]
+    if isinstance(entry, Said) and entry.opens is not None and not entry.left:
+        pin = "unpin" if entry.opens.pinned else "pin"
+        return [
+            Possible("drop this turn", f"/context drop {entry.id}", priced=True),
+            Possible("rewind to before this turn", f"/rewind {entry.id}", priced=True),
+            Possible("fork before this turn", f"/fork {entry.id}"),
+            Possible(f"{pin} it", f"/{pin} {entry.id}"),
+        ]
+    return []
 
 
 def _is_typed(each: object, line: str) -> bool:

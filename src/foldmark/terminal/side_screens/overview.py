@@ -17,6 +17,7 @@ from foldmark.log import Agent
 from foldmark.operations.history import MarkEntry, OperationEntry
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import Question
+from foldmark.terminal.operations import OperationsDialog, Possible
 from foldmark.terminal.panels import Panel, fill
 from foldmark.terminal.screens import Submit, read_in_thread
 
@@ -36,9 +37,11 @@ class AgentsPanel(Panel):
         Binding("k", "kill", "kill", tooltip="end the agent and its descendants, after a question"),
     ]
 
+    LETTERS = ("mail", "fork", "kill")
+
     def compose(self) -> ComposeResult:
         """Lay out the panel."""
-        yield Static("Agents · Enter goes there", classes="title", markup=False)
+        yield Static("Agents", classes="title", markup=False)
         yield OptionList(markup=False)
 
     def on_mount(self) -> None:
@@ -58,8 +61,23 @@ class AgentsPanel(Panel):
         return None if option is None else option.id
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Switch to the selected agent."""
-        self._go()
+        """Choose what to do with the selected agent."""
+        if (chosen := self.chosen) is None:
+            return
+        possible = [
+            *([Possible("go there", f"/switch {chosen}")] if chosen != self.agent.id else []),
+            Possible("read its mail there", act=self.action_mail),
+            Possible("fork it there", act=self.action_fork),
+            Possible("end it and its descendants", act=self.action_kill),
+        ]
+
+        def done(what: Possible | None) -> None:
+            if what is not None and what.act is not None:
+                what.act()
+            elif what is not None:
+                self.submit(what.command)
+
+        self.app.push_screen(OperationsDialog(self.agent, f"Agent {chosen[:8]}", possible), done)
 
     def _go(self) -> None:
         """Switch to the highlighted agent, unless the chat is already there."""
@@ -123,6 +141,8 @@ class StatePanel(Panel):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("u", "undo", "undo newest", tooltip="take back the newest operation in force"),
     ]
+
+    LETTERS = ("undo",)
 
     read = staticmethod(agent_state)
 
