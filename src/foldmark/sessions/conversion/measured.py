@@ -6,13 +6,14 @@ That part is what is left of the newest report.
 """
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from foldmark.core.assembly.media import media_of
 from foldmark.request.client_sizes import ENVELOPE, RESULT
+from foldmark.sessions.lenient_json import member
 from foldmark.sessions.messages import AnswerUsage, CallMessage, Part, ResultMessage
 from foldmark.tokens.counting import uncalibrated
 
@@ -117,8 +118,8 @@ class Measured(Struct):
 def size_of(part: Part) -> Amount:
     """Return the size of a message in a request."""
     media, _ = media_of(part.data)
-    data: dict[str, Any] = part.data or {}
-    thoughts = sum(len(str(block.get("thinking") or "")) for block in data.get("blocks", ()) if isinstance(block, dict))
+    blocks = (part.data or {}).get("blocks")
+    thoughts = sum(len(str(member(block, "thinking") or "")) for block in blocks) if isinstance(blocks, list) else 0
     if isinstance(part, CallMessage):
         text, frame = msgspec.json.encode([part.name, part.args]), ENVELOPE + CALL
     else:
