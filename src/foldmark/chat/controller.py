@@ -23,7 +23,7 @@ from foldmark.commands import REGISTRY
 from foldmark.core.agents import Change
 from foldmark.core.errors import ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.segments import END, Segment, until
-from foldmark.core.wording import count, listing
+from foldmark.core.wording import count, listing, one_line
 from foldmark.cost.misses import newest_turn
 from foldmark.editing.answering import question
 from foldmark.log import Agent, Result, family
@@ -45,7 +45,7 @@ from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError
 from foldmark.runtime.unprompted import WAKES
-from foldmark.sending.status import assumed, fullness, has_no_room, repeats
+from foldmark.sending.status import assumed, fullness, has_no_room, repeats, too_long
 
 FULL = "⚠️  Context full. Use /clear to continue."
 
@@ -224,8 +224,23 @@ class ChatController:
         # An answer to an offer may free space, and needs no request.
         if not self._offered() and has_no_room(self.agent):
             self.view.show(FULL)
-        else:
+        elif text is None or self._is_sent(text):
             self._answer(text)
+
+    def _is_sent(self, text: str) -> bool:
+        """Ask before a text is sent with which the provider would refuse the request. Without a yes, it returns to the
+        prompt."""
+        over = too_long(self.agent, text) if self.view.confirm is not None else None
+        if over is None or self.view.confirm is None:
+            return True
+        within = "" if over.text == over.request else f", and the request with it ~{over.request:,}"
+        model = one_line(self.agent.standing().config.model)
+        question = f"This text has ~{over.text:,} tokens{within}; {model} takes {over.limit:,}. Send it?"
+        if self.view.confirm(question):
+            return True
+        self.view.give_back(text)
+        self.view.show("(not sent)")
+        return False
 
     def _is_planning(self) -> bool:
         with self.agent.reading() as (moment, at):

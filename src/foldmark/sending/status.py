@@ -4,6 +4,7 @@ fill level of its context, reminders, unanswered turns, and the cost of answers 
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import NamedTuple
 
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.config import Config
@@ -129,6 +130,35 @@ def has_no_room(agent: Agent) -> bool:
         return is_full(agent.request().tokens, agent.window)
     except CommandError:
         return False  # the turn reports it, once the text is recorded
+
+
+_SHORT = 2000
+"""Characters of a text that no model's window is too small for."""
+
+
+class TooLong(NamedTuple):
+    """A text that does not fit into a request: its estimated tokens, those of the request with it, and the most that
+    the model takes."""
+
+    text: int
+    request: int
+    limit: int
+
+
+def too_long(agent: Agent, text: str) -> TooLong | None:
+    """Return what a text would bring if the request with it passed the model's limit; None if it fits. With a budget,
+    older turns make room for it, so only the text itself counts."""
+    if len(text) <= _SHORT:
+        return None
+    from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
+
+    at = agent.standing()
+    provider, model = at.model
+    by = ruler(provider, model, at.config)
+    bytes = by if isinstance(by, BytesRuler) else BytesRuler(uncalibrated(provider, model))
+    own, limit = bytes.tokens(len(text.encode("utf-8", "surrogatepass"))), agent.window
+    whole = own if at.config.sliding_context_tokens else own + agent.request().tokens
+    return TooLong(own, whole, limit) if whole > limit else None
 
 
 def _wants_answer(last: Event) -> bool:
