@@ -427,3 +427,27 @@ def test_a_value_with_spaces_is_one_value(log: Log, value: str) -> None:
     agent = log.agent("default")
     agent.do(f"/config set system={value}")
     assert agent.standing().config.system == value
+
+
+def test_another_providers_model_says_what_it_is_not_sent(agent: Agent) -> None:
+    agent.do("/model anthropic/claude-sonnet-4-5")
+    agent.append("user", "Read it.")
+    for number in range(3):
+        agent.append_tool_call("read", {"path": "a"}, call_id=f"c{number}", dialect="anthropic")
+        agent.append_tool_result(f"c{number}", "text " * 500, dialect="anthropic")
+    agent.append("assistant", "Read.")
+    agent.end_turn()
+    before = agent.request().tokens
+    done = agent.do("/model openai/gpt-5")
+    after = agent.request().tokens
+    assert done.text.split("\n") == [
+        "Model: openai/gpt-5",
+        "  6 messages in the form of anthropic: not sent to this model. A model of anthropic gets them",
+        f"  next request ~{after:,} tokens instead of ~{before:,}",
+    ]
+    assert (done.data["tokens"], done.data["before"], done.data["isolated"]) == (after, before, 6)
+    assert after < before / 2
+    back = agent.do("/model anthropic/claude-sonnet-4-5")
+    assert "6 messages: sent again, since this model reads their form" in back.text
+    assert back.data["returned"] == 6
+    assert agent.do("/model anthropic/claude-opus-4-5").text == "Model: anthropic/claude-opus-4-5"

@@ -1,5 +1,6 @@
 """Settings of one agent: `/context window | budget`, `/config`, `/model`, `/system` [SPEC 4, 10]."""
 
+from collections import Counter
 from typing import Any
 
 from msgspec.structs import replace
@@ -7,6 +8,7 @@ from msgspec.structs import replace
 from foldmark.commands.registry import CommandCall, command
 from foldmark.core.config import KEYS, check_together, checked, key_of
 from foldmark.core.errors import CommandError
+from foldmark.core.request import Request
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result, family
 from foldmark.operations.effects import EditText
@@ -131,14 +133,45 @@ def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
 
 @command("model [NAME]")
 def _model(call: CommandCall) -> Result:
-    """Show or change the model of this agent."""
+    """Show or change the model of this agent, and say which messages the new one is not sent."""
+    agent = call.agent
     if call.get("NAME") is None:
-        at = call.agent.standing()
+        at = agent.standing()
         name, source = at.config.model, at.given.source("model", at.settings, at.inherited)
         return Result(f"Model: {name} ({source})", None, {"model": name, "source": source})
     name = call.arguments["NAME"]
-    call.agent.log.check_model(name)
-    return _set(call, "model", name, f"Model: {name}")
+    agent.log.check_model(name)
+    now = _next_request(agent)
+    result = _set(call, "model", name, f"Model: {name}")
+    then = _next_request(agent)
+    lines, data = ([], {}) if now is None or then is None else _change_of_request(agent, now, then)
+    return replace(result, text="\n".join([result.text, *lines]), own={**result.own, **data})
+
+
+def _next_request(agent: Agent) -> Request | None:
+    """Return the next request; None if it cannot be made, which the next turn reports."""
+    try:
+        return agent.request()
+    except CommandError:
+        return None
+
+
+def _change_of_request(agent: Agent, now: Request, then: Request) -> tuple[list[str], dict[str, Any]]:
+    """Return what another model has made of the next request, as lines and as data. Messages in the form of one
+    provider, such as its calls of tools, are not sent to a model of another one."""
+    out, was = ({each.event for each in one.manifest.left_out if each.why == "isolation"} for one in (then, now))
+    with agent.log.store.read() as moment:
+        gone, back = ([event.dialect for event in moment.events(sorted(ids))] for ids in (out - was, was - out))
+    data: dict[str, Any] = {"tokens": then.tokens, "before": now.tokens, "isolated": len(gone), "returned": len(back)}
+    if not gone and not back:
+        return [], data
+    forms = Counter(form for form in gone if form)
+    leaving = [f"{count(number, 'message')} in the form of {form}" for form, number in forms.most_common()]
+    lines = (
+        [f"  {listing(leaving)}: not sent to this model. A model of {listing(sorted(forms))} gets them"] if gone else []
+    )
+    lines += [f"  {count(len(back), 'message')}: sent again, since this model reads their form"] if back else []
+    return [*lines, f"  next request ~{then.tokens:,} tokens instead of ~{now.tokens:,}"], data
 
 
 @command("system", at_once=True)
