@@ -62,8 +62,8 @@ def test_it_grows_and_edits_the_next_request(running: ClaudeRunning) -> None:
         assert users(running) == ["one", "READ two", "the third prompt", "four", "five"]
         await chat.press("escape")
         await chat.type("/forget third")
-        await chat.until("y agree")
-        await chat.press("y")
+        await chat.until("Esc keep all")
+        await chat.press("end", "enter")
         await chat.until("left the context")
         await say(running, "six")
         assert users(running) == ["one", "READ two", "four", "five", "six"]
@@ -134,7 +134,7 @@ def test_a_prompt_belongs_in_the_agent(running: ClaudeRunning) -> None:
 def test_a_yes_without_a_slash(running: ClaudeRunning) -> None:
     async def talk(chat: Driven) -> None:
         await chat.type("/forget cache")
-        await chat.until("y agree")
+        await chat.until("Esc keep all")
         await chat.press("tab")
         await chat.type(":all but 2")
         await chat.until("left the context")

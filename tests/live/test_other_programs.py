@@ -188,9 +188,9 @@ def test_the_chat_asks_it_too(running: Told) -> None:
         with foldmark.open(running.path, settings={}) as log:
             async with driven(log.agent(NAME)) as chat:
                 await chat.type("/forget cache")
-                await chat.until("y agree")
+                await chat.until("Esc keep all")
                 assert NO_GATEWAY not in chat.screen
-                await chat.press("y")
+                await chat.press("end", "enter")
                 await chat.until("left the context")
 
     asyncio.run(talk())

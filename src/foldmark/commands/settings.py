@@ -133,7 +133,7 @@ def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
 
 @command("model [NAME]")
 def _model(call: CommandCall) -> Result:
-    """Show or change the model of this agent, and say which messages the new one is not sent."""
+    """Show or change the model, and say which messages the new one is not sent."""
     agent = call.agent
     if call.get("NAME") is None:
         at = agent.standing()

@@ -117,7 +117,7 @@ class ReviewPanel(Vertical):
             return
         rows = _rows(found, frozenset(self._unticked), self._list.scrollable_content_region.width - 2)
         options = [Option(row, id=str(each.number)) for row, each in zip(rows, found.ranges, strict=True)]
-        fill(self._list, [*options, Option(AGREE, id="agree")])
+        fill(self._list, [*options, Option(AGREE, id="carried-out")])
         self.query_one(".heading", Static).update(harmless(found.heading))
         self.query_one(".outcome", Static).update(harmless("\n".join((found.outcome, *found.price))))
         self.query_one(".rest", Static).update(BEGUN if self._begun else REST)
@@ -128,7 +128,7 @@ class ReviewPanel(Vertical):
         """Untick a range, or tick it again; on the last line, carry out what is ticked."""
         if self._found is None:
             return
-        if message.option_id == "agree":
+        if message.option_id == "carried-out":
             self.action_agree()
             return
         self._unticked ^= {self._found.ranges[message.option_index].number}
