@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -90,13 +91,12 @@ def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
         with Tmux(tmp_path, sys.executable, "-m", "foldmark", "chat", agent.name, env=variables, rows=40) as chat:
             chat.until("Answer number 2.", "F1 keys")
             chat.line(f"/context drop {turn}")
-            chat.until("left the context")
+            back = re.search(r"/restore \d+", chat.until("brings them back"))
             screen.type("The third prompt", "Answer number 3.")
             chat.until("The third prompt", "Answer number 3.")
             assert "The second prompt" not in json.dumps(upstream.asked[-1].body["messages"])
-            chat.press("Tab")
-            chat.until("u undo")
-            chat.press("u")
+            assert back is not None
+            chat.line(back[0])
             chat.until("came back into the context")
             screen.type("The fourth prompt", "Answer number 4.")
             assert "The second prompt" in json.dumps(upstream.asked[-1].body["messages"])
