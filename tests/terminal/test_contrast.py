@@ -110,7 +110,7 @@ SCREENS: dict[str, Callable[[Driven], Awaitable[object]]] = {
     "output": lambda chat: _typed(chat, "/context show"),
     "help": lambda chat: _typed(chat, "/help"),
     "an error": lambda chat: _typed(chat, "/context drop 99999"),
-    "a review": lambda chat: _typed(chat, "/forget plugin"),
+    "a review": lambda chat: _typed(chat, "/forget messages 4, 14, 20"),
     "opened results": _opened,
     "a question": _asked,
     "a notice": _told,
