@@ -224,19 +224,20 @@ class ChatController:
         # An answer to an offer may free space, and needs no request.
         if not self._offered() and has_no_room(self.agent):
             self.view.show(FULL)
-        elif text is None or self._is_sent(text):
+        elif text is None or self._may_send(text):
             self._answer(text)
 
-    def _is_sent(self, text: str) -> bool:
-        """Ask before a text is sent with which the provider would refuse the request. Without a yes, it returns to the
-        prompt."""
-        over = too_long(self.agent, text) if self.view.confirm is not None else None
-        if over is None or self.view.confirm is None:
+    def _may_send(self, text: str) -> bool:
+        """Ask the person whether to send a text that does not fit into the model's window. Return False after a no;
+        the text is then back at the prompt."""
+        confirm = self.view.confirm
+        over = too_long(self.agent, text) if confirm is not None else None
+        if confirm is None or over is None:
             return True
         within = "" if over.text == over.request else f", and the request with it ~{over.request:,}"
         model = one_line(self.agent.standing().config.model)
         question = f"This text has ~{over.text:,} tokens{within}; {model} takes {over.limit:,}. Send it?"
-        if self.view.confirm(question):
+        if confirm(question):
             return True
         self.view.give_back(text)
         self.view.show("(not sent)")

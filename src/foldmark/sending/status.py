@@ -133,7 +133,7 @@ def has_no_room(agent: Agent) -> bool:
 
 
 _SHORT = 2000
-"""Characters of a text that no model's window is too small for."""
+"""Length of a text, in characters, that fits into the window of every model."""
 
 
 class TooLong(NamedTuple):
@@ -146,8 +146,10 @@ class TooLong(NamedTuple):
 
 
 def too_long(agent: Agent, text: str) -> TooLong | None:
-    """Return what a text would bring if the request with it passed the model's limit; None if it fits. With a budget,
-    older turns make room for it, so only the text itself counts."""
+    """Return the sizes if the next request with this text would exceed the model's window; None if it fits.
+
+    With a budget, older turns leave the window to make room, so only the text itself counts.
+    """
     if len(text) <= _SHORT:
         return None
     from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
@@ -182,8 +184,10 @@ def calibrate(agent: Agent, request: Request, usage: Usage) -> None:
 
 
 def learn(agent: Agent, provider: str, model: str, size: int, reported: int) -> None:
-    """Record a new calibration of a model, if the current one does not fit the input tokens that the provider reported
-    for a size, as the agent's ruler measures it."""
+    """Record a new calibration of a model if the current one is off for a request of this size.
+
+    `size` is in the unit of the agent's ruler. `reported` is the number of input tokens that the provider reported.
+    """
     from foldmark.tokens.counting import calibration_key, recalibrated, ruler
 
     at = agent.standing()

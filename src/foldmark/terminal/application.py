@@ -69,7 +69,7 @@ class ChatApplication(App[None]):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "Foldmark"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "interrupt", "stop", tooltip="copy what is selected, else stop", priority=True),
+        Binding("ctrl+c", "interrupt", "stop", tooltip="copy the selected text, else stop", priority=True),
         Binding("ctrl+q", "leave", "leave", show=False, priority=True),
         Binding("f1", "open('keys')", "keys", tooltip="all keys"),
         Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed"),
@@ -169,8 +169,8 @@ class ChatApplication(App[None]):
     # Keys
 
     def action_interrupt(self) -> None:
-        """Copy what is selected. If nothing is, interrupt the turn or command. If none runs, clear the prompt. If the
-        prompt is empty, leave at the second press."""
+        """Copy the selected text. Without a selection, interrupt the turn or command. If none runs, clear the prompt.
+        In an empty prompt, the second press leaves the chat."""
         if text := self._selected():
             self.copy_to_clipboard(text)  # by OSC 52, which reaches the terminal through ssh, too
             self.screen.clear_selection()
@@ -187,7 +187,7 @@ class ChatApplication(App[None]):
             self.notify("Ctrl-C again leaves; everything is kept.")
 
     def _selected(self) -> str:
-        """Return the text that is selected in the field that has the focus, or on the screen; "" if none is."""
+        """Return the selected text of the focused field, otherwise that of the screen; "" without a selection."""
         field = self.screen.focused
         own = field.selected_text if isinstance(field, Input | TextArea) else ""
         return own or self.screen.get_selected_text() or ""

@@ -76,7 +76,7 @@ class ChatScreen(Screen[None]):
         self.post_message(self.Ready())
 
     def on_key(self, event: Key) -> None:
-        """Type a printable key at the prompt, wherever the focus is: what is typed here never operates."""
+        """Insert a printable key into the prompt, wherever the focus is. Typing never carries out an operation."""
         asks = event.key == "question_mark" and not self.prompt.text
         if event.is_printable and event.character and not asks:
             event.stop()

@@ -1,4 +1,4 @@
-"""What can be done with a line of the conversation or of a panel, and what it takes and costs before it is done."""
+"""The dialog of operations on a line of the conversation or of a panel. It shows the price of each before Enter."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
@@ -6,18 +6,19 @@ from typing import ClassVar, NamedTuple
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from foldmark.log import Agent
 from foldmark.rendering import harmless
-from foldmark.terminal.screens import KeyLine, read_in_thread
+from foldmark.terminal.screens import KeyLine, Submit, read_in_thread
 
 
 class Possible(NamedTuple):
-    """Something that can be done: a command to submit, or an `act` of the screen. `priced`: the command has a
-    preview."""
+    """An operation that the dialog offers: a command to submit, or an action `act` of the screen. `priced`: the command
+    has a preview."""
 
     label: str
     command: str = ""
@@ -26,7 +27,7 @@ class Possible(NamedTuple):
 
 
 class OperationsDialog(ModalScreen[Possible]):
-    """What can be done with a line; nothing is done before Enter."""
+    """The operations on a line. Enter carries out the highlighted one."""
 
     DEFAULT_CSS = """
     OperationsDialog { align: center middle; }
@@ -51,7 +52,7 @@ class OperationsDialog(ModalScreen[Possible]):
         yield KeyLine()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show what the highlighted operation takes and costs."""
+        """Show the preview of the highlighted operation."""
         chosen = self._possible[event.option_index]
         if not chosen.priced:
             self._tell(chosen.command)
@@ -70,5 +71,17 @@ class OperationsDialog(ModalScreen[Possible]):
         self.query_one("#price", Static).update(harmless(text))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Do it."""
+        """Close the dialog with the selected operation as its result."""
         self.dismiss(self._possible[event.option_index])
+
+
+def offer(node: DOMNode, agent: Agent, heading: str, possible: Sequence[Possible], submit: Submit) -> None:
+    """Open the dialog, and carry out the operation that the person selects."""
+
+    def carry_out(selected: Possible | None) -> None:
+        if selected is not None and selected.act is not None:
+            selected.act()
+        elif selected is not None:
+            submit(selected.command)
+
+    node.app.push_screen(OperationsDialog(agent, heading, possible), carry_out)

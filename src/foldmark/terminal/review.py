@@ -30,8 +30,8 @@ REST = (
     "Enter takes a range out or puts it back, → shows it whole. The prompt takes answers, too.\n"
     "Anything else you type there is an ordinary message and ends this review."
 )
-AGREE = "▸ Carry out what is ticked"
-"""The last line of the list."""
+CARRY_OUT, CARRIED_OUT = "▸ Carry out what is ticked", "carried-out"
+"""The last line of the list, and its id."""
 BEGUN = "Your message waits at the prompt; to send it ends this review. Shift+Tab goes to the ranges."
 
 
@@ -117,7 +117,7 @@ class ReviewPanel(Vertical):
             return
         rows = _rows(found, frozenset(self._unticked), self._list.scrollable_content_region.width - 2)
         options = [Option(row, id=str(each.number)) for row, each in zip(rows, found.ranges, strict=True)]
-        fill(self._list, [*options, Option(AGREE, id="carried-out")])
+        fill(self._list, [*options, Option(CARRY_OUT, id=CARRIED_OUT)])
         self.query_one(".heading", Static).update(harmless(found.heading))
         self.query_one(".outcome", Static).update(harmless("\n".join((found.outcome, *found.price))))
         self.query_one(".rest", Static).update(BEGUN if self._begun else REST)
@@ -125,10 +125,10 @@ class ReviewPanel(Vertical):
     # Keys
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Untick a range, or tick it again; on the last line, carry out what is ticked."""
+        """Tick or untick the selected range. The last line carries out the ticked ranges."""
         if self._found is None:
             return
-        if message.option_id == "carried-out":
+        if message.option_id == CARRIED_OUT:
             self.action_agree()
             return
         self._unticked ^= {self._found.ranges[message.option_index].number}

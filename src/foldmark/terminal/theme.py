@@ -8,8 +8,11 @@ from textual.widget import Widget
 
 
 def _theme(name: str, accent: str, red: str, background: str, surface: str, panel: str, line: str) -> Theme:
-    """Return a theme that uses the accent for all emphasis. `line` is the colour of lines and scrollbars, 3 to 1 on
-    every background; texts are 4.5 to 1, and what is chosen has no background that its lighter parts vanish on."""
+    """Return a theme that uses the accent for all emphasis.
+
+    `line` is the colour of lines and scrollbars, with a contrast of at least 3 to the background. Text has at least
+    4.5, muted text in a highlighted row included.
+    """
     bar = {f"scrollbar{state}": line for state in ("", "-hover")} | {"scrollbar-active": accent}
     track = {f"scrollbar-background{state}": background for state in ("", "-hover", "-active")}
     chosen = {f"block-cursor{state}-background": panel for state in ("", "-blurred")}
@@ -36,8 +39,11 @@ LIGHT = _theme("light", "#0b5cad", "#b3261e", "#ffffff", "#f5f5f5", "#e8e8e8", "
 
 
 def component_style(widget: Widget, name: str) -> Style:
-    """Return the style of a component of a widget, without a background. A colour that depends on the background, such
-    as `$text-muted`, is that for the widget's own, which `get_component_rich_style` takes for black or white."""
+    """Return the style of a component of a widget, without a background.
+
+    An automatic colour, such as `$text-muted`, is computed for the widget's background. `get_component_rich_style`
+    returns white for it, whatever the background is.
+    """
     styles = widget.get_component_styles(name)
     if not styles.has_rule("color"):
         return styles.text_style
@@ -47,7 +53,7 @@ def component_style(widget: Widget, name: str) -> Style:
 
 
 def selected_style(widget: Widget) -> Style:
-    """Return the style of a selected text on a widget: a background, and a colour that can be read on it."""
+    """Return the style of selected text in a widget: the background of a selection, and a contrasting colour."""
     _, background = widget.background_colors
     chosen = background + widget.screen.get_component_styles("screen--selection").background
     return Style.from_color((chosen + chosen.get_contrast_text(1.0)).rich_color, chosen.rich_color)

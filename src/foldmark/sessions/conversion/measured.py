@@ -1,4 +1,4 @@
-"""What the usage that a session reports tells about its tokens [SPEC 5.4, 8].
+"""Estimate the tokens of a session from the usage that it reports [SPEC 5.4, 8].
 
 From one answer to the next, a request grows by the messages between them. Their bytes, divided by the growth of the
 reported tokens, are the bytes of a token; what the client sends by itself (its system prompt, its tools) cancels out.
@@ -45,7 +45,7 @@ class SessionTokens(Struct, frozen=True):
     client: int
     """Tokens of what the client sends besides them: its system prompt and its tools."""
     bytes_per_token: float
-    """Bytes of a token, measured in this session, or the model's usual ones where it is too short for that."""
+    """Measured in this session, or the default of the model if the session is too short."""
 
 
 class Measured(Struct):
@@ -96,7 +96,7 @@ class Measured(Struct):
         self.newest = (self.asked, reported)
 
     def compacted(self, left: Amount | None) -> None:
-        """Begin anew with the messages that a compaction left; None if their size is unknown."""
+        """Restart the measurement with the size of the messages after a compaction; None if it is unknown."""
         self.sent = self.asked = left or Amount()
         self.newest, self.is_whole, self.response, self.answers = None, left is not None, None, False
 
@@ -106,7 +106,8 @@ class Measured(Struct):
         return self.tokens >= EVIDENCE
 
     def estimate(self, provider: str) -> SessionTokens | None:
-        """Return the estimated tokens of the next request; None if the session reports no usage."""
+        """Return the estimated tokens of the next request. Return None without a reported usage, or if the size of the
+        messages is unknown."""
         if self.newest is None or not self.is_whole:
             return None
         ratio = self.bytes / self.tokens if self.has_ratio else uncalibrated(provider, self.model)
@@ -116,7 +117,7 @@ class Measured(Struct):
 
 
 def size_of(part: Part) -> Amount:
-    """Return the size of a message in a request."""
+    """Return the size of a message in a request, in the estimate of the wires (`ENVELOPE`, `RESULT`, `CALL`)."""
     media, _ = media_of(part.data)
     blocks = (part.data or {}).get("blocks")
     thoughts = sum(len(str(member(block, "thinking") or "")) for block in blocks) if isinstance(blocks, list) else 0

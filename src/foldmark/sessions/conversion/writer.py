@@ -343,7 +343,7 @@ class ImportWriter:
         return [self._append(ResultMessage(call, text, is_error=True), step.entry.moment) for step, call, text in open]
 
     def _leave_unsent(self, steps: Sequence[PlannedRecord]) -> None:
-        """Note that lines which are not sent leave the context, although their turn stays."""
+        """Schedule the removal of the lines of a shown turn that the client does not send."""
         for step in steps:
             events = self._events.get(step.entry.line)
             if not step.sent and events:

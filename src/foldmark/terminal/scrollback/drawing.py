@@ -49,6 +49,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udff
 
 _WORDS, _BETWEEN = re.compile(r"\w+"), re.compile(r"\W+")
 _LANGUAGE = re.compile(r"^[ >]*(?:[-*+] +|\d+[.)] +)*(?:`{3,}|~{3,})[ ]*\S+", re.MULTILINE)
+"""The first line of a code block, up to the name of its language."""
 
 Key: TypeAlias = tuple[int, int]
 """The cursor's target: the id of an entry, then the id of a call in it or the entry's value in `RANKS`."""
@@ -173,10 +174,9 @@ class Drawing:
 
         try:
             lines = self._rendered(markdown(harmless(text), dark=self._dark), self.room)
-            is_whole = not _lost(text, lines)
         except Exception:  # show even text that breaks the Markdown renderer
-            is_whole = False
-        if not is_whole:
+            lines = []
+        if not _shows_all(text, lines):
             lines = self._rendered(Text(harmless(text), overflow="fold"), self.room)
         while lines and not "".join(segment.text for segment in lines[-1]).strip():
             lines.pop()
@@ -297,13 +297,13 @@ def is_apart(entry: Entry | Loose, before: Entry | Loose | None) -> bool:
             return True
 
 
-def _lost(text: str, lines: Sequence[Sequence[Segment]]) -> set[str]:
-    """Return the words of a text in Markdown that its lines do not show, such as those of a table's surplus cells. The
-    language of a block of code is not one of them."""
+def _shows_all(text: str, lines: Sequence[Sequence[Segment]]) -> bool:
+    """Return True if the lines show every word of a text in Markdown, except the languages of its code blocks. A
+    renderer drops the surplus cells of a table, for example."""
     shown = " ".join("".join(segment.text for segment in line) for line in lines)
     lost = set(_WORDS.findall(_LANGUAGE.sub("", harmless(text)))) - set(_WORDS.findall(shown))
-    joined = _BETWEEN.sub("", shown) if lost else ""
-    return {word for word in lost if word not in joined}
+    joined = _BETWEEN.sub("", shown) if lost else ""  # words that were wrapped
+    return all(word in joined for word in lost)
 
 
 def _clean(line: list[Segment]) -> list[Segment]:

@@ -37,8 +37,8 @@ class Surface(ScrollView, can_focus=True):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "up", show=False),
-        Binding("down,j", "move(1)", "down", show=False),
+        Binding("up", "move(-1)", "up", show=False),
+        Binding("down", "move(1)", "down", show=False),
         Binding("shift+up", "extend(-1)", show=False, tooltip="select upwards; Ctrl-C copies, as after dragging"),
         Binding("shift+down", "extend(1)", show=False, tooltip="select downwards; Ctrl-C copies, as after dragging"),
     ]
@@ -152,7 +152,7 @@ class Surface(ScrollView, can_focus=True):
                 self.set_cursor(self._items[at].key)
 
     def action_extend(self, by: int) -> None:
-        """Select whole items from the cursor on, and move it by `by` items."""
+        """Move the cursor by `by` items, and select the items from where the selection began."""
         here = self._at(self._cursor)
         if here is None:
             return

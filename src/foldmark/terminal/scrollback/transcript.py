@@ -18,7 +18,7 @@ from foldmark.core.segments import normal, subtract
 from foldmark.log import Agent, Result
 from foldmark.operations.receipts import Receipt
 from foldmark.rendering import result_text
-from foldmark.terminal.operations import OperationsDialog, Possible
+from foldmark.terminal.operations import Possible, offer
 from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import Submit, notify_error, read_in_thread
 from foldmark.terminal.scrollback.answer import Answer, number
@@ -35,7 +35,7 @@ class Transcript(Surface):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("home", "read('beginning')", "beginning", show=False),
         Binding("end", "read('end')", "end", show=False),
-        Binding("enter", "open", "open", tooltip="open or fold a line, or choose what to do with it"),
+        Binding("enter", "open", "open", tooltip="open or fold a line, or list its operations"),
         Binding("escape", "leave", "back"),
     ]
 
@@ -294,7 +294,7 @@ class Transcript(Surface):
         self._read(self._target)
 
     def action_open(self) -> None:
-        """Open or fold the item at the cursor, or choose what to do with it."""
+        """Open or fold the item at the cursor, or offer the operations on it."""
         item, agent = self.current, self._agent
         if item is None or agent is None:
             return
@@ -303,17 +303,9 @@ class Transcript(Surface):
         if not operations:
             fold()
             return
-
-        def chosen(what: Possible | None) -> None:
-            if what is not None and what.act is not None:
-                what.act()
-            elif what is not None:
-                self._submit(what.command)
-
         shown = "hide it" if isinstance(item.entry, Gap) and item.entry.opened else "show more of it, or fold it"
         heading = next((strip.text for strip in item.strips if strip.text.strip()), "")
-        possible = (Possible(shown, act=fold), *operations)
-        self.app.push_screen(OperationsDialog(agent, " ".join(heading.split()), possible), chosen)
+        offer(self, agent, " ".join(heading.split()), (Possible(shown, act=fold), *operations), self._submit)
 
     def _fold(self, item: Item) -> None:
         if isinstance(item.entry, Gap):
@@ -333,7 +325,7 @@ class Transcript(Surface):
 
 
 def _operations(item: Item) -> list[Possible]:
-    """Return what can be done with an item besides opening it."""
+    """Return the operations on an item, without opening and folding it."""
     entry, call = item.entry, item.call
     if call is not None:
         if call.evicted:

@@ -17,7 +17,7 @@ from foldmark.log import Agent
 from foldmark.operations.history import MarkEntry, OperationEntry
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import Question
-from foldmark.terminal.operations import OperationsDialog, Possible
+from foldmark.terminal.operations import Possible, offer
 from foldmark.terminal.panels import Panel, fill
 from foldmark.terminal.screens import Submit, read_in_thread
 
@@ -61,7 +61,7 @@ class AgentsPanel(Panel):
         return None if option is None else option.id
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose what to do with the selected agent."""
+        """Offer the operations on the selected agent."""
         if (chosen := self.chosen) is None:
             return
         possible = [
@@ -70,14 +70,7 @@ class AgentsPanel(Panel):
             Possible("fork it there", act=self.action_fork),
             Possible("end it and its descendants", act=self.action_kill),
         ]
-
-        def done(what: Possible | None) -> None:
-            if what is not None and what.act is not None:
-                what.act()
-            elif what is not None:
-                self.submit(what.command)
-
-        self.app.push_screen(OperationsDialog(self.agent, f"Agent {chosen[:8]}", possible), done)
+        offer(self, self.agent, f"Agent {chosen[:8]}", possible, self.submit)
 
     def _go(self) -> None:
         """Switch to the highlighted agent, unless the chat is already there."""

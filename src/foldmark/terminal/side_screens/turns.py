@@ -142,8 +142,8 @@ class TurnsScreen(ContextScreen):
 
     @property
     def _meant(self) -> frozenset[int]:
-        """The rows that an edit is about: the ticked ones, or while it asks for a reason, that at the cursor if none
-        is ticked."""
+        """The ids of the rows that an edit applies to: the ticked rows. If none is ticked and an edit asks for its
+        reason, it is the row at the cursor."""
         current = self.table.current
         if self.table.ticked or self._asked not in EDITS or current is None:
             return frozenset(self.table.ticked)
