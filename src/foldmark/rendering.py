@@ -62,24 +62,26 @@ def result_text(result: "Result") -> str:
 
 
 def receipt(result: "Result") -> str:
-    """`event 8 · 3 messages (~12 tokens) left · context 5 → 2 messages (~9 tokens) · /restore 8`."""
+    """`event 8 · 3 messages (~12 recorded tokens) left · context 5 → 2 messages (~9 recorded tokens) · /restore 8`."""
     from foldmark.operations.history import moves, sized
     from foldmark.operations.receipts import DeliveredMail, Receipt
 
     done = result.effect
     assert isinstance(done, Receipt | DeliveredMail)
     change, parts = done.change, [f"event {result.event_id}"]
-    parts += moves(((change.left, "left"), (change.returned, "came back")))
+    recorded = not isinstance(done, Receipt) or done.outcome.recorded
+    parts += moves(((change.left, "left"), (change.returned, "came back")), recorded=recorded)
     if isinstance(done, Receipt):
         outcome = done.outcome
-        parts += moves(((outcome.evicted, "evicted"), (outcome.whole_again, "sent as before")), "result")
+        both = ((outcome.evicted, "evicted"), (outcome.whole_again, "sent as before"))
+        parts += moves(both, "result", recorded=recorded)
         if widened := getattr(outcome.operation, "widened", ()):
             parts.append(f"{len(widened)} of them for whole exchanges")
         parts += outcome.thoughts.lines()
         if outcome.cached_prefix is not None:
             parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
     before = "" if change.before == change.after else f"{change.before.messages:,} → "
-    parts.append(f"context {before}{sized(change.after)}")
+    parts.append(f"context {before}{sized(change.after, recorded=recorded)}")
     if isinstance(done, Receipt):
         parts += [f"reason: {one_line(done.reason)}"] if done.reason else []
         parts += [done.back] if done.back else []

@@ -46,14 +46,14 @@ def test_an_empty_log(agent: Agent) -> None:
 
 def test_turns_with_their_size_and_the_snapshot(agent: Agent) -> None:
     one, two, three = said(agent, "one", "two", "three " * 30)
-    agent.do(f"/context drop {two}")
+    drop = agent.do(f"/context drop {two}").event_id
     agent.do(f"/pin {three}")
     result = agent.do("/message list")
     title = "three " * 8 + "three…"
     assert result.text.splitlines() == [
-        f"Turn {one:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · in the context · ~4 tokens · one",
-        f"Turn {two:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · not in the context · two",
-        f"Turn {three:>6} · 2026-03-04 05:06 · 2 messages, ~92 tokens · in the context · ~96 tokens · pinned · {title}",
+        f"Turn {one:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · sent · ~4 tokens · one",
+        f"Turn {two:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · out · /restore {drop} · two",
+        f"Turn {three:>6} · 2026-03-04 05:06 · 2 messages, ~92 tokens · sent · ~96 tokens · pinned · {title}",
     ]
     rows = result.data["turns"]
     assert [row["id"] for row in rows] == [one, two, three]
@@ -65,8 +65,8 @@ def test_turns_with_their_size_and_the_snapshot(agent: Agent) -> None:
 
 def test_a_turn_that_is_partly_there(agent: Agent) -> None:
     one, _ = said(agent, "one", "two")
-    agent.apply_filter("forget", [one])
-    assert "· 1 of 2 in the context · ~3 tokens · one" in agent.do("/message list").text
+    drop = agent.apply_filter("forget", [one])
+    assert f"· 1 of 2 sent, 1 out · /restore {drop} · ~3 tokens · one" in agent.do("/message list").text
 
 
 @pytest.mark.parametrize(("number", "first"), [("1", 12), ("3", 10), ("12", 1), ("999", 1), ("9" * 40, 1), (None, 3)])
@@ -108,16 +108,16 @@ def test_erased_turns_are_listed_as_erased(log: Log, agent: Agent) -> None:
 
 def test_turns_before_the_window(agent: Agent) -> None:
     one, _, _ = said(agent, "one", "two", "three")
-    assert [row["in_window"] for row in agent.do("/message list").data["turns"]] == [2, 2, 2]
+    assert [row["sent"] for row in agent.do("/message list").data["turns"]] == [2, 2, 2]
     agent.do("/context window 1")
     agent.do(f"/pin {one}")
     first, second, third = agent.do("/message list").text.splitlines()
-    assert " · in the context, before the window · ~4 tokens · pinned · one" in first
-    assert " · in the context, before the window · ~8 tokens · two" in second
-    assert " · in the context · ~" in third
-    assert [row["in_window"] for row in agent.do("/message list").data["turns"]] == [0, 0, 2]
-    agent.do("/undo")
-    assert "· not in the context ·" in agent.do("/message list").text.splitlines()[2]
+    assert " · sent · ~4 tokens · pinned · one" in first
+    assert " · before the window · ~8 tokens · two" in second
+    assert " · sent · ~" in third
+    assert [row["sent"] for row in agent.do("/message list").data["turns"]] == [2, 0, 2]
+    undo = agent.do("/undo").event_id
+    assert f"· out · /restore {undo} ·" in agent.do("/message list").text.splitlines()[2]
 
 
 def test_listing_reads_neither_history_nor_other_conversations(log: Log, agent: Agent) -> None:
@@ -134,9 +134,9 @@ def test_listing_reads_neither_history_nor_other_conversations(log: Log, agent: 
 def test_a_turn_whole(agent: Agent) -> None:
     text = "line\n" * 50 + "end"
     (one,) = said(agent, text)
-    agent.do(f"/context drop {one}")
+    drop = agent.do(f"/context drop {one}").event_id
     result = agent.do(f"/message show {one}")
-    assert result.text.splitlines()[0] == f"Turn {one}: 2 messages, 0 in the context"
+    assert result.text.splitlines()[0] == f"Turn {one}: 2 messages, out · /restore {drop}"
     assert result.text.count("line") == 100
     assert [message["content"] for message in result.data["messages"]] == [text, f"about {text}"]
     assert result.data["in_context"] == 0
@@ -152,7 +152,7 @@ def test_calls_and_their_results(agent: Agent) -> None:
     lines = agent.do(f"/message show {one}").text.splitlines()
     first, second = agent.at(2).size.tokens, agent.at(4).size.tokens
     assert lines == [
-        f"Turn {one}: 4 messages, 4 in the context",
+        f"Turn {one}: 4 messages, sent",
         f"       1 user · ~{first} tokens: look",
         f'       2 tool_call · ~{first} tokens: read_file({{"path":"x"}})',
         f"       3 tool_result · ~{second} tokens: {'y' * 900}",

@@ -338,14 +338,14 @@ def test_operations_in_force_and_taken_back(agent: Agent) -> None:
     assert result.text.splitlines() == [
         f"     4 · 2026-03-04 05:06 · human · mark 'M' · /restore {mark}",
         (
-            "     8 · 2026-03-04 05:06 · human · rewind to 'M' · 2 messages (~4 tokens) left · "
+            "     8 · 2026-03-04 05:06 · human · rewind to 'M' · 2 messages (~4 recorded tokens) left · "
             "taken back by 9 · /restore 9"
         ),
         (
             "     9 · 2026-03-04 05:06 · human · restore of operation 8 · reason: too early · "
-            f"2 messages (~4 tokens) came back · /restore {restore}"
+            f"2 messages (~4 recorded tokens) came back · /restore {restore}"
         ),
-        f"    10 · 2026-03-04 05:06 · human · drop of turn 1 · 2 messages (~4 tokens) left · /restore {drop}",
+        f"    10 · 2026-03-04 05:06 · human · drop of turn 1 · 2 messages (~4 recorded tokens) left · /restore {drop}",
         f"    11 · 2026-03-04 05:06 · human · fork of child {fork[:8]}",
         "    12 · 2026-03-04 05:06 · human · erasure of turn 1",
     ]
@@ -412,8 +412,8 @@ def test_marks_with_what_lies_after_them(agent: Agent) -> None:
     result = agent.do("/marks")
     at = "2026-03-04 05:06 · human"
     assert result.text.splitlines() == [
-        f"A · event 1 · {at} · reason: the beginning · 4 messages (~13 tokens) after it · first things · /rewind A",
-        f"B · event 5 · {at} · 2 messages (~5 tokens) after it · later · /rewind B",
+        f"A · event 1 · {at} · reason: the beginning · 4 messages (~13 recorded tokens) after it · first things · /rewind A",
+        f"B · event 5 · {at} · 2 messages (~5 recorded tokens) after it · later · /rewind B",
         f"C · event 13 · {at} · nothing after it",
     ]
     for mark in result.data["marks"]:

@@ -60,7 +60,7 @@ def test_a_visible_message_is_explained_as_in_the_request(agent: Agent) -> None:
     assert result.event_id is None
     assert result.text.splitlines() == [
         f"  {one:>6} user: one",
-        "It is in the context and in the request: no operation in force takes it out; sent whole in layer 'window'.",
+        "It is sent: no operation in force takes it out; sent whole in layer 'window'.",
     ]
     assert (result.data["in_context"], result.data["in_request"], result.data["reason"]) == (True, True, "visible")
     assert result.data["because"] == []
@@ -83,7 +83,7 @@ def test_each_operation(agent: Agent, kind: str, line: str) -> None:
     operation = agent.do(line.format(turn=turn)).event_id
     assert operation is not None
     assert re.fullmatch(
-        rf"It is not in the context: taken out by {kind} {operation} \(by a human, {AT}\); "
+        rf"It is out: taken out by {kind} {operation} \(by a human, {AT}\); "
         rf"/restore {operation} would bring it back\.",
         why(agent, turn),
     )
@@ -100,7 +100,7 @@ def test_a_filter(agent: Agent, mode: str) -> None:
     operation = agent.apply_filter(mode, [one], actor="model")
     out = one if mode == "forget" else two
     assert f"taken out by filter {operation} (by a model, " in why(agent, out)
-    assert why(agent, one + two - out).startswith("It is in the context and in the request")
+    assert why(agent, one + two - out).startswith("It is sent")
 
 
 def test_several_at_once(agent: Agent) -> None:
@@ -141,29 +141,29 @@ def test_metadata(agent: Agent, line: str, text: str) -> None:
     said(agent, "one")
     result = agent.do(line)
     event_id = result.event_id or result.data["event"]
-    assert why(agent, event_id) == f"It is not in the context: {text}."
+    assert why(agent, event_id) == f"It is not sent: {text}."
     assert agent.do(f"/context explain {event_id}").data["reason"] == "metadata"
-    assert why(agent, 3) == "It is not in the context: a turn ended event is never sent to a model."
+    assert why(agent, 3) == "It is not sent: a turn ended event is never sent to a model."
 
 
 def test_state_blocks(agent: Agent) -> None:
     said(agent, "one")
     first = agent.record("state", "Goal: one")
     said(agent, "two")
-    in_force = "It is in the request, not in the context: it is the state block in force; sent whole in layer 'state'."
+    in_force = "It is sent: it is the state block in force; sent whole in layer 'state'."
     assert why(agent, first) == in_force
     turn = agent.append("user", "three")
     second = agent.record("state", "Goal: two")
     agent.end_turn()
-    assert why(agent, first).startswith("It is in the request")
-    waits = "It is not in the context: it is the state block in force; it is sent with the next turn."
+    assert why(agent, first).startswith("It is sent: ")
+    waits = "It is not sent: it is the state block in force; it is sent with the next turn."
     assert why(agent, second) == waits
     said(agent, "four")
     assert why(agent, second) == in_force
-    newer = f"not in the context: a newer state block, event {second}, is in force"
-    assert why(agent, first) == f"It is in the request, {newer}; sent whole in layer 'state'."  # requests only grow
+    newer = f"a newer state block, event {second}, is in force"
+    assert why(agent, first) == f"It is sent: {newer}; sent whole in layer 'state'."  # requests only grow
     agent.configure("context_policy", "eager")
-    assert why(agent, first) == f"It is {newer}."
+    assert why(agent, first) == f"It is not sent: {newer}."
     drop = agent.do(f"/context drop {turn}").event_id
     assert f"taken out by drop {drop}" in why(agent, second)
     assert why(agent, first) == in_force
@@ -174,7 +174,7 @@ def test_scratchpads(agent: Agent) -> None:
     first = agent.do("/scratchpad edit one").data["event"]
     assert "it is the scratchpad in force; sent whole in layer 'scratchpad'" in why(agent, first)
     second = agent.do("/scratchpad edit two").data["event"]
-    assert why(agent, first) == f"It is not in the context: a newer scratchpad, event {second}, is in force."
+    assert why(agent, first) == f"It is not sent: a newer scratchpad, event {second}, is in force."
     assert agent.do(f"/context explain {second}").data["in_request"]
 
 
@@ -183,7 +183,7 @@ def test_erased(agent: Agent) -> None:
     redact = agent.do(f"/message remove {one} --yes").event_id
     line = why(agent, one)
     assert re.fullmatch(
-        rf"It is not in the context: its content was erased by a human at {AT} \(event {redact}\), for good\.", line
+        rf"It is not sent: its content was erased by a human at {AT} \(event {redact}\), for good\.", line
     )
     assert agent.do(f"/context explain {one}").data["event"]["content"] == ""
 
@@ -193,7 +193,7 @@ def test_of_another_agent(log: Log, agent: Agent) -> None:
     other = log.agent("other")
     (elsewhere,) = said(other, "elsewhere")
     expected = (
-        f"It is not in the context: it belongs to agent {other.id[:8]}, and agents never see each other's events."
+        f"It is not sent: it belongs to agent {other.id[:8]}, and agents never see each other's events."
     )
     assert why(agent, elsewhere) == expected
     assert agent.do(f"/context explain {elsewhere}").data["reason"] == "elsewhere"
@@ -208,16 +208,16 @@ def test_not_inherited(log: Log, agent: Agent) -> None:
     child = log.agent(agent.do("/fork M").data["child"])
     (four,) = said(agent, "four")
     grandchild = log.agent(child.do("/fork").data["child"])
-    without = "It is not in the context: this agent was forked without it: it inherited only the events"
+    without = "It is not sent: this agent was forked without it: it inherited only the events"
     later = "forked before it, with event 12; nothing later is handed down."
     for each, start, late in (
         (child, f"{without} that its parent showed then after mark 'M'.", f"this agent was {later}"),
         (grandchild, f"{without} that its parent showed then.", f"agent {child.id[:8]}, above this one, was {later}"),
     ):
         assert why(each, one) == why(each, two) == start
-        assert why(each, four) == f"It is not in the context: {late}"
+        assert why(each, four) == f"It is not sent: {late}"
         assert {each.do(f"/context explain {id}").data["reason"] for id in (one, two, four)} == {"not inherited"}
-        assert why(each, three).startswith("It is in the context and in the request")
+        assert why(each, three).startswith("It is sent")
     (five,) = said(child, "five")
     assert "belongs to agent" in why(agent, five)
 
@@ -235,25 +235,25 @@ def test_behind_the_window(agent: Agent, line: str, detail: str) -> None:
     one, two = said(agent, "one " * 500, "two " * 400)
     agent.do(line)
     expected = f"the window begins at event {two}, after it ({detail.format(one=one)}); `/pin {one}` keeps it."
-    assert why(agent, one) == f"It is in the context, not in the request: {expected}"
+    assert why(agent, one) == f"It is before the window: {expected}"
     data = agent.do(f"/context explain {one}").data
     assert (data["in_context"], data["in_request"]) == (True, False)
     agent.do("/context budget 3000")
     agent.do(f"/pin {one}")
     assert why(agent, one).endswith("sent whole in layer 'pinned'.") or "layer 'window'" in why(agent, one)
     agent.do("/context budget 450")
-    assert why(agent, one) == f"It is in the context, not in the request: pins: no room for pinned turn {one}."
+    assert why(agent, one) == f"It is not sent: pins: no room for pinned turn {one}."
 
 
 def test_isolation(agent: Agent) -> None:
     _, call, result, answer = tools(agent, "found", "anthropic")
     agent.do("/model openai/gpt-5")
     for event_id in (call, result):
-        assert why(agent, event_id).startswith("It is in the context, not in the request: isolation: ")
+        assert why(agent, event_id).startswith("It is not sent: isolation: ")
         assert "anthropic" in why(agent, event_id)
-    assert "and in the request" in why(agent, answer)
+    assert why(agent, answer).startswith("It is sent: ")
     agent.do("/model anthropic/claude-sonnet-4-5")
-    assert "and in the request" in why(agent, call)
+    assert why(agent, call).startswith("It is sent: ")
 
 
 def test_truncation(agent: Agent) -> None:
@@ -270,7 +270,7 @@ def test_truncation(agent: Agent) -> None:
 def test_a_result_without_its_call(agent: Agent) -> None:
     agent.append("user", "hello")
     result = agent.append_tool_result("never-called", "found")
-    assert why(agent, result).startswith("It is in the context, not in the request: pairing: ")
+    assert why(agent, result).startswith("It is not sent: pairing: ")
 
 
 def test_during_planning(agent: Agent) -> None:
@@ -278,11 +278,11 @@ def test_during_planning(agent: Agent) -> None:
     one, two = said(agent, "one", "two")
     first = agent.append("user", "forget one")
     operation = agent.apply_filter("forget", [one], planning=(first, None))
-    assert why(agent, first).startswith(f"It is in the request, not in the context: taken out by filter {operation} ")
-    assert why(agent, one).startswith(f"It is not in the context: taken out by filter {operation} ")
-    assert "and in the request" in why(agent, two)
+    assert why(agent, first).startswith(f"It is sent: taken out by filter {operation} ")
+    assert why(agent, one).startswith(f"It is out: taken out by filter {operation} ")
+    assert why(agent, two).startswith("It is sent: ")
     agent.end_turn()
-    assert why(agent, first).startswith(f"It is not in the context: taken out by filter {operation} ")
+    assert why(agent, first).startswith(f"It is out: taken out by filter {operation} ")
 
 
 @settings(max_examples=settings().max_examples // 3)

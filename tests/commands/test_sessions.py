@@ -37,8 +37,8 @@ def test_the_list(talk: Log) -> None:
     result = agent(talk, 3).do("/session list")
     assert result.event_id is None
     assert result.text.splitlines() == [
-        f"* default  10000000  2 of 4 messages in the context · 3 agents · last used {AT}",
-        f"  other    40000000  1 of 1 message in the context · 2 agents · last used {AT}",
+        f"* default  10000000  4 messages, context 2 · 3 agents · last used {AT}",
+        f"  other    40000000  1 message, context 1 · 2 agents · last used {AT}",
     ]
     assert result.data["conversations"] == [
         {
@@ -70,7 +70,7 @@ def test_the_last_used_comes_first(talk: Log) -> None:
     assert listed(default) == ["other", "default"]
     assert "last used 2026-03-02 08:30" in default.do("/session list").text
     default.do("/clear")
-    assert "0 of 4 messages in the context" in default.do("/session list").text
+    assert "4 messages, context 0" in default.do("/session list").text
 
 
 def test_listing_and_looking_write_nothing(talk: Log) -> None:
@@ -96,7 +96,7 @@ def test_switch_goes_to_a_conversation(talk: Log) -> None:
     for name, number in (("other", 4), ("4000", 4), (uuid(1), 1), ("my plan", 6)):
         assert agent(talk, 3).do(f"/session switch {name}").data["switch"] == uuid(number)
     result = agent(talk, 1).do("/session switch other")
-    assert result.text == "Switched to conversation 'other' (40000000): 1 message in the context."
+    assert result.text == "Switched to conversation 'other' (40000000): 1 message sent."
     assert result.data == {"switch": uuid(4), "name": "other"}
     text = "You are in conversation 'default' (10000000) already."
     assert agent(talk, 1).do("/session switch default").text == text
@@ -145,7 +145,7 @@ def test_the_archive_hides_a_conversation_until_it_is_switched_to(talk: Log, ope
     default.do("/switch 4000")
     assert listed(default) == ["default"], "/switch does not bring it back"
     assert default.do("/session switch other").text == (
-        "Switched to conversation 'other' (40000000): 2 messages in the context. It is back from the archive."
+        "Switched to conversation 'other' (40000000): 2 messages sent. It is back from the archive."
     )
     assert listed(default) == ["default", "other"]
 
@@ -205,7 +205,7 @@ def test_a_chat_goes_on_in_the_conversation_that_was_used_last(talk: Log) -> Non
         said(talk.agent(name), "hello")
     talk.agent("default").do("/session archive archived")
     result = agent(talk, 2).do("/session delete default --yes", asking=IN_CHAT)
-    assert result.text.splitlines()[-1] == "Switched to conversation 'third' (60000000): 1 message in the context."
+    assert result.text.splitlines()[-1] == "Switched to conversation 'third' (60000000): 1 message sent."
     assert result.effect == SwitchAgent(uuid(6), "third")
     assert agent(talk, 4).do("/session delete fourth --yes", asking=IN_CHAT).effect is None, "one stays where one is"
 
@@ -394,11 +394,11 @@ def test_switch_goes_to_any_agent(talk: Log) -> None:
     for name, number in (("3000", 3), (uuid(5), 5), ("default", 1)):
         assert agent(talk, 2).do(f"/switch {name}").data["switch"] == uuid(number)
     assert agent(talk, 1).do("/switch 3000").text == (
-        "Switched to agent 30000000: 4 messages in the context. 1 unread message; /check-mail shows it."
+        "Switched to agent 30000000: 4 messages sent. 1 unread message; /check-mail shows it."
     )
     agent(talk, 1).do("/kill 5000")
     assert agent(talk, 1).do("/switch 5000").text == (
-        f"Switched to agent 50000000: 1 message in the context. It is dead: killed by a person in 10000000 at {AT}."
+        f"Switched to agent 50000000: 1 message sent. It is dead: killed by a person in 10000000 at {AT}."
     )
     assert agent(talk, 3).do("/switch 3000").text == "You are in agent 30000000 already."
 

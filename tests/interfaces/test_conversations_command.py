@@ -29,8 +29,8 @@ def test_the_list_needs_no_conversation(cli: Cli, talks: foldmark.Log) -> None:
     listed = cli("conversations")
     assert (listed.code, listed.err) == (0, "")
     default, talk = listed.lines
-    assert default.startswith(f"default  {talks.agent('default').id[:8]}  1 of 1 message in the context · last used ")
-    assert talk.startswith(f"my talk  {talks.agent('my talk').id[:8]}  1 of 1 message in the context · 2 agents · ")
+    assert default.startswith(f"default  {talks.agent('default').id[:8]}  1 message, context 1 · last used ")
+    assert talk.startswith(f"my talk  {talks.agent('my talk').id[:8]}  1 message, context 1 · 2 agents · ")
     assert cli("conversations", "list").out == listed.out
 
 

@@ -29,14 +29,14 @@ def test_recall_prints_as_in_seed_1(log: foldmark.Log, say: Say) -> None:
     second = say(agent, *[("Refactoring, at last", "The schema is done.")] * 4, day=18)
     say(agent, *["Lunch"] * 3, day=19)
     third = say(agent, ("Column naming in this schema?", "Snake case."), "And so on", "schema it is", day=20)
-    agent.apply_filter("forget", [*first, *third])
+    out = f"out · /restore {agent.apply_filter('forget', [*first, *third])}"
     result = agent.do("/recall what did we discuss about the schema?")
     assert result.event_id is None
     listed = sorted(line for line in result.text.splitlines() if line.startswith("- "))
     assert listed == [
-        f"- March 15, 2026: Initial schema design? (12 messages), forgotten, turns {first[0]}–{first[-2]}",
-        f"- March 18, 2026: Refactoring, at last (8 messages), in the context, turns {second[0]}–{second[-2]}",
-        f"- March 20, 2026: Column naming in this schema? (4 messages), forgotten, turns {third[0]}–{third[-1]}",
+        f"- March 15, 2026: Initial schema design? (12 messages), {out}, turns {first[0]}–{first[-2]}",
+        f"- March 18, 2026: Refactoring, at last (8 messages), sent, turns {second[0]}–{second[-2]}",
+        f"- March 20, 2026: Column naming in this schema? (4 messages), {out}, turns {third[0]}–{third[-1]}",
     ]
     assert result.text.splitlines()[0] == (
         "Found 18 messages in 3 runs of turns, the best first: what did we discuss about the schema?"
@@ -60,7 +60,7 @@ def test_recall_returns_its_runs_as_data(log: foldmark.Log, say: Say) -> None:
         "messages": 4,
         "date": "2026-03-15",
         "title": "the schema",
-        "where": "context",
+        "where": "sent",
         "visible": True,
     }
     assert sorted(hit["event_id"] for hit in hits) == [ids[0], ids[3]]
@@ -82,7 +82,7 @@ def test_turns_of_others_do_not_lie_in_between(log: foldmark.Log, say: Say) -> N
         say(other, "schema", "a", "b", "c")
     found = runs(agent)
     assert sorted(len(run["turns"]) for run in found) == [1, 1, 1, 1, 1, 1, 6]
-    assert {run["where"] for run in found if len(run["turns"]) == 6} == {"context"}
+    assert {run["where"] for run in found if len(run["turns"]) == 6} == {"sent"}
     assert {(run["where"], run["name"]) for run in found if len(run["turns"]) == 1} == {("elsewhere", "other")}
 
 
@@ -134,26 +134,29 @@ def places(agent: Any) -> list[str]:
 def test_the_heading_of_a_run_says_how_much_of_it_is_in_the_context(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     a, b = say(agent, "schema", "schema")
-    assert places(agent) == [f"in the context, turns {a}–{b}"]
+    assert places(agent) == [f"sent, turns {a}–{b}"]
     drop = agent.do(f"/context drop {a}").event_id
-    assert places(agent) == [f"partly in the context, turns {a}–{b}"]
-    agent.do("/undo")
-    assert places(agent) == [f"forgotten, turns {a}–{b}"]
+    assert places(agent) == [f"1 of 2 sent, 1 out · /restore {drop}, turns {a}–{b}"]
+    undo = agent.do("/undo").event_id
+    assert places(agent) == [f"1 of 2 out · /restore {drop}, 1 out · /restore {undo}, turns {a}–{b}"]
     agent.do(f"/restore {drop}")
-    assert places(agent) == [f"partly in the context, turns {a}–{b}"]
+    assert places(agent) == [f"1 of 2 sent, 1 out · /restore {undo}, turns {a}–{b}"]
+    agent.configure("context_size", 1)
+    agent.do(f"/restore {undo}")
+    assert places(agent) == [f"1 of 2 sent, 1 before the window, turns {a}–{b}"]
 
 
 def test_a_fork_recalls_what_it_inherited(log: foldmark.Log, say: Say) -> None:
     parent = log.agent("default")
     (a,) = say(parent, "schema")
     child = log.agent(parent.do("/fork").data["child"])
-    parent.do("/clear")
-    assert places(child) == [f"in the context, turn {a}"]
-    assert places(parent) == [f"forgotten, turn {a}"]
-    child.do("/clear")
+    clear = parent.do("/clear").event_id
+    assert places(child) == [f"sent, turn {a}"]
+    assert places(parent) == [f"out · /restore {clear}, turn {a}"]
+    own = child.do("/clear").event_id
     (b,) = say(child, "schema of the child")
-    assert sorted(places(child)) == [f"forgotten, turn {a}", f"in the context, turn {b}"]
-    assert sorted(places(parent)) == [f"forgotten, turn {a}", f"in {child.id[:8]}, turn {b}"]
+    assert sorted(places(child)) == [f"out · /restore {own}, turn {a}", f"sent, turn {b}"]
+    assert sorted(places(parent)) == [f"in {child.id[:8]}, turn {b}", f"out · /restore {clear}, turn {a}"]
 
 
 def test_recall_finds_messages_of_other_conversations(log: foldmark.Log, say: Say) -> None:
@@ -161,7 +164,7 @@ def test_recall_finds_messages_of_other_conversations(log: foldmark.Log, say: Sa
     (a,) = say(other, "schema")
     assert places(agent) == [f"in side project, turn {a}"]
     other.do("/clear")
-    assert places(agent) == [f"in side project and forgotten there, turn {a}"]
+    assert places(agent) == [f"in side project and out there, turn {a}"]
 
 
 # Titles and texts
@@ -243,7 +246,7 @@ def test_recall_works_from_the_command_line(
     (id,) = say(log.agent("default"), "The schema\x1b[31m")
     assert run(["do", "default", "/recall", '"the', 'schema"']) == 0
     shown = capsys.readouterr().out
-    assert shown.splitlines()[1] == f"- March 15, 2026: The schema\\x1b[31m (1 message), in the context, turn {id}"
+    assert shown.splitlines()[1] == f"- March 15, 2026: The schema\\x1b[31m (1 message), sent, turn {id}"
     assert "\x1b" not in shown
     assert run(["do", "default", "/recall schema", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["data"]["runs"][0]["first"] == id

@@ -40,8 +40,8 @@ def test_it_answers_as_a_person_is_answered_with_ids(agent: Agent) -> None:
     (first,) = say(agent, "The zebra crossing is closed.")
     person = agent.do("/recall zebra").text.splitlines()
     model = recall(agent, "zebra").splitlines()
-    assert model == [*person, f"    messages {first} in the context"]
-    assert "in the context" in model[1]
+    assert model == [*person, f"    messages {first} sent"]
+    assert "sent" in model[1]
 
 
 def test_it_says_where_each_is_and_which_query_db_reads(log: Log, agent: Agent) -> None:
@@ -52,7 +52,7 @@ def test_it_says_where_each_is_and_which_query_db_reads(log: Log, agent: Agent) 
     said = recall(agent, "zebra").splitlines()
     assert {line.strip() for line in said if line.startswith("    messages")} == {
         f"messages {other} of another conversation (around reads them)",
-        f"messages {here} in the context; messages {gone} not in the context",
+        f"messages {gone} out; messages {here} sent",
     }
 
 
@@ -171,7 +171,7 @@ def test_around_says_what_is_forgotten_or_erased(agent: Agent) -> None:
     agent.do(f"/context drop {a}")
     agent.do(f"/message remove {c} --yes")
     found = agent.call_tool("recall", {"around": str(b)})
-    assert ", not in the context:\none" in found
+    assert ", out:\none" in found
     assert ", erased by a human on " in found
     assert "three" not in found
 

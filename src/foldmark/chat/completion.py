@@ -236,7 +236,7 @@ def _marks(agent: Agent) -> Iterator[Value]:
     with agent.reading() as (moment, at):
         found = marks(moment, at)
     for mark in reversed(found):
-        yield mark.name, f"{count(mark.behind.messages, 'message')}, ~{mark.behind.tokens:,} after it"
+        yield mark.name, f"{count(mark.behind.messages, 'message')}, ~{mark.behind.tokens:,} recorded, after it"
 
 
 def _operations(agent: Agent) -> Iterator[Value]:

@@ -22,8 +22,9 @@ from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
 from foldmark.core.agents import Change
 from foldmark.core.errors import ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
-from foldmark.core.segments import END, Segment, until
+from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, listing, one_line
+from foldmark.cost.messages import next_messages
 from foldmark.cost.misses import newest_turn
 from foldmark.editing.answering import question
 from foldmark.log import Agent, Result, family
@@ -118,8 +119,9 @@ class ChatController:
             self.view.show(self._opening)
             self._opening = ""
         self.agents.attend(agent)
-        context = agent.context()
-        what = f"{count(len(context.messages), 'message')} in the context" if context.messages else self._outside()
+        agent.context()  # takes in events that others have appended
+        with agent.reading() as (moment, at):
+            what = next_messages(agent, moment, at).counts()
         model, label = agent.standing().config.model, family.label(agent)
         self.view.show(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")
         if live.is_live(agent):
@@ -131,12 +133,6 @@ class ChatController:
         for line in self._imported.greeting(agent):
             self.view.show(line)
         self._show_context(turns=True)
-
-    def _outside(self) -> str:
-        """Say how much lies before an empty context."""
-        with self.agent.reading() as (moment, at):
-            before = moment.size(until(at.lineage, at.newest)).messages
-        return f"no messages in the context, {before:,} before it (/message list)" if before else "no messages yet"
 
     def _show_context(self, *, turns: bool) -> None:
         """Show how full the context is. Say once if the size of the model's window is an assumption."""

@@ -75,7 +75,7 @@ def _date(context: click.Context, option: click.Parameter, value: str | None) ->
 )
 @click.option("--tool", metavar="NAME", help="Only calls of this tool and its results.")
 @click.option("--role", type=click.Choice(FILTERED_ROLES), help="Only messages of this role.")
-@click.option("--visible/--forgotten", default=None, help="Only messages that are in (or out of) the context.")
+@click.option("--visible/--forgotten", default=None, help="Only messages in a context, or out of it.")
 @click.option(
     "--context",
     "-C",
@@ -225,7 +225,7 @@ def _group(
     for hit in hits:
         lines.append(f"  {hit.who}: {marked(hit.snippet, hit.highlights, bold=bold)}")
         if (at := _place(hit)) is not None:
-            where = "" if hit.visible is None else f"  {'' if hit.visible else 'not '}in the context"
+            where = "  out" if hit.visible is False else ""
             lines.append(f"    {one_line(at)}{where}")
         lines += [
             f"      {one_line(each.place)}, {each.who}: {title(each.text, LINE)}" for each in neighbours.get(hit, ())

@@ -13,6 +13,7 @@ from foldmark.core.agents import DEFAULT, Size
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Overview
 from foldmark.core.wording import FINAL, count, listing, percent
+from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, Log, Result, family
 from foldmark.log.family import TreeNode, running
 from foldmark.log.live_session import client_session
@@ -38,7 +39,7 @@ def conversation_list(log: Log, current: Agent | None, *, with_archived: bool) -
     marks = ("", "") if current is None else ("  ", "* ")
     lines = [
         f"{marks[each['current']]}{each['name']:<{width}}  {each['agent'][:8]}  "
-        f"{each['context']['messages']:,} of {count(each['messages'], 'message')} in the context"
+        f"{count(each['messages'], 'message')}, context {each['context']['messages']:,}"
         + (f" · {count(each['agents'], 'agent')}" if each["agents"] > 1 else "")
         + f" · last used {log.minute(each['last_used'])}"
         + (" · archived" if each["archived"] else "")
@@ -235,7 +236,7 @@ def _arrival(call: CommandCall, agent: Agent) -> str:
         return f"You are in {where} already."
     with agent.reading() as (moment, at):
         unread, end = moment.unread_count(agent.id), moment.end(agent.id)
-    text = f"Switched to {where}: {count(at.size.messages, 'message')} in the context."
+        text = f"Switched to {where}: {next_messages(agent, moment, at).counts()}."
     if unread:
         text += f" {count(unread, 'unread message')}; /check-mail shows {'it' if unread == 1 else 'them'}."
     if end:

@@ -11,14 +11,14 @@ from foldmark.commands.show import context_json, context_text, message_json, mes
 from foldmark.core.agents import Size
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import Manifest
+from foldmark.core.request import Request
 from foldmark.core.segments import Segment
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, one_line, title
+from foldmark.cost.messages import NOT_SENT, SENT, NextMessages, next_messages
 from foldmark.log import Result
 from foldmark.operations.differences import MOST_TURNS, Difference, difference
 from foldmark.operations.history import Explanation, MarkEntry, OperationEntry, explain, marks, operations, sized
-from foldmark.request.client_requests import sizes
 from foldmark.request.standing import Standing
 from foldmark.request.usage import left_out
 
@@ -75,19 +75,13 @@ def _explain(call: CommandCall) -> Result:
     event_id = call.number("ID")
     with call.agent.reading() as (moment, at):
         found = explain(moment, at, event_id)
-        if live := is_live(call.agent):
+        if is_live(call.agent):
             where, in_request, why = explained(found)
         else:
-            in_request, why = _in_request(call.agent.request(at=at).manifest, found)
+            coming = next_messages(call.agent, moment, at)
+            where, in_request, why = _explained(coming, found)
         if in_request and found.event.kind == "tool_result":
             why += _edited(moment, at)
-    if not live:
-        where = {
-            (True, True): "in the context and in the request",
-            (True, False): "in the context, not in the request",
-            (False, True): "in the request, not in the context",
-            (False, False): "not in the context",
-        }[found.in_context, in_request]
     lines = [message_line(found.event), *([_effect(found.did)] if found.did else []), f"It is {where}: {why}."]
     data = {
         "event": message_json(found.event),
@@ -128,8 +122,22 @@ def _effect(done: OperationEntry) -> str:
     return f"{text} It is in force; {done.back} takes it back."
 
 
-def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
-    event, edge = found.event, manifest.edge
+def _explained(coming: NextMessages, found: Explanation) -> tuple[str, bool, str]:
+    """Return where an event is, whether the next request holds it, and why."""
+    in_request, why = _in_request(coming.request, found)
+    if in_request:
+        return SENT, in_request, why
+    event = found.event
+    if found.reason in ("operation", "visible", "evicted"):
+        return coming.place(event), in_request, why
+    return NOT_SENT, in_request, why
+
+
+def _in_request(request: Request | None, found: Explanation) -> tuple[bool, str]:
+    event = found.event
+    if request is None:
+        return False, f"{found.text}; no request can be made at the moment"
+    manifest, edge = request.manifest, request.manifest.edge
     for part in manifest.parts:
         if part.event == event.id:
             how = part.how if not part.about else f"{part.how} ({part.about})"
@@ -156,7 +164,7 @@ def _at(call: CommandCall) -> Result:
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
     data = {**context_json(call.agent.id, context, turns), "older_messages": older}
     with call.agent.reading() as (moment, at):
-        shown = sizes(moment, at)
+        shown = next_messages(call.agent, moment, at)
     return Result(context_text(name, context, turns, older, shown.tokens, call.agent.log.minute), None, data)
 
 
@@ -168,7 +176,7 @@ def _diff(call: CommandCall) -> Result:
     with agent.log.store.read() as moment:
         then = agent.stood(moment, first)
         now = agent.standing_in(moment) if second is None else agent.stood(moment, call.number("ID2"))
-        found, shown = difference(moment, then, now), sizes(moment, agent.standing_in(moment))
+        found, shown = difference(moment, then, now), next_messages(agent, moment, agent.standing_in(moment))
         before, after = shown.of(then), shown.of(now)
         ids = {
             name: [each.id for each in moment.messages(ranges)]
@@ -193,7 +201,8 @@ def _diff(call: CommandCall) -> Result:
 def difference_lines(found: Difference, before: Size, after: Size, tokens_of: Callable[[Event], int]) -> list[str]:
     """Return a difference as lines for a person, with the sizes of its contexts `before` and `after` and the tokens of
     its messages."""
-    lines = [f"From event {found.before.newest} to {found.after.newest}: {sized(before)} → {sized(after)}"]
+    sizes = " → ".join(sized(each, recorded=False) for each in (before, after))
+    lines = [f"From event {found.before.newest} to {found.after.newest}: {sizes}"]
     lines += [
         f"  {each.id:>6} {each.kind} (by a {each.actor})" + (f": {one_line(each.reason)}" if each.reason else "")
         for each in found.operations

@@ -46,7 +46,7 @@ class ClientContext:
         """A line about the request, and one about what the log does not hold."""
         first = (
             f"The agent's next request to {self.model} after event {self.at}, without its next prompt: "
-            f"~{count(self.tokens, 'token')}. Context: {sized(self.size)}."
+            f"~{count(self.tokens, 'token')}. Context: {sized(self.size, recorded=False)}."
         )
         if self.beside is None:
             return f"{first}\nIts system prompt, tools and reminders come with them; no answer has counted them yet."

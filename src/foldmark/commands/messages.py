@@ -15,6 +15,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import FINAL, count, listing
+from foldmark.cost.messages import OUT, SENT, NextMessages, next_messages
 from foldmark.log import Agent, Result
 from foldmark.log.live_session import check_not_live, client_session
 from foldmark.operations import places
@@ -34,32 +35,23 @@ LISTED = 10
 
 @command("message list [N]", at_once=True)
 def _list(call: CommandCall) -> Result:
-    """List the newest turns of the log with their sizes, in the context or not."""
+    """List the newest turns of the log with their sizes, sent or not."""
     number = call.listed(LISTED, "turns")
     with call.agent.reading() as (moment, at):
         lineage = until(at.lineage, at.newest)
         turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
         ends = [following.messages[0].id - 1 for following in turns[1:]]
-        window = _window(call.agent)
-        rows = [_listed(moment, at, turn, end, window) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
+        coming = next_messages(call.agent, moment, at)
+        rows = [_listed(moment, at, turn, end, coming) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
         first = turns[0].messages[0].id if len(turns) == number else 1
         rows = sorted([*rows, *_erased(moment, at, first)], key=lambda row: int(row["first"]))[-number:]
     lines = [
         f"Turn {row['id'] or '-':>6} · {call.agent.log.minute(row['date'])} · "
-        + (f"{count(row['messages'], 'message')}, ~{row['tokens']:,} tokens · " if not row["erased"] else "")
+        + (f"{count(row['messages'], 'message')}, ~{row['request_tokens']:,} tokens · " if not row["erased"] else "")
         + " · ".join(filter(None, (row["where"], row["title"])))
         for row in rows
     ]
     return Result("\n".join(lines) or "No turn yet.", None, {"turns": rows})
-
-
-def _window(agent: Agent) -> int:
-    """Return the oldest message of the window; 0 if nothing visible precedes it or no request can be made."""
-    try:
-        edge = agent.request().manifest.edge
-    except CommandError:  # the model is no longer in the settings
-        return 0
-    return edge.first or 0 if edge.before and edge.why != "planning" else 0
 
 
 def _erased(moment: Snapshot, at: Standing, first: int) -> list[dict[str, Any]]:
@@ -83,19 +75,19 @@ def _row(at: Standing, turn: int | None, first: Event, **about: Any) -> dict[str
         "date": minute(first.created_at),
         "messages": 0,
         "tokens": 0,
+        "request_tokens": 0,
         "snapshot": None,
         "in_context": 0,
-        "in_window": 0,
+        "sent": 0,
         "pinned": turn in at.fold.pins,
         "erased": None,
         **about,
     }
 
 
-def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> dict[str, Any]:
-    seen = [each.id for each in turn.messages if contains(at.visible, each.agent_id, each.id)]
-    shown, inside = len(seen), sum(id >= window for id in seen)
-    whole = "in the context" if shown == len(turn.messages) else "not in the context"
+def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, coming: NextMessages) -> dict[str, Any]:
+    places = [coming.place(each) for each in turn.messages]
+    shown, inside = len(places) - places.count(OUT), places.count(SENT)
     # The tokens of the turn's last request, as counted by its provider [S2].
     usage = moment.newest("usage", (Segment(turn.messages[0].agent_id, turn.messages[0].id, end),))
     counted = usage_of(usage.data) if usage else None
@@ -104,8 +96,7 @@ def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -
     if weighed is None and shown:
         snapshot = moment.size(until(at.visible, turn.messages[-1].id)).tokens
     about = "~" if weighed is None else ""
-    where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
-    where += ", before the window" if shown and not inside else ""
+    where = coming.places([(each.agent_id, each.id) for each in turn.messages])
     where = where if snapshot is None else f"{where} · {about}{snapshot:,} tokens"
     where += " · pinned" if turn.id in at.fold.pins else ""
     where += " · damaged" if any(each.damaged for each in turn.messages) else ""
@@ -115,9 +106,10 @@ def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -
         turn.messages[0],
         messages=len(turn.messages),
         tokens=sum(each.tokens for each in turn.messages),
+        request_tokens=coming.total(turn.messages),
         snapshot=snapshot,
         in_context=shown,
-        in_window=inside,
+        sent=inside,
         where=where,
         title=turn_title(turn.messages),
     )
@@ -125,16 +117,17 @@ def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -
 
 @command("message show GID", at_once=True)
 def _show(call: CommandCall) -> Result:
-    """Show a turn whole, in the context or not."""
+    """Show a turn whole, sent or not."""
     turn_id = call.number("GID")
     with call.agent.reading() as (moment, at):
         messages = _turn(moment, at, turn_id)
         if not messages:
             call.agent.erasable(moment, at, turn_id)  # raises for an unknown turn
         weighed = snapshots(moment, at, messages)
+        where = next_messages(call.agent, moment, at).places([(each.agent_id, each.id) for each in messages])
     lines = [message_line(each, whole=True, beside=weighed.get(each.id)) for each in messages]
     shown = sum(contains(at.visible, each.agent_id, each.id) for each in messages)
-    head = f"Turn {turn_id}: {count(len(messages), 'message')}, {shown} in the context"
+    head = f"Turn {turn_id}: {count(len(messages), 'message')}, {where}"
     data = {
         "turn": turn_id,
         "in_context": shown,

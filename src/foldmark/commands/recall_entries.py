@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from foldmark.core.search import Hit, Judge, SearchResult, Surroundings
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import MONTHS, count, listing, one_line, title
+from foldmark.cost.messages import NextMessages, next_messages
 from foldmark.log import Agent
 
 GAP = 2
@@ -22,9 +23,9 @@ class Run(Struct, frozen=True):
 
     `first` and `last` are the ids of its outermost matching turns, `turns` those of all matching ones; a message
     outside turns forms its own run, with event ids. `messages` counts everything from the first turn to the end of the
-    last. `where` is relative to the searching agent: "context" if all hits are in its context, "partly" if some are,
-    "forgotten" if they are only in its past, "elsewhere" if another agent wrote them; `visible` is True for the first
-    of these. `date` is that of the oldest hit, in UTC; `hits` are the hits, best first.
+    last. `where` is "elsewhere" if another agent wrote the hits, otherwise their places toward the searching agent's
+    next request (`NextMessages.places`); `visible` is True if all are in its context. `date` is that of the oldest hit,
+    in UTC; `hits` are the hits, best first.
     """
 
     agent: str
@@ -50,7 +51,10 @@ def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
         outlines, lineage = agent.log.outlines(moment), agent.born(moment).fold.segments
         outlines.meet([agent.id, *(each.hit.agent_id for each in places)])
         visible = outlines.visible(agent.id)
-        runs = [_run(each, visible, lineage) for each in grouped(places, outlines)]
+        coming: NextMessages | None = None
+        if any(contains(lineage, each.hit.agent_id, each.hit.event_id) for each in places):
+            coming = next_messages(agent, moment, agent.standing_in(moment))
+        runs = [_run(each, visible, lineage, coming) for each in grouped(places, outlines)]
     return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
 
 
@@ -92,11 +96,11 @@ def _near(place: Surroundings, judge: Judge) -> list[int]:
     return list(takewhile(lambda turn: not judge.plans(place.hit.agent_id, turn), following))
 
 
-def _run(places: Sequence[Surroundings], visible: Segments, lineage: Segments) -> Run:
+def _run(places: Sequence[Surroundings], visible: Segments, lineage: Segments, coming: NextMessages | None) -> Run:
     hits = [each.hit for each in places]
     agent, outside = hits[0].agent_id, hits[0].turn_id is None
     turns = tuple(dict.fromkeys(hit.turn_id or hit.event_id for hit in hits))
-    where = _where(hits, visible, lineage)
+    own = coming is not None and contains(lineage, agent, hits[0].event_id)
     return Run(
         agent,
         hits[0].agent_name or agent[:8],
@@ -106,18 +110,10 @@ def _run(places: Sequence[Surroundings], visible: Segments, lineage: Segments) -
         1 if outside else places[-1].behind[0][1] - places[0].before,
         hits[0].created_at[:10],
         _title(places),
-        where,
-        where == "context",
+        coming.places([(hit.agent_id, hit.event_id) for hit in hits]) if own and coming else "elsewhere",
+        all(contains(visible, hit.agent_id, hit.event_id) for hit in hits),
         tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.event_id))),
     )
-
-
-def _where(hits: Sequence[Hit], visible: Segments, lineage: Segments) -> str:
-    shown = sum(contains(visible, hit.agent_id, hit.event_id) for hit in hits)
-    if shown:
-        return "context" if shown == len(hits) else "partly"
-    past = any(contains(lineage, hit.agent_id, hit.event_id) for hit in hits)
-    return "forgotten" if past else "elsewhere"
 
 
 def _title(places: Sequence[Surroundings]) -> str:
@@ -233,5 +229,5 @@ def _date(at: str | None) -> str:
 
 def _place(run: Run) -> str:
     if run.where == "elsewhere":
-        return f"in {run.name}" + ("" if any(hit.visible for hit in run.hits) else " and forgotten there")
-    return {"context": "in the context", "partly": "partly in the context", "forgotten": "forgotten"}[run.where]
+        return f"in {run.name}" + ("" if any(hit.visible for hit in run.hits) else " and out there")
+    return run.where

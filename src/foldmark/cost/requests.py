@@ -32,7 +32,8 @@ class Next(Struct, frozen=True):
     it holds the whole request without the operation. `more` is the extra cost with the operation, in tokens at the full
     price of input (negative if it costs less), and `dollars` the same in dollars, None if the price is unknown. `saved`
     and `saved_dollars` are the savings on each later request, as long as the cache serves everything that was sent
-    before.
+    before. `anyway` are the tokens that leave the next request at any edit, because old results are then shortened and
+    the window is chosen anew; negative if the request grows.
     """
 
     tokens: int
@@ -42,10 +43,11 @@ class Next(Struct, frozen=True):
     dollars: float | None
     saved: int = 0
     saved_dollars: float | None = None
+    anyway: int = 0
 
     def data(self) -> dict[str, Any]:
         """Return the estimate as JSON."""
-        names = ("tokens", "without", "held", "again", "more", "dollars", "saved", "saved_dollars", "even")
+        names = ("tokens", "without", "held", "again", "more", "dollars", "saved", "saved_dollars", "even", "anyway")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -70,14 +72,18 @@ class Preview(Struct, frozen=True):
         """Return the preview as lines for a person."""
         change = self.outcome.change
         results = (self.outcome.evicted, "would be evicted"), (self.outcome.whole_again, "would be sent as they were")
-        moved = moves(((change.left, "would leave"), (change.returned, "would come back"))) + moves(results, "result")
+        messages, recorded = ((change.left, "would leave"), (change.returned, "would come back")), self.outcome.recorded
+        moved = moves(messages, recorded=recorded) + moves(results, "result", recorded=recorded)
+        after = sized(change.after, recorded=recorded)
         moved = moved or ["nothing would leave"]
-        return [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}", *self.price()]
+        return [f"{', '.join(moved)} · context {change.before.messages:,} → {after}", *self.price()]
 
     def price(self) -> list[str]:
         """Return lines for a person about lost thinking and the cost of the next request."""
         prefix, cost, lines = self.outcome.cached_prefix, self.next, self.outcome.thoughts.lines(would=True)
         request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
+        if cost.anyway > 0:
+            request += f" (any edit shortens older results, by ~{cost.anyway:,})"
         if prefix is None:
             return [*lines, request + self._more()]
         lines.append(f"{prefix.percent}% of the cached prompt would hold, {100 - prefix.percent}% would break")
@@ -119,9 +125,13 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
         if (client := outcome.compared) is not None:
             before = client.before if other is None or other.compared is None else other.compared.after
             return Preview(outcome, actor, _next(before, client.after, client.cached, client.held, model))
-        without = agent.request() if other is None else agent.request(at=_standing_after(at, other))
+        now = agent.request()
+        without = now if other is None else agent.request(at=_standing_after(at, other))
         request = agent.request(at=_standing_after(at, outcome))
-    return Preview(outcome, actor, priced(without, request, model))
+        # The same context behind an operation that changes nothing of it.
+        edited = now if outcome.idle else agent.request(at=replace(at, fold=replace(at.fold, at=at.newest + 1)))
+    cost = replace(priced(without, request, model), anyway=now.tokens - edited.tokens)
+    return Preview(outcome, actor, cost)
 
 
 def _standing_after(at: Standing, outcome: Outcome) -> Standing:

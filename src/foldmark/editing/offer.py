@@ -64,13 +64,15 @@ class Offer(Effect, frozen=True):
                 f"  Also {'forgotten' if self.forgets else 'kept'}, so that no tool call is separated from "
                 f"its result: {listing(self.along)} (~{count(self.along_tokens, 'token')})"
             )
-        found.append(f"  Context: {sized(self.before)} before, {sized(self.after)} after")
+        found.append(
+            f"  Context: {sized(self.before, recorded=False)} before, {sized(self.after, recorded=False)} after"
+        )
         return found
 
     @property
     def title(self) -> str:
         """`Forget 4 messages (~62 tokens) about “tables”`."""
-        what = f"{sized(self.matched)} {'about' if self.forgets else 'containing'}"
+        what = f"{sized(self.matched, recorded=False)} {'about' if self.forgets else 'containing'}"
         what = f"{what} “{short(self.criteria)}”"
         if self.forgets:
             return f"Forget {what}"

@@ -21,7 +21,6 @@ from foldmark.editing.offer import Offer, short
 from foldmark.operations import decide
 from foldmark.operations.effects import NOBODY, Asking, Result
 from foldmark.operations.receipts import Receipt
-from foldmark.request.client_requests import sizes
 from foldmark.request.exchanges import closure
 from foldmark.request.planning import (
     Planning,
@@ -56,16 +55,16 @@ def question(moment: Snapshot, at: Standing) -> str:
     return "" if preview is None else f"{preview.mode} {count(len(preview.ids), 'message')}?"
 
 
-def open_offer(moment: Snapshot, at: Standing) -> Offer | None:
+def open_offer(agent: "Agent", moment: Snapshot, at: Standing) -> Offer | None:
     """Return the open offer; None if there is none."""
     preview = offer(moment, at)
-    return None if preview is None else described(moment, at, preview)
+    return None if preview is None else described(agent, moment, at, preview)
 
 
 def standing_offer(agent: "Agent") -> Result:
     """Return the offer to show at the end of a turn of a planning conversation, regardless of the model's answer."""
     with agent.reading() as (moment, at):
-        found, open_one = open_offer(moment, at), _open(moment, at)
+        found, open_one = open_offer(agent, moment, at), _open(moment, at)
     if found is not None:
         return _priced(agent, found)
     if open_one.preview is not None and not open_one.preview.ids:
@@ -93,8 +92,12 @@ def price(agent: "Agent", found: Offer) -> "Preview":
     )
 
 
-def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Collection[int] | None = None) -> Offer:
+def described(
+    agent: "Agent", moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Collection[int] | None = None
+) -> Offer:
     """Return the offer for a preview, or for only these of its ids."""
+    from foldmark.cost.messages import next_messages  # imports agents
+
     wanted = preview.ids if ids is None else tuple(id for id in preview.ids if id in ids)
     kept = frozenset(wanted)
     parts = [
@@ -105,15 +108,15 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
     inside = {message.id for message in said}
     closed = closure(moment, at, list(moment.lookup(event.id for event in found)))
     along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
-    sized = sizes(moment, at)
+    messages = next_messages(agent, moment, at)
 
     def ranged(rows: Sequence[Candidate], each: MatchRange) -> MatchRange:
-        return replace(each, tokens=sum(sized.tokens(row) for row in rows if each.first <= row.id <= each.last))
+        return replace(each, tokens=sum(messages.tokens(row) for row in rows if each.first <= row.id <= each.last))
 
     def size(segments: Segments) -> Size:
-        return sized.of(showing(moment, at, segments))
+        return messages.of(showing(moment, at, segments))
 
-    tokens = [sized.tokens(event) for event in map(moment.event, along) if event is not None]
+    tokens = [messages.tokens(event) for event in map(moment.event, along) if event is not None]
     now = subtract(at.visible, talk(moment, at))
     gone = _filter(moment, at, preview.mode, wanted, preview.criteria)
     return Offer(
@@ -122,7 +125,7 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
         preview.criteria,
         tuple(event.id for event in found),
         tuple(ranged(rows, each) for near, rows in parts for each in near.ranges(moment, [row.id for row in rows])),
-        Size(len(found), sum(map(sized.tokens, found))),
+        Size(len(found), sum(map(messages.tokens, found))),
         tuple(along),
         sum(tokens),
         size(now),
@@ -193,7 +196,7 @@ def previewed_by(agent: "Agent", asking: Asking, why_words: str = "") -> Result:
         _give_up(agent)
         return Result("\n".join([nothing(open_one.criteria), *([told] if told else [])]), None, {**data, "offer": None})
     with agent.batch() as moment:
-        offered_now = open_offer(moment, agent.standing_in(moment))
+        offered_now = open_offer(agent, moment, agent.standing_in(moment))
         assert offered_now is not None
         # The model sees it if the conversation continues in a chat.
         agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.shown(())}", actor="system")
@@ -271,7 +274,7 @@ def _offered_again(agent: "Agent", preview: RecordedPreview, *, in_doubt: bool) 
     """Record the offer again behind the person's message. Return it, or the question after an answer in doubt."""
     with agent.batch() as moment:
         _record_again(agent, moment, agent.standing_in(moment), preview, asked=preview.asked or in_doubt)
-        found = open_offer(moment, agent.standing_in(moment))
+        found = open_offer(agent, moment, agent.standing_in(moment))
         assert found is not None
         text = found.asked() if in_doubt else found.shown(())
         agent.append("user", f"[Foldmark: this is the answer to the person.]\n{text}", actor="system")

@@ -10,10 +10,10 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
+from foldmark.cost.messages import NextMessages
 from foldmark.live.status import taken_out
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens
-from foldmark.request.client_requests import sizes
 
 _LARGEST, _LISTED, _SHOWN = 3, 10, 200
 """Number of largest turns that `context` names, of those that a list shows by default, and of messages shown."""
@@ -83,7 +83,7 @@ def context(agent: Agent, rest: str = "") -> str:
 
 def _tokens_of(agent: Agent) -> Callable[[Event], int]:
     with agent.reading() as (moment, at):
-        return sizes(moment, at).tokens
+        return NextMessages(moment, at, None).tokens
 
 
 def _tokens_of_turns(agent: Agent) -> Callable[[Turn], int]:

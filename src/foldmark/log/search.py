@@ -247,7 +247,7 @@ def message_excerpt(log: Log, event_id: int, reach: int) -> Excerpt:
 
 
 def _line(moment: Snapshot, neighbour: Neighbour, wanted: int) -> PassageMessage:
-    event, note = neighbour.event, "" if neighbour.visible else "not in the context"
+    event, note = neighbour.event, "" if neighbour.visible else "out"
     if neighbour.erased and (by := moment.erased_by(event.id)):
         note = f"erased by a {by.actor} on {by.created_at[:10]}"
     call = moment.event(event.answers) if event.kind == "tool_result" and event.answers else event

@@ -172,7 +172,7 @@ def _title(hit: SearchResult) -> str:
 
 
 def _snippet(hit: SearchResult) -> str:
-    gone = " (not in the context any more)" if hit.visible is False else ""
+    gone = " (out)" if hit.visible is False else ""
     return f"   {hit.who}{gone}: {one_line(hit.snippet)}"
 
 

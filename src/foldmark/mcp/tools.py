@@ -198,7 +198,7 @@ def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuest
         preview = offer(moment, at)
         assert preview is not None
         ids = sorted({*(arguments.get("message_ids") or preview.ids)})
-        found = described(moment, at, preview, ids)
+        found = described(agent, moment, at, preview, ids)
     name = agent.name or agent.id[:8]
     text = "\n".join([f"Conversation '{name}': {found.title}?", *found.lines(SHOWN)])
     hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]

@@ -3,7 +3,7 @@
 Used for lists, differences and `/context explain`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ from foldmark.core.events import (
 )
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
-from foldmark.core.segments import END, contains
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, subtract
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations import places
 from foldmark.operations.receipts import ThinkingChange
@@ -61,7 +61,7 @@ class OperationEntry(Struct, frozen=True):
 
     @property
     def took(self) -> str:
-        """`2 messages (~71 tokens) left`; empty if nothing left or came back."""
+        """`2 messages (~71 recorded tokens) left`; empty if nothing left or came back."""
         messages = moves(((self.left, "left"), (self.returned, "came back")))
         return ", ".join((*messages, *self.thoughts.lines()))
 
@@ -213,14 +213,45 @@ def ids_named(noun: str, ids: Sequence[int]) -> str:
     return f"{noun} {ids[0]}" if len(ids) == 1 else f"{noun}s {listing(ids)}"
 
 
-def sized(size: Size, noun: str = "message") -> str:
-    """Return `2 messages (~71 tokens)`."""
-    return f"{count(size.messages, noun)} (~{count(size.tokens, 'token')})"
+def sized(size: Size, noun: str = "message", *, recorded: bool = True) -> str:
+    """Return `2 messages (~71 recorded tokens)`: the tokens as they were counted when the messages were recorded. Those
+    in a request are not `recorded`: `2 messages (~65 tokens)`."""
+    return f"{count(size.messages, noun)} (~{count(size.tokens, 'recorded token' if recorded else 'token')})"
 
 
-def moves(moved: Iterable[tuple[Size, str]], noun: str = "message") -> list[str]:
-    """Return `2 messages (~71 tokens) left` for each size that is not empty, by its verb."""
-    return [f"{sized(size, noun)} {verb}" for size, verb in moved if size.messages]
+def moves(moved: Iterable[tuple[Size, str]], noun: str = "message", *, recorded: bool = True) -> list[str]:
+    """Return `2 messages (~71 recorded tokens) left` for each size that is not empty, by its verb."""
+    return [f"{sized(size, noun, recorded=recorded)} {verb}" for size, verb in moved if size.messages]
+
+
+def kept_out(gone: Segments, entries: Sequence[OperationEntry]) -> Iterator[tuple[Segment, OperationEntry | None]]:
+    """Yield the segments that left a context, each with the newest operation in force that keeps it out, or None if the
+    log does not record it."""
+    targets = {entry.by: entry for entry in entries if entry.by is not None}
+    for entry in reversed(entries):
+        if not gone:
+            return
+        if entry.by is None:
+            mine = intersect(gone, _hides(entry, gone, targets.get(entry.event.id)))
+            gone = subtract(gone, mine)
+            yield from ((segment, entry) for segment in mine)
+    yield from ((segment, None) for segment in gone)
+
+
+def _hides(entry: OperationEntry, gone: Segments, target: OperationEntry | None) -> Iterable[Segment]:
+    """Return the ranges that an operation in force keeps out. `target` is the operation that it restored."""
+    event, operation = entry.event, operation_of(entry.event)
+    match operation:
+        case Clear():
+            return [Segment(agent, 0, event.id) for agent in {segment.agent for segment in gone}]
+        case Rewind():
+            return operation.cut(event.agent_id, event.id)
+        case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
+            return ranges
+        case Restore() if target is not None and target.event.kind == "summary":  # its text left the context with it
+            return [Segment(target.event.agent_id, target.event.id, target.event.id)]
+        case _:
+            return ()
 
 
 class Explanation(Struct, frozen=True):

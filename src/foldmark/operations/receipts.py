@@ -96,6 +96,11 @@ class Outcome(Struct, frozen=True):
     idle: bool = False
     """True if the operation could have changed the context, and does not: it changes no byte of the next request."""
 
+    @property
+    def recorded(self) -> bool:
+        """True if the tokens are those that were counted when the messages were recorded."""
+        return self.compared is None
+
     def data(self) -> dict[str, Any]:
         """Return the change as JSON."""
         data: dict[str, Any] = {**self.change.data(), **self.thoughts.data(), **(IDLE if self.idle else {})}

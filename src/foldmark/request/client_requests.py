@@ -7,12 +7,9 @@ answered request.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from foldmark.core.agents import Size
 from foldmark.core.assembly.eviction import begins, client_placeholder
 from foldmark.core.events import Event, Operation, Restore
 from foldmark.core.ports import Snapshot
@@ -32,9 +29,6 @@ from foldmark.request.client_sizes import (
 from foldmark.request.passed_requests import PassedRequest, PassedRequests, recorded_requests
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
-
-if TYPE_CHECKING:
-    from foldmark.text.selection import Candidate
 
 LEFT = "the client no longer sends it"
 """The reason recorded when messages leave the context because the client left them out."""
@@ -350,28 +344,3 @@ class NextRequest:
 def _estimate(moment: Snapshot, segments: Segments) -> int:
     size = moment.size(segments)
     return 4 * size.tokens + (ENVELOPE + RESULT) * size.messages
-
-
-class Sizes(NamedTuple):
-    """The tokens of a message, and the size of the context at a standing while the moment lasts: in a live session
-    those of its client's requests, as far as their sizes are recorded, otherwise as stored."""
-
-    tokens: "Callable[[Event | Candidate], int]"
-    of: Callable[[Standing], Size]
-
-
-def sizes(moment: Snapshot, at: Standing) -> Sizes:
-    """Return the sizes of messages and contexts up to a standing."""
-    request = NextRequest.of(moment, at)
-    if request is None:
-        return Sizes(lambda message: message.tokens, lambda then: then.size)
-    known, fits = request.by_event(), request.tokens
-
-    def of(then: Standing) -> Size:
-        return then.size._replace(tokens=fits(replace(then.fold, segments=then.visible)))
-
-    def tokens(message: "Event | Candidate") -> int:
-        # What the client itself wrote is always sent, so it leaves no request.
-        return known.get(message.id, 0 if message.kind == "client" else message.tokens)
-
-    return Sizes(tokens, of)

@@ -159,5 +159,10 @@ def whole(at: Standing, provider: str, model: str) -> int:
 
 def counted(at: Standing, tokens: int, provider: str, model: str) -> int:
     """Convert stored tokens, which are bytes / 4, to estimated tokens for this model."""
+    return ceil(tokens * per_stored(at, provider, model))
+
+
+def per_stored(at: Standing, provider: str, model: str) -> float:
+    """Return the estimated tokens of this model for one stored token."""
     measure = ruler(provider, model, at.config)
-    return ceil(tokens * 4 / measure.ratio) if isinstance(measure, BytesRuler) else tokens
+    return 4 / measure.ratio if isinstance(measure, BytesRuler) else 1.0

@@ -15,8 +15,9 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import LONGEST_MEMO, MOST_TAGS, Memo, checked_tags
 from foldmark.core.search import ANY, SPEAKERS, Excerpt, SearchResult, excerpt_text
-from foldmark.core.segments import END, Segments, contains
+from foldmark.core.segments import END
 from foldmark.core.wording import count, listing, one_line
+from foldmark.cost.messages import NextMessages, next_messages
 from foldmark.log import Agent, Log
 from foldmark.log.recording import save_memo
 from foldmark.log.search import message_excerpt, message_named, search_with_archive
@@ -175,8 +176,9 @@ def _search(agent: Agent, arguments: RecallArguments) -> str:
     recalled = search_with_archive(
         agent.log, arguments.query, limit, wanted, partial(_is_news, agent.id, agent.open_turn)
     )
-    wording = Wording(_AROUND, partial(_ids, agent.standing().visible))
-    entries = entries_of(agent, recalled.found)
+    with agent.reading() as (moment, at):
+        wording = Wording(_AROUND, partial(_ids, next_messages(agent, moment, at)))
+        entries = entries_of(agent, recalled.found)
     return text_of(lines_of(arguments.query, describe_filters(wanted), recalled, entries, limit, wording))[0]
 
 
@@ -186,16 +188,15 @@ def _is_news(agent: str, turn: int | None, found: SearchResult) -> bool:
     return not goes_on and not _ECHO.fullmatch(found.tool or "")
 
 
-def _ids(visible: Segments, run: Run) -> str:
-    """Return the ids of a run's messages, and whether each is in the context or another conversation."""
+def _ids(coming: NextMessages, run: Run) -> str:
+    """Return the ids of a run's messages, and whether each is sent or in another conversation."""
     ids = sorted(hit.event_id for hit in run.hits)
     if run.where == "elsewhere":
         return f"messages {listing(ids, NAMED)} of another conversation (around reads them)"
-    shown = {hit.event_id for hit in run.hits if contains(visible, hit.agent_id, hit.event_id)}
-    inside, outside = [id for id in ids if id in shown], [id for id in ids if id not in shown]
-    parts = [f"messages {listing(inside, NAMED)} in the context"] if inside else []
-    parts += [f"messages {listing(outside, NAMED)} not in the context"] if outside else []
-    return "; ".join(parts)
+    places: dict[str, list[int]] = {}
+    for hit in sorted(run.hits, key=lambda hit: hit.event_id):
+        places.setdefault(coming.place_of(hit.agent_id, hit.event_id), []).append(hit.event_id)
+    return "; ".join(f"messages {listing(inside, NAMED)} {place}" for place, inside in places.items())
 
 
 def _passage(log: Log, place: str) -> str:

@@ -157,7 +157,7 @@ def test_conversations_are_found_and_read_too(db: str, log: foldmark.Log) -> Non
             (hit,) = await found(guest, "wall")
             assert (hit["source"], hit["line"], hit["visible"]) == ("conversation", first, False)
             assert hit["path"] == "foldmark://conversations/my%20plans"
-            assert "(not in the context any more)" in await guest.call("search", query="wall")
+            assert "(out)" in await guest.call("search", query="wall")
             said = await guest.call("read", path=hit["path"], startLine=first, endLine=first)
             assert "user: Roses along the wall." in said
             assert "Noted." not in said

@@ -14,6 +14,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.search import FILTERED_ROLES, Excerpt, PassageMessage, SearchResult
 from foldmark.core.segments import contains
 from foldmark.core.wording import count, one_line
+from foldmark.cost.messages import NextMessages, next_messages
 from foldmark.log import Agent, Log
 from foldmark.log.search import message_excerpt
 from foldmark.tools.knowledge import archived_excerpt
@@ -23,22 +24,22 @@ DAYS = (1, 7, 30)
 
 
 class FoundHit(NamedTuple):
-    """A hit with its place, relative to the searching agent: "context", "forgotten" (only in its past), "family"
-    (written by another agent of its conversation), "elsewhere", "session" or "memo"."""
+    """A hit with its place: "own" (in the searching agent's lineage), "family" (written by another agent of its
+    conversation), "elsewhere", "session" or "memo". `where` says whether an own message is sent."""
 
     result: SearchResult
     place: str
+    where: str = ""
 
     @property
     def about(self) -> str:
         """The author, time and place of the hit, in one line."""
         result, named = self.result, one_line(self.result.name)
-        forgotten = "" if result.visible else ", forgotten there"
+        out = "" if result.visible else ", out there"
         where = {
-            "context": "in the context",
-            "forgotten": "forgotten",
-            "family": f"agent {named}{forgotten}",
-            "elsewhere": f"conversation {named}{forgotten}",
+            "own": self.where,
+            "family": f"agent {named}{out}",
+            "elsewhere": f"conversation {named}{out}",
             "session": f"{result.program} session {result.id[:8]}, {named}",
             "memo": f"memo {result.id}{f' [{named}]' if named else ''}",
         }[self.place]
@@ -74,19 +75,19 @@ def find(agent: Agent, line: str) -> Found:
 def _placed(agent: Agent, found: Sequence[SearchResult]) -> tuple[FoundHit, ...]:
     with agent.reading() as (moment, at):
         root, roots = moment.root_of(agent.id), dict[str, str]()
-
-        def place(result: SearchResult) -> str:
-            if result.event_id is None:
-                return "memo" if result.source == "memo" else "session"
-            if contains(at.visible, result.id, result.event_id):
-                return "context"
-            if contains(at.lineage, result.id, result.event_id):
-                return "forgotten"
-            if result.id not in roots:
-                roots[result.id] = moment.root_of(result.id)
-            return "family" if roots[result.id] == root else "elsewhere"
-
-        return tuple(FoundHit(each, place(each)) for each in found)
+        coming: NextMessages | None = None
+        hits = []
+        for each in found:
+            if each.event_id is None:
+                hits.append(FoundHit(each, "memo" if each.source == "memo" else "session"))
+            elif contains(at.lineage, each.id, each.event_id):
+                coming = coming or next_messages(agent, moment, at)
+                hits.append(FoundHit(each, "own", coming.where(each.id, each.event_id)))
+            else:
+                if each.id not in roots:
+                    roots[each.id] = moment.root_of(each.id)
+                hits.append(FoundHit(each, "family" if roots[each.id] == root else "elsewhere"))
+        return tuple(hits)
 
 
 def surroundings(log: Log, hit: FoundHit, reach: int) -> Excerpt:

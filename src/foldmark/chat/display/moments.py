@@ -20,10 +20,10 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.wording import one_line
+from foldmark.cost.messages import next_messages
 from foldmark.log import Agent
 from foldmark.operations.differences import difference
 from foldmark.operations.history import OperationEntry, operations, sized
-from foldmark.request.client_requests import sizes
 from foldmark.request.standing import showing
 from foldmark.sending.rebuilding import rebuilt
 
@@ -116,12 +116,12 @@ def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, 
         begins = earlier < max(1, line.first)
         then = showing(moment, now, ()) if begins else agent.stood(moment, earlier)
         found = difference(moment, *((then, now) if earlier <= at else (now, then)))
-        measured = sizes(moment, agent.standing_in(moment))
-        before, after = measured.of(found.before), measured.of(found.after)
+        messages = next_messages(agent, moment, agent.standing_in(moment))
+        before, after = messages.of(found.before), messages.of(found.after)
         event = moment.event(at)
     entry = line.operations.get(at)
     head = _head(event, entry, agent.log.minute, *((before, after) if second is None else (None, None)))
-    changed = difference_lines(found, before, after, measured.tokens)
+    changed = difference_lines(found, before, after, messages.tokens)
     if second is None:
         changed[0] = "Changed with this event:" if changed[1:] else "Nothing changed in the context with this event."
     shown = _request(agent, at) if request else _context(agent, at)
@@ -151,7 +151,7 @@ def _head(
     parts += [f"reason: {one_line(event.reason)}"] if entry is not None and event.reason else []
     parts += [f"taken back by {entry.by}"] if entry is not None and entry.by is not None else []
     if before is not None and after is not None:
-        parts.append(f"context {sized(before)} → {sized(after)}")
+        parts.append(f"context {sized(before, recorded=False)} → {sized(after, recorded=False)}")
     return " · ".join(parts)
 
 
@@ -160,7 +160,7 @@ def _context(agent: Agent, at: int) -> str:
     turns = context.turns(MOST_TURNS)
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
     with agent.reading() as (moment, now):
-        tokens_of = sizes(moment, now).tokens
+        tokens_of = next_messages(agent, moment, now).tokens
     return context_text(agent.name or agent.id, context, turns, older, tokens_of, agent.log.minute)
 
 

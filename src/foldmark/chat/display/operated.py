@@ -1,7 +1,5 @@
 """Operations in a transcript: a line for each, and the messages that each keeps out of the context."""
 
-from collections.abc import Iterable, Iterator, Sequence
-
 from foldmark.core.codec import operation_of
 from foldmark.core.events import (
     Clear,
@@ -18,7 +16,6 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
-from foldmark.core.segments import Segment, Segments, intersect, subtract
 from foldmark.core.wording import count, title
 from foldmark.operations.history import OperationEntry, ids_named
 from foldmark.operations.receipts import Receipt
@@ -39,7 +36,8 @@ def brief(tokens: int) -> str:
 
 
 def line(entry: OperationEntry) -> str:
-    """Return an operation in one line: `✂ turns 33–41 dropped by you: "led nowhere" · 9 turns, 21K · /restore 412`."""
+    """Return an operation in one line: `✂ turns 33–41 dropped by you: "led nowhere" · 9 turns, 21K recorded ·
+    /restore 412`."""
     event, operation = entry.event, operation_of(entry.event)
     sign, what = told(operation, entry.words)
     reason = f': "{title(event.reason, _REASON)}"' if event.reason else ""
@@ -48,9 +46,9 @@ def line(entry: OperationEntry) -> str:
         number = count(entry.left.messages, "message")
         if isinstance(operation, Drop | Undo):
             number = count(len(operation.turns), "turn")
-        parts.append(f"{number}, {brief(entry.left.tokens)}")
+        parts.append(f"{number}, {brief(entry.left.tokens)} recorded")
     if entry.returned.messages:
-        parts.append(f"{count(entry.returned.messages, 'message')}, {brief(entry.returned.tokens)} came back")
+        parts.append(f"{count(entry.returned.messages, 'message')}, {brief(entry.returned.tokens)} recorded, came back")
     if entry.by is not None:
         parts.append(f"taken back by {entry.by}")
     elif entry.back is not None:
@@ -59,20 +57,22 @@ def line(entry: OperationEntry) -> str:
 
 
 def receipt_line(done: Receipt) -> str:
-    """Return a receipt in one line: `✂ 9 turns left the context: 37 messages, ~21K (49K → 28K) · /restore 412 brings
-    them back`."""
+    """Return a receipt in one line: `✂ 9 turns left the context: 37 messages, ~21K recorded · /restore 412 brings them
+    back`."""
     change, outcome, operation = done.change, done.outcome, done.operation
-    sizes = f"({brief(change.before.tokens)} → {brief(change.after.tokens)})"
+    recorded = " recorded" if outcome.recorded else ""
     parts = []
     if change.left.messages:
-        left = f"{count(change.left.messages, 'message')}, ~{brief(change.left.tokens)} {sizes}"
+        left = f"{count(change.left.messages, 'message')}, ~{brief(change.left.tokens)}{recorded}"
         turns = f"{count(len(operation.turns), 'turn')} " if isinstance(operation, Drop | Undo) else ""
         parts.append(f"✂ {turns}left the context: {left}")
     if change.returned.messages:
-        came = f"{count(change.returned.messages, 'message')}, ~{brief(change.returned.tokens)}"
-        parts.append(f"↶ came back into the context: {came} {sizes}")
-    both = ((outcome.evicted, "✂ {} evicted: ~{}"), (outcome.whole_again, "↶ {} sent as before: ~{}"))
-    parts += [words.format(count(size.messages, "result"), brief(size.tokens)) for size, words in both if size.messages]
+        came = f"{count(change.returned.messages, 'message')}, ~{brief(change.returned.tokens)}{recorded}"
+        parts.append(f"↶ came back into the context: {came}")
+    for size, words in ((outcome.evicted, "✂ {} evicted"), (outcome.whole_again, "↶ {} sent as before")):
+        if size.messages:
+            what = words.format(count(size.messages, "result"))
+            parts.append(f"{what}: ~{brief(size.tokens)}{recorded}")
     if widened := getattr(operation, "widened", ()):
         parts.append(f"{len(widened)} of them for whole exchanges")
     thoughts = ((outcome.thoughts.lost, "end", "ends"), (outcome.thoughts.returned, "count again", "counts again"))
@@ -110,33 +110,3 @@ def told(operation: Operation, words: str) -> tuple[str, str]:
             return "○", f"turn {turn} unpinned"
         case _:
             return "⑂", words
-
-
-def kept_out(gone: Segments, entries: Sequence[OperationEntry]) -> Iterator[tuple[Segment, OperationEntry | None]]:
-    """Yield the segments that left a context, each with the newest operation in force that keeps it out, or None if the
-    log does not record it."""
-    targets = {entry.by: entry for entry in entries if entry.by is not None}
-    for entry in reversed(entries):
-        if not gone:
-            return
-        if entry.by is None:
-            mine = intersect(gone, _hides(entry, gone, targets.get(entry.event.id)))
-            gone = subtract(gone, mine)
-            yield from ((segment, entry) for segment in mine)
-    yield from ((segment, None) for segment in gone)
-
-
-def _hides(entry: OperationEntry, gone: Segments, target: OperationEntry | None) -> Iterable[Segment]:
-    """Return the ranges that an operation in force keeps out. `target` is the operation that it restored."""
-    event, operation = entry.event, operation_of(entry.event)
-    match operation:
-        case Clear():
-            return [Segment(agent, 0, event.id) for agent in {segment.agent for segment in gone}]
-        case Rewind():
-            return operation.cut(event.agent_id, event.id)
-        case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
-            return ranges
-        case Restore() if target is not None and target.event.kind == "summary":  # its text left the context with it
-            return [Segment(target.event.agent_id, target.event.id, target.event.id)]
-        case _:
-            return ()

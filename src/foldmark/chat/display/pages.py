@@ -3,9 +3,8 @@
 from typing import Literal, NamedTuple
 
 from foldmark.chat.display.transcript import Page, page, page_at
-from foldmark.core.errors import CommandError
-from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segments
+from foldmark.cost.messages import NextMessages, next_messages
 from foldmark.log import Agent
 
 KEPT = 400
@@ -21,10 +20,11 @@ class Place(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """Adjacent pages, oldest first, with the edge of the window, the opened segments, and the id of the open turn."""
+    """Adjacent pages, oldest first, with the messages of the next request, the opened segments, and the id of the open
+    turn."""
 
     kept: tuple[Page, ...] = ()
-    edge: Edge = Edge(None, None, 0)
+    sent: NextMessages | None = None
     opened: Segments = ()
     open_turn: int | None = None
 
@@ -37,40 +37,32 @@ class Pages(NamedTuple):
 def read(agent: Agent, place: Place, known: Pages) -> Pages:
     """Return the pages for a place, given the `known` ones. Cost grows with the number of pages read. Raises
     FoldmarkError, and CommandError for an event outside the conversation."""
-    pages, edge, opened, _ = known
-    if place.where not in ("older", "newer"):
-        edge = _edge(agent)
+    pages, sent, opened, _ = known
     with agent.reading() as (moment, at):
+        if sent is None or place.where not in ("older", "newer"):
+            sent = next_messages(agent, moment, at)
         match place.where:
             case "older" if pages:
-                pages = (page(moment, at, edge, before=pages[0].first, opened=opened), *pages)
+                pages = (page(moment, at, sent, before=pages[0].first, opened=opened), *pages)
                 pages = pages[:-1] if _entries(pages) > KEPT and len(pages) > 2 else pages
             case "newer" if pages:
-                pages = (*pages, page(moment, at, edge, after=pages[-1].last, opened=opened))
+                pages = (*pages, page(moment, at, sent, after=pages[-1].last, opened=opened))
                 pages = pages[1:] if _entries(pages) > KEPT and len(pages) > 2 else pages
             case "same" if pages:
                 first, last = pages[0].first, pages[-1].last
-                found = [page(moment, at, edge, before=END if last == END else last + 1, opened=opened)]
+                found = [page(moment, at, sent, before=END if last == END else last + 1, opened=opened)]
                 while found[0].first > first and sum(len(each.entries) for each in found) <= 2 * KEPT:
-                    found.insert(0, page(moment, at, edge, before=found[0].first, opened=opened))
+                    found.insert(0, page(moment, at, sent, before=found[0].first, opened=opened))
                 pages = tuple(found)
             case "beginning":
-                pages = (page(moment, at, edge, after=-1, opened=opened),)
+                pages = (page(moment, at, sent, after=-1, opened=opened),)
             case "event":
-                found_page, opened = page_at(moment, at, edge, place.event, opened)
+                found_page, opened = page_at(moment, at, sent, place.event, opened)
                 pages = (found_page,)
             case _:
-                pages = (page(moment, at, edge, opened=opened),)
-        return Pages(pages, edge, opened, at.record.open_turn)
+                pages = (page(moment, at, sent, opened=opened),)
+        return Pages(pages, sent, opened, at.record.open_turn)
 
 
 def _entries(pages: tuple[Page, ...]) -> int:
     return sum(len(each.entries) for each in pages)
-
-
-def _edge(agent: Agent) -> Edge:
-    """Return the edge of the agent's next request; an empty edge if no request can be made."""
-    try:
-        return agent.request().manifest.edge
-    except CommandError:
-        return Edge(None, None, 0)

@@ -70,8 +70,8 @@ class Review(Struct, frozen=True):
         if self.chosen is None:
             return f"Nothing is ticked. Tick what to {self.offer.mode}, or keep everything."
         before, after = self.chosen.before, self.chosen.after
-        gone = sized(before.less(after))
-        return f"{gone} leave · context {before.messages:,} → {sized(after)}, before ~{before.tokens:,}"
+        gone = sized(before.less(after), recorded=False)
+        return f"{gone} leave · context {before.messages:,} → {sized(after, recorded=False)}, before ~{before.tokens:,}"
 
     def command(self, unticked: Collection[int] = ()) -> str | None:
         """Return the command that applies all ranges except the `unticked` ones; None if no range remains."""
@@ -94,11 +94,11 @@ def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
         preview = offer(moment, at)
         if preview is None:
             return None
-        whole = described(moment, at, preview)
+        whole = described(agent, moment, at, preview)
         parts = dict(enumerate(preview.parts, 1))
         ticked = [number for number in parts if number not in unticked]
         ids = frozenset(id for number in ticked for id in parts[number])
-        chosen = None if not ids else described(moment, at, preview, ids) if unticked else whole
+        chosen = None if not ids else described(agent, moment, at, preview, ids) if unticked else whole
         number_of = {id: number for number, part in parts.items() for id in part}
         turns = {each.turn_id or each.id: number_of[each.id] for each in moment.lookup(preview.ids)}
         along: dict[int, Size] = defaultdict(lambda: Size(0, 0))

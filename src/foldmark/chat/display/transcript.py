@@ -11,16 +11,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.chat.display.operated import brief, kept_out, line
+from foldmark.chat.display.operated import brief, line
 from foldmark.core.agents import Size
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Mark
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import ERROR, Edge
+from foldmark.core.request import ERROR
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, since, subtract, until
 from foldmark.core.wording import count, title
-from foldmark.operations.history import OperationEntry, operations
+from foldmark.cost.messages import OUT, SENT, NextMessages
+from foldmark.operations.history import OperationEntry, kept_out, operations
 from foldmark.request.standing import Standing
 
 LIMIT = 40
@@ -42,8 +43,8 @@ class TurnSize(NamedTuple):
 
 
 class Said(Struct, frozen=True):
-    """A message that is text. `opens` is the size of its turn if the message opened the turn. `outside` is True before
-    the window, `left` is True if the message is not in the context."""
+    """A message that is text. `opens` is the size of its turn if the message opened the turn. `outside` is True if it
+    is in the context but not in the next request, `left` if it is not in the context."""
 
     id: int
     turn: int | None
@@ -134,6 +135,7 @@ class _Step(NamedTuple):
     """A tool call or its result, before consecutive calls are merged into one entry."""
 
     event: Event
+    tokens: int
     outside: bool
     left: bool
 
@@ -168,7 +170,7 @@ class Page(Struct, frozen=True):
 def page(
     moment: Snapshot,
     at: Standing,
-    edge: Edge,
+    sent: NextMessages,
     *,
     before: int = END,
     after: int | None = None,
@@ -176,7 +178,7 @@ def page(
 ) -> Page:
     """Return the page of an agent's transcript that ends before event `before`, or begins after event `after`.
 
-    `edge` is that of the agent's next request. Messages that left the context are shown only if they are in `opened`.
+    Messages that left the context are shown only if they are in `opened`.
     """
     lineage = until(at.lineage, at.newest)
     shown = normal((*at.visible, *intersect(lineage, opened)))
@@ -199,13 +201,16 @@ def page(
         first, last = (rows[-LIMIT].id, last) if after is None else (first, rows[LIMIT].id - 1)
         rows = [row for row in rows if first <= row.id <= last]
         messages = [message for message in messages if first <= message.id <= last]
+    edge = sent.edge
     if edge.first is not None and edge.before and first <= edge.first <= last:
-        rows.append(WindowEdge(edge.first, moment.size(until(at.visible, edge.first - 1))))
-    said = _messages(moment, at, edge, shown, messages, last)
-    return Page(_in_order(moment, at, rows, said, entries), first, last, at.newest)
+        rows.append(WindowEdge(edge.first, sent.whole(moment.size(until(at.visible, edge.first - 1)))))
+    said = _messages(moment, at, sent, shown, messages, last)
+    return Page(_in_order(moment, sent, rows, said, entries, at.fold.evicted), first, last, at.newest)
 
 
-def page_at(moment: Snapshot, at: Standing, edge: Edge, event_id: int, opened: Segments = ()) -> tuple[Page, Segments]:
+def page_at(
+    moment: Snapshot, at: Standing, sent: NextMessages, event_id: int, opened: Segments = ()
+) -> tuple[Page, Segments]:
     """Return the page with event `event_id`, and the opened segments, including the gap that contains the event.
 
     Raises CommandError if the event is not in the agent's lineage.
@@ -220,7 +225,7 @@ def page_at(moment: Snapshot, at: Standing, edge: Edge, event_id: int, opened: S
     begin = min(event_id, event.answers or event_id, event.turn_id or event_id)
     if moment.size((Segment(event.agent_id, begin, event_id),)).messages > LIMIT // 2:
         begin = event.answers or event_id
-    return page(moment, at, edge, after=begin - 1, opened=opened), opened
+    return page(moment, at, sent, after=begin - 1, opened=opened), opened
 
 
 def _whole_turns(read: Iterator[Event]) -> tuple[list[Event], int]:
@@ -260,24 +265,27 @@ def _operated(at: Standing, entry: OperationEntry) -> list[Entry]:
 
 
 def _messages(
-    moment: Snapshot, at: Standing, edge: Edge, shown: Segments, messages: Sequence[Event], last: int
+    moment: Snapshot, at: Standing, sent: NextMessages, shown: Segments, messages: Sequence[Event], last: int
 ) -> Iterator[Said | _Step]:
     """Yield the text messages and the steps of calls, in order."""
     sizes: dict[int | None, TurnSize] = {}
     for message in messages:
         tokens, calls, pinned = sizes.get(message.turn_id, TurnSize(0, 0, message.turn_id in at.fold.pins))
-        sizes[message.turn_id] = TurnSize(tokens + message.tokens, calls + (message.kind == "tool_call"), pinned)
+        sizes[message.turn_id] = TurnSize(tokens + sent.tokens(message), calls + (message.kind == "tool_call"), pinned)
     if messages and last < END and any(message.id == messages[-1].turn_id for message in messages):
         turn = messages[-1].turn_id or 0  # the page may end inside it
-        of_turn = [each for each in moment.turns([turn])[turn] if contains(shown, each.agent_id, each.id)]
-        size = moment.size(intersect(shown, (Segment(each.agent_id, each.id, each.id) for each in of_turn)))
-        calls = sum(each.kind == "tool_call" for each in of_turn)
-        sizes[turn] = TurnSize(size.tokens, calls, turn in at.fold.pins)
+        of_turn = moment.messages(
+            intersect(shown, (Segment(each.agent_id, each.id, each.id) for each in moment.turns([turn])[turn]))
+        )
+        tokens, calls = 0, 0
+        for message in of_turn:
+            tokens, calls = tokens + sent.tokens(message), calls + (message.kind == "tool_call")
+        sizes[turn] = TurnSize(tokens, calls, turn in at.fold.pins)
     for event in messages:
-        left = not contains(at.visible, event.agent_id, event.id)
-        outside = not left and edge.first is not None and event.id < edge.first and event.turn_id not in at.fold.pins
+        place = sent.place(event)
+        left, outside = place == OUT, place not in (OUT, SENT)
         if event.kind in _CALLS:
-            yield _Step(event, outside, left)
+            yield _Step(event, sent.tokens(event), outside, left)
         elif event.content.strip() or event.interrupted or event.id == event.turn_id:
             opens = sizes[event.turn_id] if event.id == event.turn_id else None
             yield Said(
@@ -288,10 +296,11 @@ def _messages(
 
 def _in_order(
     moment: Snapshot,
-    at: Standing,
+    sent: NextMessages,
     rows: Iterable[Entry],
     said: Iterable[Said | _Step],
     entries: Sequence[OperationEntry],
+    evicted: Mapping[int, int],
 ) -> tuple[Entry, ...]:
     """Return all entries in the order of the log. Consecutive calls are merged into one entry, and so are gaps of one
     operation."""
@@ -301,14 +310,14 @@ def _in_order(
 
     def end_run() -> None:
         if run:
-            found.append(_calls(run, at.fold.evicted))
+            found.append(_calls(run, evicted))
         found.extend(behind)
         run.clear()
         behind.clear()
 
     for each in sorted((*rows, *said), key=lambda each: (each.id, isinstance(each, Said | _Step))):
         if isinstance(each, _Step):
-            if run and (run[-1].event.turn_id, *run[-1][1:]) != (each.event.turn_id, *each[1:]):
+            if run and (run[-1].event.turn_id, *run[-1][2:]) != (each.event.turn_id, *each[2:]):
                 end_run()
             run.append(each)
         elif isinstance(each, Operated | Flag) and run:  # a model's operation follows the calls around it
@@ -325,37 +334,40 @@ def _in_order(
                 found.append(each)
     end_run()
     by_id = {entry.event.id: entry for entry in entries}
-    return tuple(_worded(moment, each, by_id) if isinstance(each, Gap) else each for each in found)
+    return tuple(_worded(moment, sent, each, by_id) if isinstance(each, Gap) else each for each in found)
 
 
-def _worded(moment: Snapshot, gap: Gap, entries: Mapping[int, OperationEntry]) -> Gap:
+def _worded(moment: Snapshot, sent: NextMessages, gap: Gap, entries: Mapping[int, OperationEntry]) -> Gap:
     if gap.line:
         return gap
     size, entry = moment.size(gap.segments), entries.get(gap.operation or 0)
     if entry is not None and size == entry.left:
         return replace(gap, line=line(entry))
     back = f" · {gap.back}" if gap.back else ""
-    return replace(gap, line=f"✂ {count(size.messages, 'message')}, {brief(size.tokens)} left the context{back}")
+    return replace(
+        gap, line=f"✂ {count(size.messages, 'message')}, {brief(sent.whole(size).tokens)} left the context{back}"
+    )
 
 
 def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> ToolCallGroup:
     asked = {step.id for step in run if step.event.kind == "tool_call"}
-    results = {step.event.answers: step.event for step in run if step.event.kind == "tool_result"}
+    results = {step.event.answers: step for step in run if step.event.kind == "tool_result"}
     calls = []
-    for event, _, _ in run:
+    for step in run:
+        event = step.event
         if event.kind == "tool_call":
-            name, result = str((event.data or {}).get("name")), results.get(event.id)
-            calls.append(_call(event, name, about(event.content), result, evicted))
+            name = str((event.data or {}).get("name"))
+            calls.append(_call(event.id, name, about(event.content), step.tokens, results.get(event.id), evicted))
         elif event.answers not in asked:  # its call is on another page
-            calls.append(_call(event, "result", f"of call {event.answers or '?'}", event, evicted))
+            calls.append(_call(event.id, "result", f"of call {event.answers or '?'}", 0, step, evicted))
     return ToolCallGroup(run[0].id, tuple(calls), run[0].outside, run[0].left)
 
 
-def _call(event: Event, name: str, what: str, result: Event | None, evicted: Mapping[int, int]) -> Call:
+def _call(id: int, name: str, what: str, tokens: int, result: _Step | None, evicted: Mapping[int, int]) -> Call:
     if result is None:
-        return Call(event.id, name, what, "", event.tokens, None)
-    tokens = result.tokens + (0 if result is event else event.tokens)
-    return Call(event.id, name, what, result.content.strip("\n"), tokens, result.id, evicted.get(result.id))
+        return Call(id, name, what, "", tokens, None)
+    text, tokens = result.event.content.strip("\n"), tokens + result.tokens
+    return Call(id, name, what, text, tokens, result.id, evicted.get(result.id))
 
 
 def about(arguments: str) -> str:

@@ -234,6 +234,8 @@ def priced_words(found: Preview) -> str:
     """Return a preview in one line: `62K → 44K · 71% of the cached prompt is written again, $0.06 more once · …`."""
     cost, prefix = found.next, found.outcome.cached_prefix
     parts = [f"{brief(cost.without)} → {brief(cost.tokens)}"]
+    if cost.anyway > 0:
+        parts[0] += f" (any edit shortens older results, by {brief(cost.anyway)})"
     if prefix is not None and cost.without:
         broken = 100 - 100 * cost.held // cost.without
         parts.append(f"{broken}% of the cached prompt breaks")

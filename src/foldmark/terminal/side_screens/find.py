@@ -61,9 +61,7 @@ class FindScreen(ContextScreen):
         Binding("ctrl+r", "cycle('role')", "role", tooltip="filter: who said it", priority=True),
         Binding("ctrl+t", "cycle('time')", "time", tooltip="filter: since when", priority=True),
         Binding("ctrl+o", "cycle('agent')", "this agent", tooltip="filter: this agent alone", priority=True),
-        Binding(
-            "ctrl+s", "cycle('place')", "where", tooltip="filter: in a context, forgotten, archived", priority=True
-        ),
+        Binding("ctrl+s", "cycle('place')", "where", tooltip="filter: in a context, out, archived", priority=True),
         *(
             Binding(key, f"move('{action}')", show=False, tooltip="another hit", priority=True)
             for key, action in zip(
@@ -164,7 +162,7 @@ class FindScreen(ContextScreen):
         if at is None:
             return
         hit = self._hits[at]
-        if hit.place in ("context", "forgotten", "family"):
+        if hit.place in ("own", "family"):
             self._go(hit)
         else:
             self.app.push_screen(SurroundingsScreen(self.agent, self.submit, hit, self._go))

@@ -215,7 +215,7 @@ def _state_row(entry: MarkEntry | OperationEntry) -> Content:
     """Return the row of a mark or an operation. The row of a restored operation is struck out and says so."""
     if isinstance(entry, OperationEntry):
         return Content.styled(harmless(line(entry)), "" if entry.by is None else "strike $text-muted")
-    behind = f"{count(entry.behind.messages, 'message')}, {brief(entry.behind.tokens)} behind it"
+    behind = f"{count(entry.behind.messages, 'message')}, {brief(entry.behind.tokens)} recorded, behind it"
     return Content.assemble(
         f"⚑ {harmless(entry.name)}", (f" · {behind if entry.first else 'nothing behind it'}", "$text-muted")
     )
