@@ -1,7 +1,7 @@
 """The list of the turns in the context, the cost of an edit, the edits, and the bar that leads to the list."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import pytest
@@ -10,9 +10,19 @@ from golden import check
 from rich.cells import cell_len
 
 from foldmark.chat.display.meter import meter
-from foldmark.chat.display.turns import arranged, context_turns, edits, prices, span
+from foldmark.chat.display.turns import (
+    Section,
+    TurnRow,
+    arranged,
+    context_turns,
+    edits,
+    prices,
+    results_named,
+    span,
+)
 from foldmark.core.errors import CommandError
 from foldmark.cost.filling import RESULT, Portion
+from foldmark.cost.messages import BEFORE, OUT, SENT, Place
 from foldmark.log import Agent, Log
 from foldmark.terminal.meter import Bar, pieces
 from foldmark.terminal.screens import TextScreen
@@ -53,18 +63,61 @@ def test_the_list_holds_what_the_request_holds(log: Log) -> None:
     assert sum(row.tokens for row in turns.values()) < found.tokens
     assert all(results[turn].tokens < turns[turn].tokens for turn in turns)
     assert {row.calls for row in turns.values()} == {1}
-    assert (found.older, found.back) == (0, 17)
+    assert found.back == 17
+    sent, out = found.sections
+    assert (sent.place, sent.size.messages, sent.older) == (SENT, 12, 0)
+    assert sent.size.tokens == sum(row.tokens for row in turns.values())
+    assert (out.place, out.size.messages, out.older) == (OUT, 4, 4)
+
+
+def test_each_place_has_its_turns(log: Log) -> None:
+    agent = sample(log)
+    agent.do("/context window 1")
+    few = context_turns(agent)
+    assert [(each.place, each.size.messages, each.older) for each in few.sections] == [
+        (SENT, 4, 0),
+        (BEFORE, 8, 8),
+        (OUT, 4, 4),
+    ]
+    found = context_turns(agent, {BEFORE: 100, OUT: 100})
+    assert [each.older for each in found.sections] == [0, 0, 0]
+    places = {row.id: row.place for row in found.rows if not row.tool}
+    assert places == {18: SENT, 12: BEFORE, 1: BEFORE, 7: OUT}
+    assert {row.id: row.back for row in found.rows if row.back} == {7: "/restore 17"}
+    assert sum(row.tokens for row in found.rows if row.place == BEFORE) == found.sections[1].size.tokens
+    paged = context_turns(agent, {BEFORE: 4})
+    assert [row.id for row in paged.rows if row.place == BEFORE] == [12]
+    assert paged.sections[1].older == 4
 
 
 def test_orders_and_filters(log: Log) -> None:
+    found = context_turns(sample(log))
+
+    def ids(order: str, wanted: str = "", opened: Collection[int | Place] = (SENT, 1, 12, 18)) -> list[int]:
+        return [line.id for line in arranged(found, order, wanted, opened) if isinstance(line, TurnRow)]
+
+    assert ids("newest") == [18, 20, 12, 14, 1, 3]
+    assert ids("size") == [12, 14, 1, 3, 18, 20]
+    assert ids("size", "", (SENT, 12)) == [12, 14, 1, 18]
+    assert ids("size", "", ()) == []
+    assert ids("results") == [14, 3, 20]
+    assert ids("kind") == [14, 3, 20, 12, 1, 18]
+    assert ids("size", "bash", ()) == [12, 14]  # the tool, and the turn that called it
+    assert ids("size", "pytest") == [12, 14]
+    assert ids("size", "simple way") == [18]
+    assert ids("size", "user") == [12, 1, 18]
+    assert arranged(found, "size", "tools") == []
+    assert [line.place for line in arranged(found, "size") if isinstance(line, Section)] == [SENT, OUT]
+
+
+def test_a_rule_names_results_by_size_and_tool(log: Log) -> None:
     rows = context_turns(sample(log)).rows
-    assert [row.id for row in arranged(rows, "newest")] == [18, 20, 12, 14, 1, 3]
-    assert [row.id for row in arranged(rows, "size")] == [12, 14, 1, 3, 18, 20]
-    assert [row.id for row in arranged(rows, "kind")] == [14, 3, 20, 12, 1, 18]
-    assert [row.id for row in arranged(rows, "size", "bash")] == [12, 14]  # the tool, and the turn that called it
-    assert [row.id for row in arranged(rows, "size", "simple way")] == [18]
-    assert [row.id for row in arranged(rows, "size", "user")] == [12, 1, 18]
-    assert arranged(rows, "size", "tools") == []
+    assert results_named(rows, "over 5") == {3, 14, 20}
+    assert results_named(rows, "> 0.5k") == results_named(rows, " over  500 ") == {14}
+    assert results_named(rows, "read_file") == results_named(rows, "READ_FILE over 10") == {3}
+    for wrong in ("", "over", "over many", "nothing", "bash over 2K", "bash 500", "over 1.2.3"):
+        with pytest.raises(CommandError, match=r"names no result; say `over 2K`, a tool \(bash, list_files, read_file\)"):
+            results_named(rows, wrong)
 
 
 def test_ticks_become_ids_and_a_span(log: Log) -> None:
@@ -103,10 +156,10 @@ def test_the_cost_of_the_list_follows_the_window(log: Log) -> None:
 
     agents = (filled("small", 400), filled("large", 4000 if DEEP else 1200))
     for agent in agents:
-        found = context_turns(agent, 100)  # everything that is read only once is read now
+        found = context_turns(agent, {BEFORE: 100})  # everything that is read only once is read now
         assert len([row for row in found.rows if not row.sent]) == 50
-        assert found.older == agent.request().manifest.edge.before - 100
-    for read in (lambda agent: context_turns(agent, 100), meter):
+        assert found.sections[1].older == agent.request().manifest.edge.before - 100
+    for read in (lambda agent: context_turns(agent, {BEFORE: 100}), meter):
         few, many = (statements(log, partial(read, agent)) for agent in agents)
         assert few == many
 
@@ -181,6 +234,8 @@ def test_results_are_evicted_turns_are_pinned_and_summed_up(log: Log) -> None:
     async def edit() -> None:
         async with driven(agent) as chat:
             rows = await opened(chat)
+            await chat.press("right")
+            await chat.until(lambda: 14 in {row.id for row in rows.rows})
             await chat.press("down", "d")
             await chat.until("A result leaves with its turn only")
             await chat.press("e")
@@ -188,7 +243,7 @@ def test_results_are_evicted_turns_are_pinned_and_summed_up(log: Log) -> None:
             await chat.press("enter")
             await chat.until("1 result evicted by you")
             await chat.until(lambda: [row.id for row in rows.rows if row.evicted] == [14])
-            await chat.press("home", "p")
+            await chat.press("home", "down", "p")
             await chat.until("📌")
             await chat.press("p")
             await chat.until(lambda: not any(row.pinned for row in rows.rows))
@@ -228,6 +283,60 @@ def test_an_edit_at_the_cursor_shows_its_price_before_it_is_made(log: Log, key: 
             await chat.until(says)
             await chat.press("escape")
             await chat.until(lambda: "at the cursor" not in chat.screen)
+
+    asyncio.run(look())
+
+
+def test_sections_and_turns_fold(log: Log) -> None:
+    async def look() -> None:
+        async with driven(sample(log)) as chat:
+            rows = await opened(chat)
+            assert "▸ Out · 4 messages, 383 · not sent" in chat.screen
+            assert "read_file" not in chat.screen
+            await chat.press("right")
+            await chat.until("└ bash pytest tests/export")
+            await chat.press("down", "left")  # from a result, its turn is folded
+            await chat.until(lambda: "└ bash" not in chat.screen)
+            await chat.press("end", "enter")
+            await chat.until("Try a plugin system for exporters.")
+            await chat.press("down", "space")
+            assert not rows.ticked  # what is out cannot be taken out
+            await chat.press("d")
+            await chat.until("That turn is out already; u brings it back.")
+            await chat.press("u")
+            await chat.until("taken back by you")
+            await chat.until(lambda: 7 in {row.id for row in rows.rows if row.sent})
+            await chat.press("home", "left")
+            await chat.until(lambda: not rows.rows)
+            await chat.until("▸ Sent")
+
+    asyncio.run(look())
+
+
+def test_results_are_ticked_by_a_rule_and_when_they_are_superseded(log: Log) -> None:
+    agent = log.agent("notes")
+    read = {"path": "parser.py"}
+    for number in range(3):
+        agent.append("user", f"Look {number}")
+        agent.append_tool_call("read_file", read, call_id=f"c{number}")
+        agent.append_tool_result(f"c{number}", "def parse(text): pass\n" * 12)
+        agent.append("assistant", "I see.")
+        agent.end_turn()
+    results = [row.id for row in context_turns(agent).rows if row.tool]
+
+    async def look() -> None:
+        async with driven(agent) as chat:
+            rows = await opened(chat)
+            await chat.until("x ticks 2 results that later calls superseded: ")
+            await chat.press("x")
+            await chat.until("2 results ticked: ")
+            assert rows.ticked == {*sorted(results)[:2]}
+            assert "└ read_file parser.py" in chat.screen  # they are shown
+            await chat.press("a", "a", "t", *"read_file over 5", "enter")
+            await chat.until("3 results ticked: ")
+            await chat.press("t", *"over 9k", "enter")
+            await chat.until("“over 9k” names no result")
+            assert rows.ticked == {*results}
 
     asyncio.run(look())
 
@@ -282,6 +391,6 @@ def test_the_bar_leads_to_the_turns_of_its_part(log: Log) -> None:
             await chat.press("slash")
             await chat.until(lambda: isinstance(chat.app.focused, LineInput))
             await chat.press("escape")
-            await chat.until("read_file tags.py")
+            await chat.until("Why does the import of tags fail?")
 
     asyncio.run(choose())

@@ -22,6 +22,7 @@ from foldmark.cost.filling import Portion, merged
 from foldmark.cost.spending import Spending
 from foldmark.log import Agent
 from foldmark.rendering import harmless
+from foldmark.terminal.columns import fitted
 from foldmark.terminal.screens import read_in_thread
 
 WAITING = "waiting for approval"
@@ -62,8 +63,7 @@ def pieces(shares: Sequence[Portion], free: int, width: int) -> list[BarPiece]:
 
 
 def _label(share: Portion) -> str:
-    name = harmless(share.name)
-    return f"{name if cell_len(name) <= LONGEST else set_cell_size(name, LONGEST - 1) + '…'} {brief(share.tokens)}"
+    return f"{fitted(harmless(share.name), LONGEST)} {brief(share.tokens)}"
 
 
 class Bar(Widget, can_focus=True):

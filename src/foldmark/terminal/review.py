@@ -8,7 +8,7 @@ confirmation.
 from functools import partial
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -20,6 +20,7 @@ from foldmark.commands.show import message_line
 from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
+from foldmark.terminal.columns import fitted
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.panels import fill
 from foldmark.terminal.prompt import InputPrompt
@@ -219,8 +220,7 @@ def _row(before: str, text: str, messages: int | None, tokens: int, width: int) 
     amount = "" if messages is None else count(messages, "message")
     after = f"{amount:>14}  {'~' + count(tokens, 'token'):>14}"
     text, room = harmless(text), max(10, width - len(before) - len(after))
-    cut = text if cell_len(text) <= room else f"{set_cell_size(text, room - 1)}…"
-    return f"{before}{set_cell_size(cut, room)}{after}"
+    return f"{before}{set_cell_size(fitted(text, room), room)}{after}"
 
 
 def _range_text(agent: Agent, found: Review, number: int) -> str:

@@ -5,6 +5,8 @@ expandable line for messages that left the context. Cost grows with the page and
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -30,7 +32,7 @@ page."""
 
 _CALLS = ("tool_call", "tool_result")
 
-TITLE = 60
+TITLE = 160
 """Maximum number of characters of a tool call's title."""
 
 
@@ -371,11 +373,16 @@ def _call(id: int, name: str, what: str, tokens: int, result: _Step | None, evic
 
 
 def about(arguments: str) -> str:
-    """Return the subject of a tool call on one line: the first text among its JSON arguments."""
+    """Return the subject of a tool call on one line: the first text among its JSON arguments. A path in the working
+    folder is relative to it."""
     try:
         found = msgspec.json.decode(arguments) if len(arguments) < 100_000 else arguments
     except (msgspec.MsgspecError, ValueError, RecursionError):
         found = arguments
     if isinstance(found, dict):
         found = next((value for value in found.values() if isinstance(value, str)), arguments if found else "")
-    return title(found if isinstance(found, str) else arguments, TITLE)
+    text = found if isinstance(found, str) else arguments
+    if text.startswith("/"):
+        with suppress(OSError):  # the folder was removed
+            text = text.removeprefix(f"{Path.cwd()}/")
+    return title(text, TITLE)

@@ -1,47 +1,52 @@
-"""The turns of a context as a list to choose from: their sizes, and the cost of an edit to the ticked ones.
+"""The turns of a conversation as a list to choose from: their places and sizes, and the cost of an edit to the ticked
+ones.
 
-The cost of the list grows with the window. Messages before the window are read page by page.
+The list has a section for each place: the turns that are sent, those before the window, and those that are out. The
+cost grows with the window. The messages of the other two sections are read page by page.
 """
 
+import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from foldmark.chat.display.operated import brief, line
 from foldmark.chat.display.transcript import about
 from foldmark.chat.live import is_live
+from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import Request
-from foldmark.core.segments import until
+from foldmark.core.segments import Segments, subtract, until
 from foldmark.core.wording import count, listing, title
 from foldmark.cost.filling import FORM, ORDER, RESULT, Portion, portions_in
+from foldmark.cost.messages import BEFORE, OUT, SENT, NextMessages, Place
 from foldmark.cost.requests import Decision, Preview, preview
 from foldmark.editing.evicting import eviction
+from foldmark.editing.suggesting import superfluous
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens
 from foldmark.operations import decide
 from foldmark.operations.history import newest_restorable, operations
-from foldmark.request.prepare import counted
 from foldmark.request.standing import Standing
 
 PAGE = 1000
-"""Messages before the window that are read at a time."""
+"""Messages that are read at a time of those that are not sent."""
 
 PLACEHOLDER = 40
 """Maximum tokens of the placeholder for an evicted result. Shorter results of a ticked turn are not evicted."""
 
-ORDERS = ("size", "newest", "kind")
-"""The sort orders of the list."""
+ORDERS = ("size", "newest", "results", "kind")
+"""The sort orders of the list. `results` lists the results alone, by size; `kind` the results of each tool together,
+then the turns."""
 
 
 class TurnRow(NamedTuple):
     """A turn, or a tool result in it (`tool` names the tool; empty for a turn). `id` is the GID or the result's event.
 
-    `tokens` is its number of tokens in the next request or, before the window (not `sent`), the number that it would
-    have there. `kinds` are the kinds of content of the turn and the names of its tools, as in `cost.filling`.
+    `tokens` is its size as `NextMessages` has it. `kinds` are the kinds of content of the turn and the names of its
+    tools, as in `cost.filling`; `results` is the number of its results that are listed. `back` is the command that
+    restores a turn that is out, if there is one.
     """
 
     id: int
@@ -52,39 +57,74 @@ class TurnRow(NamedTuple):
     calls: int = 0
     pinned: bool = False
     evicted: bool = False
-    sent: bool = True
+    shortened: bool = False
+    place: Place = SENT
     kinds: frozenset[str] = frozenset()
+    results: int = 0
+    back: str | None = None
+
+    @property
+    def sent(self) -> bool:
+        """True if the next request has the turn."""
+        return self.place == SENT
+
+
+class Section(NamedTuple):
+    """The heading of the turns in one place. `size` is that of all its messages, and `older` the number of those that
+    are not listed yet."""
+
+    place: Place
+    size: Size
+    older: int
+
+
+class More(NamedTuple):
+    """The line below the turns of a section for those that are not listed yet."""
+
+    place: Place
+    older: int
+
+
+Line: TypeAlias = TurnRow | Section | More
 
 
 class ContextTurns(NamedTuple):
-    """The turns of a context, newest first, each followed by its results. `tokens` is the size of the next request, and
-    `older` the number of messages before the listed ones. `back` is the newest operation to restore, and `newest` the
-    agent's newest event."""
+    """The turns of a conversation, newest first, each followed by its results, and the `sections` that have messages.
+    `tokens` is the size of the next request. `back` is the newest operation to restore, and `newest` the agent's newest
+    event."""
 
     rows: tuple[TurnRow, ...]
+    sections: tuple[Section, ...]
     tokens: int
-    older: int
     back: int | None
     newest: int
 
 
-def context_turns(agent: Agent, most: int = 0) -> ContextTurns:
-    """Return the turns of the next request and of the newest `most` messages before its window. Raises
-    FoldmarkError."""
+def context_turns(agent: Agent, listed: Mapping[Place, int] | None = None) -> ContextTurns:
+    """Return the turns of the next request, and those of the newest messages in the other places, as many as `listed`
+    has for the place. Raises FoldmarkError."""
     with agent.reading() as (moment, at):
         request = agent.request()
+        coming = NextMessages(moment, at, request)
         edge = request.manifest.edge
         rows = _sent(portions_in(moment, at, request), at)
         tokens = client_tokens(agent, moment, at) if is_live(agent) else request.tokens
-        listed = 0
-        if most and edge.before and edge.first is not None:
-            read = moment.messages(until(at.visible, edge.first - 1), newest_first=True, expected=most)
-            before = list(islice(read, most))
-            listed = len(before)
-            rows += _before(before, {row.turn for row in rows}, at, request)
+        visible = at.visible
+        before = until(visible, edge.first - 1) if edge.before and edge.first is not None else ()
+        out = subtract(until(at.lineage, at.newest), visible)
+        sent = Size(at.size.messages - edge.before, sum(row.tokens for row in rows if not row.tool))
+        sections = [Section(SENT, sent, 0)]
+        inside = {row.turn for row in rows}
+        for place, segments in ((BEFORE, before), (OUT, out)):
+            size = coming.whole(moment.size(segments))
+            most = (listed or {}).get(place, 0)
+            found = _listed(moment, segments, most, coming, inside)
+            rows += found.rows
+            if size.messages:
+                sections.append(Section(place, size, max(0, size.messages - found.messages)))
         back = newest_restorable(moment, at)
     rows.sort(key=lambda row: -row.turn)
-    return ContextTurns(tuple(rows), tokens, edge.before - listed, back, at.newest)
+    return ContextTurns(tuple(rows), tuple(sections), tokens, back, at.newest)
 
 
 def _sent(found: Sequence[Portion], at: Standing) -> list[TurnRow]:
@@ -94,88 +134,185 @@ def _sent(found: Sequence[Portion], at: Standing) -> list[TurnRow]:
     calls: deque[str] = deque()
     for each in found:
         part = each.part
-        if part is None or part.turn is None:
-            continue
-        if part.layer not in ("window", "pinned"):
+        if part is None or part.turn is None or part.layer not in ("window", "pinned"):
             continue
         if part.kind == "tool_call":
             calls.append(part.text.partition("(")[2][:-1])
+        is_result = each.kind == RESULT and part.event is not None
         asked = calls.popleft() if each.kind == RESULT and calls else ""
-        before = turns.get(part.turn)
-        if before is None:
-            before = TurnRow(part.turn, part.turn, "", 0, pinned=part.turn in at.fold.pins)
-        kinds = {each.name} if each.kind != FORM else set[str]()
+        before = turns.get(part.turn) or TurnRow(part.turn, part.turn, "", 0, pinned=part.turn in at.fold.pins)
         turns[part.turn] = before._replace(
             title=before.title or ("" if part.kind == "client" else title(part.text)),
             tokens=before.tokens + each.tokens,
             calls=before.calls + (part.kind == "tool_call"),
-            kinds=before.kinds | kinds,
+            kinds=before.kinds | ({each.name} if each.kind != FORM else set()),
+            results=before.results + is_result,
         )
-        if each.kind == RESULT and part.event is not None:
+        if is_result and part.event is not None:
             named = f"{each.name} {about(asked)}".rstrip()
-            evicted = part.how == "evicted"
-            results.append(TurnRow(part.event, part.turn, named, each.tokens, each.name, evicted=evicted))
+            evicted, shortened = part.how == "evicted", part.how == "truncated"
+            row = TurnRow(part.event, part.turn, named, each.tokens, each.name, evicted=evicted, shortened=shortened)
+            results.append(row)
     return [*turns.values(), *results]
 
 
-def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, request: Request) -> Iterator[TurnRow]:
-    """Yield a row for each turn of these messages, which are newest first."""
+class _Listed(NamedTuple):
+    rows: list[TurnRow]
+    messages: int
+
+
+def _listed(moment: Snapshot, segments: Segments, most: int, coming: NextMessages, inside: Collection[int]) -> _Listed:
+    """Return a row for each turn of the newest `most` messages in segments that are not sent, except the turns that are
+    listed already, and the number of messages read."""
+    read = list(islice(moment.messages(segments, newest_first=True, expected=most), most)) if most else []
     turns: dict[int, TurnRow] = {}
-    for each in messages:
-        if each.turn_id is None or each.turn_id in listed:
+    for each in read:
+        place = coming.place(each)
+        if each.turn_id is None or (each.turn_id in inside and place != OUT) or place == SENT:
             continue
-        before = turns.get(each.turn_id) or TurnRow(each.turn_id, each.turn_id, "", 0, sent=False)
+        before = turns.get(each.turn_id)
+        if before is None:
+            by = coming.out_by(each.agent_id, each.id) if place == OUT else None
+            before = TurnRow(each.turn_id, each.turn_id, "", 0, place=place, back=None if by is None else by.back)
         kind = {"tool_call": "assistant", "tool_result": "", "summary": "summaries"}.get(each.kind, each.kind)
         turns[each.turn_id] = before._replace(
             title=("" if each.kind == "client" else title(each.content)) or before.title,
-            tokens=before.tokens + counted(at, each.tokens, request.provider, request.model),
+            tokens=before.tokens + coming.tokens(each),
             calls=before.calls + (each.kind == "tool_call"),
             kinds=before.kinds | {kind} if kind else before.kinds,
         )
-    yield from turns.values()
+    return _Listed(list(turns.values()), len(read))
 
 
-def arranged(rows: Iterable[TurnRow], order: str, wanted: str = "") -> list[TurnRow]:
-    """Return the rows that match `wanted`, in one of `ORDERS`. Results follow their turns, the largest first. By kind,
-    all results of a tool are together, and the largest tool is first."""
-    rows = list(rows)
-    low = wanted.casefold().strip()
-    if low:
-        exact = low in ORDER or any(low == kind.casefold() for row in rows for kind in row.kinds)
-        rows = [row for row in rows if _matches(row, low, exact=exact)]
-    turns = {row.turn: row for row in rows if not row.tool}
-    newest = order == "newest"
+class RowFilter:
+    """The rows that a person looks for: `wanted` is part of a title, an id, or the name of a kind or a tool, which then
+    matches nothing else. An empty text matches every row."""
 
-    def size(row: TurnRow) -> tuple[int, ...]:
-        return (0,) if newest else (not row.sent, -row.tokens)
+    def __init__(self, rows: Iterable[TurnRow], wanted: str) -> None:
+        self._low = wanted.casefold().strip()
+        self._exact = self._low in ORDER or any(self._low == kind.casefold() for row in rows for kind in row.kinds)
 
-    if order == "kind":
-        sums: dict[str, int] = {}
-        for row in rows:
-            sums[row.tool] = sums.get(row.tool, 0) + row.tokens
-        return sorted(rows, key=lambda row: (not row.tool, -sums[row.tool], row.tool, *size(row)))
+    def __bool__(self) -> bool:
+        return bool(self._low)
 
-    def place(row: TurnRow) -> tuple[object, ...]:
-        head = turns.get(row.turn, row)
-        return (*size(head), -row.turn, bool(row.tool), -row.tokens, row.id)
+    def matches(self, row: TurnRow) -> bool:
+        """Return True if a row matches by itself."""
+        low = self._low
+        if not low:
+            return True
+        if self._exact:
+            return low == row.tool.casefold() or (not row.tool and any(low == kind.casefold() for kind in row.kinds))
+        return self.in_title(row)
 
-    return sorted(rows, key=place)
+    def in_title(self, row: TurnRow) -> bool:
+        """Return True if the text is in the title of a row, or is its id."""
+        return self._low in row.title.casefold() or self._low in (str(row.turn), str(row.id))
 
 
-def own_matches(rows: Sequence[TurnRow], wanted: str) -> set[int]:
-    """Return the ids of the rows, as `arranged`, that match `wanted` by themselves, and not only as the headings of
-    results that do."""
-    low = wanted.casefold().strip()
-    heads = {row.turn for row in rows if row.tool} if low else set()
-    return {row.id for row in rows if row.tool or row.turn not in heads or _matches(row, low, exact=False)}
+def arranged(
+    found: ContextTurns, order: str, wanted: str = "", opened: Collection[int | Place] = (SENT,)
+) -> list[Line]:
+    """Return the lines of the list in one of `ORDERS`: a heading for each section, below it the turns, and below these
+    the results, the largest first, of sections and turns in `opened`. A filter opens what it finds."""
+    filtered = RowFilter(found.rows, wanted)
+    matched = [row for row in found.rows if filtered.matches(row)]
+    heads = {row.turn for row in matched if row.tool}
+    rows = [row for row in found.rows if filtered.matches(row) or (not row.tool and row.id in heads)]
+    if order in ("results", "kind"):
+        return [*(_results(matched) if order == "results" else _by_tool(matched))]
+    lines: list[Line] = []
+    for section in found.sections:
+        mine = [row for row in rows if row.place == section.place]
+        if filtered and not mine:
+            continue
+        lines.append(section)
+        if section.place in opened or filtered:
+            lines += _below(mine, order, None if filtered else opened)
+            lines += [More(section.place, section.older)] if section.older else []
+    return lines
 
 
-def _matches(row: TurnRow, low: str, *, exact: bool) -> bool:
-    """Return True if a row matches. `exact` is True if the text is the name of a kind or a tool, and matches only
-    that."""
-    if exact:
-        return low == row.tool.casefold() or (not row.tool and any(low == kind.casefold() for kind in row.kinds))
-    return low in row.title.casefold() or low == str(row.turn) or low == str(row.id)
+def _below(rows: Sequence[TurnRow], order: str, opened: Collection[int | Place] | None) -> Iterator[TurnRow]:
+    """Yield turns, each with its results if it is in `opened`; None stands for all turns."""
+    results: dict[int, list[TurnRow]] = {}
+    for row in rows:
+        if row.tool:
+            results.setdefault(row.turn, []).append(row)
+    turns = [row for row in rows if not row.tool]
+    for turn in sorted(turns, key=lambda row: (0 if order == "newest" else -row.tokens, -row.turn)):
+        yield turn
+        if opened is None or turn.id in opened:
+            yield from sorted(results.get(turn.id, ()), key=lambda row: (-row.tokens, row.id))
+
+
+def _results(rows: Sequence[TurnRow]) -> list[TurnRow]:
+    return sorted((row for row in rows if row.tool), key=lambda row: (-row.tokens, row.id))
+
+
+def _by_tool(rows: Sequence[TurnRow]) -> list[TurnRow]:
+    """Return the results of each tool, the tool with the most tokens first, then the turns."""
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row.tool] = sums.get(row.tool, 0) + row.tokens
+    return sorted(rows, key=lambda row: (not row.tool, -sums[row.tool], row.tool, not row.sent, -row.tokens))
+
+
+def own_matches(lines: Iterable[Line], wanted: str) -> set[int]:
+    """Return the ids of the turns and results among these lines, as `arranged`, that match `wanted` by themselves, and
+    not only as the headings of results that do. Without a text, results go with their turns. What is out has left
+    already."""
+    rows = [line for line in lines if isinstance(line, TurnRow) and line.place != OUT]
+    filtered = RowFilter(rows, wanted)
+    if not filtered:
+        turns = {row.id for row in rows if not row.tool}
+        return {row.id for row in rows if not row.tool or row.turn not in turns}
+    heads = {row.turn for row in rows if row.tool and filtered.matches(row)}
+    return {
+        row.id for row in rows if filtered.matches(row) and (row.tool or row.id not in heads or filtered.in_title(row))
+    }
+
+
+_RULE = re.compile(r"(?P<tool>(?!over\b|>)\S+)?\s*(?:(?:over|>)\s*(?P<number>[\d.,]+)\s*(?P<thousand>[kK])?)?")
+
+
+def results_named(rows: Iterable[TurnRow], rule: str) -> set[int]:
+    """Return the ids of the results that a rule names: those `over 2K` tokens, those of a tool (`bash`), or both
+    (`bash over 500`). Raises CommandError for a rule of another form, and for one that names no result."""
+    results = [row for row in rows if row.tool and row.sent and not row.evicted]
+    rule = " ".join(rule.split())
+    found = _RULE.fullmatch(rule)
+    tools = sorted({row.tool for row in results})
+    wrong = f"“{rule}” names no result; say `over 2K`, a tool ({listing(tools, 6)}), or both: `bash over 2K`"
+    if found is None or not rule:
+        raise CommandError(wrong)
+    tool, number = found["tool"] or "", found["number"]
+    try:
+        least = 0 if number is None else float(number.replace(",", "")) * (1000 if found["thousand"] else 1)
+    except ValueError:
+        raise CommandError(wrong) from None
+    ids = {row.id for row in results if row.tokens > least and (not tool or row.tool.casefold() == tool.casefold())}
+    if not ids:
+        raise CommandError(wrong)
+    return ids
+
+
+class Stale(NamedTuple):
+    """The results that later calls superseded: their ids, and a line that suggests to tick them."""
+
+    ids: frozenset[int]
+    text: str
+
+
+def stale_results(agent: Agent) -> Stale:
+    """Return the results of the next request that later calls superseded, with the price of evicting them. Raises
+    FoldmarkError."""
+    found = [each for each in superfluous(agent) if not each.leaves]
+    ids = sorted(each.sent.result.id for each in found)
+    if not ids:
+        return Stale(frozenset(), "")
+    price = priced_words(preview(agent, lambda moment, at: eviction(moment, at, ids)))
+    what = f"{count(len(ids), 'result')} that later calls superseded"
+    return Stale(frozenset(ids), f"x ticks {what}: {price}")
 
 
 class EditPrice(NamedTuple):

@@ -10,7 +10,7 @@ from io import StringIO
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
@@ -22,6 +22,7 @@ from foldmark.chat.display.operated import brief
 from foldmark.chat.display.transcript import Call, Entry, Flag, Gap, Operated, Said, ToolCallGroup, WindowEdge
 from foldmark.core.wording import count, one_line, told_title
 from foldmark.rendering import harmless
+from foldmark.terminal.columns import fitted
 
 PREVIEW = 3
 """Number of lines of a tool result to show before it is opened."""
@@ -243,9 +244,7 @@ class Drawing:
         return [Segment(text, self._styles[style])]
 
     def _fitted(self, text: str, style: str, width: int) -> list[Segment]:
-        if cell_len(text) > width:
-            text = f"{set_cell_size(text, max(1, width - 1))}…"
-        return self._plain(text, style)
+        return self._plain(fitted(text, width), style)
 
     def _lines(self, text: str, style: str, width: int | None = None) -> list[list[Segment]]:
         found = Text(harmless(text), self._styles[style], overflow="fold", tab_size=4)

@@ -16,16 +16,20 @@ from foldmark.chat.display.turns import (
     PAGE,
     ContextTurns,
     EditPrice,
+    Stale,
     arranged,
     context_turns,
     edits,
     own_matches,
     prices,
     receipt,
+    results_named,
     span,
+    stale_results,
 )
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
+from foldmark.cost.messages import OUT, SENT, Place
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.screens import ContextScreen, Submit, TextScreen, read_in_thread
@@ -36,6 +40,9 @@ PAUSE = 0.15
 
 EDITS = ("d", "e", "s")
 """The keys of edits, which ask for a reason."""
+
+FILTER, RULE = "/", "t"
+"""The keys of the lines for a filter, and for a rule of what to tick."""
 
 
 class LineInput(Input):
@@ -62,6 +69,8 @@ class TurnsScreen(ContextScreen):
         Binding("u", "undo", "restore", tooltip="restore the newest operation"),
         Binding("o", "order", "order", tooltip="sort by size, newest or kind"),
         Binding("slash", "filter", "filter", key_display="/"),
+        Binding("t", "rule", "tick by rule", tooltip="tick results by size and tool: over 2K, bash, bash over 500"),
+        Binding("x", "tick_stale", show=False, tooltip="tick the results that later calls superseded"),
         Binding("a", "tick_all", show=False, tooltip="tick all rows, or none"),
     ]
 
@@ -69,7 +78,9 @@ class TurnsScreen(ContextScreen):
         super().__init__(agent, submit)
         self._wanted, self._order, self._asked = wanted, ORDERS[0], ""
         self._found: ContextTurns | None = None
-        self._most = PAGE
+        self._opened: set[int | Place] = {SENT}
+        self._listed: dict[Place, int] = {}
+        self._stale = Stale(frozenset(), "")
         self._since: int | None = None
 
     def compose(self) -> ComposeResult:
@@ -94,14 +105,20 @@ class TurnsScreen(ContextScreen):
 
     def renew(self) -> None:
         """Read the turns again."""
-        agent, most, since = self.agent, self._most, self._since
+        agent, listed, since = self.agent, dict(self._listed), self._since
 
         def read() -> tuple[ContextTurns, str]:
             with agent.reading() as (moment, at):
-                return context_turns(agent, most), receipt(moment, at, since) if since is not None else ""
+                return context_turns(agent, listed), receipt(moment, at, since) if since is not None else ""
 
         if self.is_attached:
             read_in_thread(self, read, self._show, failed=self._tell)
+            read_in_thread(self, lambda: stale_results(agent), self._suggest, failed=lambda _: None, group="stale")
+
+    def _suggest(self, stale: Stale) -> None:
+        self._stale = stale
+        if not self.table.ticked and not self._asked:
+            self._price([])
 
     def _show(self, read: tuple[ContextTurns, str]) -> None:
         self._found, done = read
@@ -114,16 +131,18 @@ class TurnsScreen(ContextScreen):
     def _arrange(self) -> None:
         if (found := self._found) is None:
             return
-        rows = arranged(found.rows, self._order, self._wanted)
-        self.table.show(rows, found.tokens, found.older, apart=self._order == "kind")
+        rows = arranged(found, self._order, self._wanted, self._opened)
+        self.table.show(rows, found.tokens, frozenset(self._opened), apart=self._order in ("results", "kind"))
         orders = "  ".join(f"▾ {each}" if each == self._order else each for each in ORDERS)
-        left = f"Turns in the context · {brief(found.tokens)}"
+        left = f"Turns · next request {brief(found.tokens)}"
         right = f"sort: {orders}" + (f" · filter: {harmless(self._wanted)}" if self._wanted else "")
         room = max(0, self.size.width - 3 - cell_len(right))
         self.query_one("#head", Static).update(f"{set_cell_size(left, room)} {right}")
         if not rows:
             about = (
-                f"No turn holds “{self._wanted}”; / changes the filter." if self._wanted else "The context is empty."
+                f"No turn holds “{self._wanted}”; / changes the filter."
+                if self._wanted
+                else "There is nothing to list."
             )
             self._tell(about)
 
@@ -144,7 +163,7 @@ class TurnsScreen(ContextScreen):
     def _meant(self) -> frozenset[int]:
         """The ids of the rows that an edit applies to: the ticked rows. If none is ticked and an edit asks for its
         reason, it is the row at the cursor."""
-        current = self.table.current
+        current = self.table.current_row
         if self.table.ticked or self._asked not in EDITS or current is None:
             return frozenset(self.table.ticked)
         return frozenset((current.id,))
@@ -175,20 +194,29 @@ class TurnsScreen(ContextScreen):
 
     def _price(self, worked: list[EditPrice], first: str = "") -> None:
         lines = [f"{each.key} {each.what}: {each.text}" for each in worked]
+        first = first or ("" if lines else self._stale.text)
         self.query_one("#price", Static).update(harmless("\n".join(filter(None, [first, *lines]))))
 
     # Keys
 
-    def on_row_list_row_opened(self, message: RowList.RowOpened) -> None:
-        """Show a turn, or read older messages."""
-        if message.row is not None:
-            agent, row = self.agent, message.row
-            # `/message show` begins a message's line with its id in this form.
-            begin, command = f"{row.id:>8} ", f"/message show {row.turn}"
-            self.app.push_screen(TextScreen(agent, self.submit, lambda: agent.do(command).text, begin=begin))
+    def on_row_list_opened(self, message: RowList.Opened) -> None:
+        """Show a turn."""
+        agent, row = self.agent, message.row
+        # `/message show` begins a message's line with its id in this form.
+        begin, command = f"{row.id:>8} ", f"/message show {row.turn}"
+        self.app.push_screen(TextScreen(agent, self.submit, lambda: agent.do(command).text, begin=begin))
+
+    def on_row_list_folded(self, message: RowList.Folded) -> None:
+        """Fold or unfold a turn or a section. The messages of a section are read when it is unfolded."""
+        what = message.what
+        if message.unfold:
+            self._opened.add(what)
         else:
-            self._most += PAGE
+            self._opened.discard(what)
+        if not isinstance(what, int) and message.unfold and what != SENT:
+            self._listed[what] = self._listed.get(what, 0) + (PAGE if message.more or what not in self._listed else 0)
             self.renew()
+        self._arrange()
 
     def action_order(self) -> None:
         """Switch to the next sort order."""
@@ -197,14 +225,33 @@ class TurnsScreen(ContextScreen):
 
     def action_tick_all(self) -> None:
         """Tick every row that the filter finds; if all are ticked, untick them."""
-        shown = own_matches(self.table.rows, self._wanted)
+        shown = own_matches(self.table.lines, self._wanted)
         self.table.ticked = set() if shown <= self.table.ticked else self.table.ticked | shown
         self.table.refresh()
         self._look()
 
     def action_filter(self) -> None:
         """Open the line for a filter."""
-        self._open_line("/", "a word of a title, or the name of a tool or a kind", self._wanted)
+        self._open_line(FILTER, "a word of a title, or the name of a tool or a kind", self._wanted)
+
+    def action_rule(self) -> None:
+        """Open the line for a rule of what to tick."""
+        self._open_line(RULE, "tick results: over 2K, a tool, or both: bash over 500", "")
+
+    def action_tick_stale(self) -> None:
+        """Tick the results that later calls superseded."""
+        if not self._stale.ids:
+            self._tell("No result is superseded by a later call.")
+            return
+        self._tick(self._stale.ids)
+
+    def _tick(self, ids: Collection[int]) -> None:
+        """Tick rows, and unfold their turns."""
+        rows = self._found.rows if self._found is not None else ()
+        self.table.ticked |= {*ids}
+        self._opened |= {row.turn for row in rows if row.id in ids}
+        self._arrange()
+        self._look()
 
     def action_ask(self, key: str) -> None:
         """Ask for a reason before an edit."""
@@ -223,7 +270,9 @@ class TurnsScreen(ContextScreen):
         Raises CommandError if the key has nothing to act on.
         """
         rows = self._found.rows if self._found is not None else ()
-        current = self.table.current
+        current = self.table.current_row
+        if not self.table.ticked and current is not None and current.place == OUT:
+            raise CommandError("That turn is out already; u brings it back.")
         turns, results = edits(rows, self.table.ticked or ({current.id} if current is not None else set()))
         if key == "e":
             if not results:
@@ -244,7 +293,7 @@ class TurnsScreen(ContextScreen):
 
     def action_leave_line(self) -> None:
         """Close the line without an edit, and clear the filter if the line held it."""
-        if self._asked == "/":
+        if self._asked == FILTER:
             self._wanted = ""
             self._arrange()
         self._tell("")
@@ -258,30 +307,35 @@ class TurnsScreen(ContextScreen):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while the person types."""
-        if self._asked == "/":
+        if self._asked == FILTER:
             self._wanted = message.value
             self._tell("")
             self._arrange()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Keep the filter, or carry out the edit with its reason."""
-        asked, reason = self._asked, " ".join(message.value.split())
+        asked, text = self._asked, " ".join(message.value.split())
         self._close_line()
-        if asked != "/":
-            try:
-                self._carry_out(f"{self._command(asked)}{f' -- {reason}' if reason else ''}")
-            except FoldmarkError as error:  # the ticked rows are gone
-                self._tell(str(error))
+        try:
+            if asked == RULE:
+                self._tick(results_named(self._found.rows if self._found is not None else (), text))
+            elif asked != FILTER:
+                self._carry_out(f"{self._command(asked)}{f' -- {text}' if text else ''}")
+        except FoldmarkError as error:  # the ticked rows are gone, or the rule names nothing
+            self._tell(str(error))
 
     def action_pin(self) -> None:
         """Pin the turn at the cursor, or remove its pin."""
-        if (row := self.table.current) is not None and self._found is not None:
+        if (row := self.table.current_row) is not None and self._found is not None:
             pinned = any(each.pinned for each in self._found.rows if each.id == row.turn)
             self._carry_out(f"/{'unpin' if pinned else 'pin'} {row.turn}")
 
     def action_undo(self) -> None:
-        """Restore the newest operation."""
-        if self._found is None or self._found.back is None:
+        """Restore the operation that keeps the turn at the cursor out, otherwise the newest operation."""
+        row = self.table.current_row
+        if row is not None and row.back is not None:
+            self._carry_out(row.back)
+        elif self._found is None or self._found.back is None:
             self._tell("There is no operation to restore.")
         else:
             self._carry_out(f"/restore {self._found.back}")

@@ -1,0 +1,20 @@
+"""Texts fitted into a number of columns."""
+
+from rich.cells import cell_len, set_cell_size
+
+SHORTEST = 12
+"""Minimum number of characters that are left of a path that is cut."""
+
+
+def fitted(text: str, width: int) -> str:
+    """Return a text that takes at most `width` columns. A path in it is cut in its middle, so that the file's name
+    stays; any other text is cut at its end."""
+    over = cell_len(text) - width
+    if over <= 0:
+        return text
+    path = max((word for word in text.split(" ") if "/" in word.strip("/")), key=len, default="")
+    left = len(path) - over - 1
+    if left >= SHORTEST:
+        end = left * 2 // 3
+        text = text.replace(path, f"{path[: left - end]}…{path[-end:]}", 1)
+    return text if cell_len(text) <= width else f"{set_cell_size(text, max(0, width - 1))}…"
