@@ -192,9 +192,7 @@ def test_of_another_agent(log: Log, agent: Agent) -> None:
     said(agent, "one")
     other = log.agent("other")
     (elsewhere,) = said(other, "elsewhere")
-    expected = (
-        f"It is not sent: it belongs to agent {other.id[:8]}, and agents never see each other's events."
-    )
+    expected = f"It is not sent: it belongs to agent {other.id[:8]}, and agents never see each other's events."
     assert why(agent, elsewhere) == expected
     assert agent.do(f"/context explain {elsewhere}").data["reason"] == "elsewhere"
 

@@ -59,7 +59,7 @@ def test_a_placeholder_replaces_an_evicted_result(agent: Agent) -> None:
     assert "a line of the file" in query
     assert done.data["evicted"] == {"results": 1, "tokens": stored(agent.log).event(one).tokens}  # type: ignore[union-attr]
     assert done.data["reason"] == "no longer needed"
-    assert f"1 result (~{done.data['evicted']['tokens']} tokens) evicted" in result_text(done)
+    assert f"1 result (~{done.data['evicted']['tokens']} recorded tokens) evicted" in result_text(done)
 
 
 def test_a_restore_sends_the_result_again_and_can_be_restored(agent: Agent) -> None:

@@ -238,6 +238,7 @@ def test_only_the_shown_part_of_a_past_context_is_read(monkeypatch: pytest.Monke
     def read(turns: int) -> int:
         with foldmark.open(":memory:") as log:
             agent, found = log.agent("default"), conversation(log, turns)
+            agent.do("/context budget 4000")  # the messages of the next request are read as well
             shown = agent.do(f"/context at {agent.standing().newest}")
             assert shown.data["size"]["messages"] == 2 * turns
             assert shown.data["turns"][-1]["id"] == found[-1]

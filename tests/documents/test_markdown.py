@@ -72,7 +72,7 @@ def test_messages_out_of_the_context_are_marked(agent: foldmark.Agent) -> None:
     second = turn(agent, "Two?")
     agent.do(f"/context drop {first}")
     text = written(agent, "markdown")
-    assert f"### user · {first} · not in the context\n" in text
+    assert f"### user · {first} · out\n" in text
     assert f"### user · {second}\n" in text
 
 
@@ -84,7 +84,7 @@ def test_with_context_only_what_is_in_the_context_is_written(agent: foldmark.Age
     assert "One?" not in text
     assert "Two?" in text
     assert "operation" not in text
-    assert "not in the context" not in text
+    assert " · out" not in text
 
 
 def test_a_tool_result_with_fences_stays_intact(agent: foldmark.Agent) -> None:

@@ -89,7 +89,7 @@ def test_a_piped_chat_answers_and_shows_the_meter(cli: Cli, log: foldmark.Log) -
 def test_a_restart_keeps_the_context(cli: Cli, log: foldmark.Log) -> None:
     cli("chat", stdin="first\n/mark A\n")
     again = cli("chat", stdin="second\n")
-    assert "Conversation 'default', 2 messages in the context" in again.lines[0]
+    assert "Conversation 'default', 2 messages sent" in again.lines[0]
     assert "there are 3 messages, the oldest being “first” (user)" in again.out
     assert "Conversation 'other', no messages yet" in cli("chat", "other", stdin="elsewhere\n").lines[0]
     assert said(log) == ["first", "second"]
@@ -99,7 +99,7 @@ def test_a_restart_keeps_the_context(cli: Cli, log: foldmark.Log) -> None:
 
 def test_a_cleared_conversation_says_what_lies_before(cli: Cli, log: foldmark.Log) -> None:
     cli("chat", stdin="first\nsecond\n/clear\n")
-    assert "Conversation 'default', no messages in the context, 4 before it (/message list); model" in cli("chat").out
+    assert "Conversation 'default', no messages sent, 4 out; model" in cli("chat").out
 
 
 def test_a_deleted_conversation_is_left_for_another(cli: Cli, log: foldmark.Log) -> None:
@@ -137,7 +137,7 @@ def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     found = [(message.kind, message.actor) for message in child.context().messages]
     # It ran in parallel with its parent: it got the goal without its parent's answer, sent its report and said so.
     assert found == [("user", "human"), ("tool_call", "model"), ("tool_result", "system"), ("assistant", "model")]
-    assert "4 messages in the context" in cli("chat", child.id[:8], stdin="third\n").lines[0]
+    assert "4 messages sent" in cli("chat", child.id[:8], stdin="third\n").lines[0]
     asked = [message.content for message in child.context().messages if message.actor == "human"]
     assert asked == ["Count the words. Report via /send.", "third"]
     assert said(log) == ["first", "Count the words. Report via /send."]
@@ -646,7 +646,7 @@ def test_two_chats_in_two_terminals(terminal: Start, log: foldmark.Log) -> None:
         two.until("Turn 16 left the context.")
         two.until("\n> ")
         one.type("/message list 2\r")
-        one.until("not in the context")
+        one.until("· out · /restore ")
         one.until("\n> ")
         for screen in (one, two):
             screen.type(CTRL_D)

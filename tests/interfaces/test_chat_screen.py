@@ -69,7 +69,7 @@ def test_reopening_shows_the_last_turns_that_fit(screen_of: Start, log: foldmark
     assert shown == [f"> topic {number}" for number in range(25, 30)]
     assert lines.index("> topic 29") + 1 == next(i for i, line in enumerate(lines) if "About topic 29. · ~" in line)
     assert len(lines[: lines.index(shown[0])]) == 1  # only the greeting is before them
-    assert "the window" not in "\n".join(lines)
+    assert "the window begins" not in "\n".join(lines)
 
 
 def test_a_turn_longer_than_the_screen_ends_on_it(screen_of: Start, log: foldmark.Log) -> None:
@@ -97,7 +97,7 @@ def test_no_rule_where_the_window_begins_above_the_screen(screen_of: Start, log:
     agent = talked(log, *(f"topic {number}" for number in range(30)))
     agent.do("/context window 20")
     with screen_of(16, 100, "chat") as screen:
-        assert "the window" not in seen(screen)
+        assert "the window begins" not in seen(screen)
 
 
 def test_the_line_of_a_window_that_moves_names_its_turn(screen_of: Start, log: foldmark.Log) -> None:

@@ -64,8 +64,8 @@ def test_do_prints_the_text_and_a_receipt(cli: Cli, agent: foldmark.Agent) -> No
     assert done.lines == [
         "Rewound to 'BEFORE'.",
         (
-            f"  event 9 · {left[0]} messages (~{left[1]} tokens) left · "
-            f"context {before.messages} → {after.messages} messages (~{after.tokens} tokens) · /restore 9"
+            f"  event 9 · {left[0]} messages (~{left[1]} recorded tokens) left · "
+            f"context {before.messages} → {after.messages} messages (~{after.tokens} recorded tokens) · /restore 9"
         ),
     ]
 

@@ -23,8 +23,8 @@ from terminal import CTRL_D, Terminal
 
 SAMPLE = Path(str(resources("foldmark") / "samples" / "notes-cli.jsonl"))
 RECEIPT = re.compile(
-    r"event (\d+)(?: · (\d+) messages \(~([\d,]+) tokens\) (left|came back))? · "
-    r"context (?:(\d+) → )?(\d+) messages \(~([\d,]+) tokens\)"
+    r"event (\d+)(?: · (\d+) messages \(~([\d,]+) recorded tokens\) (left|came back))? · "
+    r"context (?:(\d+) → )?(\d+) messages \(~([\d,]+) recorded tokens\)"
 )
 
 
@@ -172,7 +172,7 @@ def test_going_on_in_the_chat(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with terminal("demo", "--chat") as screen:
         screen.until("What to try next:")
-        screen.until("messages in the context; model: offline.")
+        screen.until("messages sent, ")
         screen.until("Context: ")
         screen.until("\n> ")
         screen.type(CTRL_D)

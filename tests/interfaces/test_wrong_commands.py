@@ -375,7 +375,7 @@ def test_a_yes_erases(terminal: Callable[..., Terminal], folder: Path, answer: s
         screen.type(answer)
         screen.until("Turn 1 erased. Scratchpads, memos, mail and summaries were not searched.\n")
         assert re.search(
-            r"event \d+ · 2 messages \(~6 tokens\) left · context 2 → 0 messages", screen.until("tokens)\n")
+            r"event \d+ · 2 messages \(~6 recorded tokens\) left · context 2 → 0 messages", screen.until("tokens)\n")
         )
         assert screen.end() == 0
     raw = (folder / "log.db").read_bytes()

@@ -30,8 +30,8 @@ def recorded(agent: Agent) -> list[int]:
 
 
 def lines(chat: Driven) -> list[str]:
-    """Return the transcript as shown, without the scrollbar."""
-    return [line[:98].rstrip() for line in chat.screen.split("\n")[2:-4]]
+    """Return the transcript as shown, without the sizes, which follow the newest request, and the scrollbar."""
+    return [line[:92].rstrip() for line in chat.screen.split("\n")[4:-4]]
 
 
 async def say(running: ClaudeRunning, *texts: str) -> None:

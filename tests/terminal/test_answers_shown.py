@@ -18,7 +18,7 @@ STYLES = dict.fromkeys(("muted", "accent", "error", "strong", "left", "plain"), 
 def drawn(text: str, width: int = 60) -> str:
     """Return the lines of an answer."""
     said = Said(id=2, turn=1, kind="assistant", actor="model", text=text)
-    items = Drawing(width, 1, STYLES, dark=True).items(said, {}, False)
+    items = Drawing(width, STYLES, dark=True).items(said, {}, False)
     return "\n".join(strip.text for item in items for strip in item.strips)
 
 

@@ -53,13 +53,13 @@ def test_hits_are_those_of_recall_with_their_places(log: Log) -> None:
     found = find(agent, "exporters")
     recalled = agent.do("/recall exporters").data["runs"]
     assert {hit.result.event_id for hit in found.hits} == {hit["event_id"] for run in recalled for hit in run["hits"]}
-    places = {hit.place: hit for hit in found.hits}
-    assert places.keys() == {"context", "forgotten", "family", "elsewhere"}
-    assert opening(places["forgotten"]) is None
+    places = {hit.where or hit.place: hit for hit in found.hits}
+    assert places.keys() == {"sent", "out · /restore 17", "family", "elsewhere"}
+    assert opening(places["out · /restore 17"]) is None
     assert opening(places["family"]) == f"/switch {child.id}"
     assert opening(places["elsewhere"]) == f"/switch {log.agent('side project').id}"
     assert places["elsewhere"].about.endswith(" · conversation side project")
-    assert find(agent, "suite --visible").hits[0].about == "2026-03-02 09:00 · user · message 12 · in the context"
+    assert find(agent, "suite --visible").hits[0].about == "2026-03-02 09:00 · user · message 12 · sent"
 
 
 def test_the_last_word_may_be_incomplete(log: Log) -> None:
@@ -160,7 +160,7 @@ def test_another_conversations_hit_is_shown_and_opened(log: Log) -> None:
             await chat.until(lambda: chat.app.chat.agent.name == "side project")
             await chat.until("Where do [bold]exporters[/] get their names?")
             await chat.press("f6")
-            await chat.until("in the context")  # the same line, now in the context of the current agent
+            await chat.until("· sent")  # the same line, now of the current agent
 
     asyncio.run(go())
 

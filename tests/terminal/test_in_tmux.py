@@ -133,7 +133,7 @@ def _drop_and_restore(screen: Tmux) -> None:
     screen.until("What a detour")
     _drop_newest(screen)
     screen.press("Escape")
-    screen.gone("Turns in the context")
+    screen.gone("Turns · next request")
 
 
 def _drop_newest(screen: Tmux) -> None:

@@ -14,9 +14,11 @@ from textual.widgets import OptionList, TextArea
 
 import foldmark
 from foldmark.chat.display.review import review
+from foldmark.core.agents import Size
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request, ToolCall
+from foldmark.cost.messages import next_messages
 from foldmark.editing import offers
 from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
@@ -86,30 +88,97 @@ def closed(chat: Driven) -> Callable[[], bool]:
 @pytest.mark.parametrize("mode", ["forget", "remember"])
 def test_the_shown_effects_are_what_happens(tmp_path: Path, mode: str) -> None:
     """This holds for every choice of ranges."""
-    for unticked in [each for size in range(3) for each in combinations((1, 2, 3), size)]:
+    for unticked in [each for size in range(3) for each in combinations((3, 14, 20), size)]:
         with foldmark.open(":memory:") as log:
             agent = conversation(log)
-            before = agent.context().size
+            before = sized(agent)
             agent.do(f"/{mode} {WANTED}")
             offers.preview(agent)
             found = review(agent, unticked)
             assert found is not None
             assert found.chosen is not None
             assert found.chosen.before == before
+            gone = found.chosen.before.less(found.chosen.after)
+            stays = [each for each in found.ranges if each.ids[0] not in unticked]
+            matched = sum(each.matches.tokens + each.along.tokens for each in stays)
+            assert mode == "remember" or gone.tokens == matched
             along = [each.along.messages for each in found.ranges]
-            assert along == [0 if 1 in unticked else 1, 0, 0]
-            assert bool(found.ranges[0].along_line(forgets=found.offer.forgets)) is (1 not in unticked)
+            assert along == [0 if 3 in unticked else 1, 0, 0]
+            assert bool(found.ranges[0].along_line(forgets=found.offer.forgets)) is (3 not in unticked)
             agent.do(found.command(unticked) or "")
-            assert agent.context().size == found.chosen.after
+            after = sized(agent)
+            assert after.messages == found.chosen.after.messages
+            # Another request divides its tokens among its messages anew.
+            assert abs(after.tokens - found.chosen.after.tokens) <= after.messages
             assert review(agent) is None
+
+
+def sized(agent: Agent) -> Size:
+    """Return the size of the context, as its next request sends it."""
+    with agent.reading() as (moment, at):
+        return next_messages(agent, moment, at).of(at)
+
+
+def test_a_choice_of_messages_inside_ranges_is_carried_out(log: Log) -> None:
+    agent = log.agent("notes")
+    turns = []
+    for number in range(9):
+        turns.append(agent.append("user", f"{'Lunch' if number in (3, 7) else 'Tables'} {number}"))
+        agent.end_turn()
+    agent.do("/forget tables")
+    offers.preview(agent)
+    first = review(agent, (), (2,))
+    assert first is not None
+    assert [len(each.ids) for each in first.ranges] == [3, 3, 1]
+    assert [each.id for each in first.ranges[1].messages] == turns[4:7]
+    assert [each.title for each in first.ranges[1].messages] == ["Tables 4", "Tables 5", "Tables 6"]
+    assert sum(each.tokens for each in first.ranges[1].messages) == first.ranges[1].matches.tokens
+    assert not first.ranges[0].messages
+    assert first.command((turns[1],)) == f"/agree {first.offer.id} all but messages {turns[1]}"
+    assert first.command((*turns[0:3], turns[8])) == f"/agree {first.offer.id} only 2"
+    unticked = (turns[1], turns[4], *turns[5:7])
+    command = first.command(unticked)
+    assert command == f"/agree {first.offer.id} only messages {turns[0]} {turns[2]} {turns[8]}"
+    assert first.command(unticked[:3]) == f"/agree {first.offer.id} all but messages {turns[1]} {turns[4]}-{turns[5]}"
+    agent.do(command)
+    assert there(agent) == [each for at, each in enumerate(turns) if at in (3, 7) or each in unticked]
+
+
+def test_a_range_opens_to_its_messages(log: Log) -> None:
+    agent = log.agent("notes")
+    turns = []
+    for number in range(4):
+        turns.append(agent.append("user", f"{'Lunch' if number == 3 else 'Tables'} {number}"))
+        agent.end_turn()
+
+    async def talk(chat: Driven) -> None:
+        lines = await reviewed(chat, "/forget tables")
+        await chat.press("right")
+        await chat.until(f"[x] {turns[2]}   Tables 2")
+        await chat.press("down", "down", "enter")
+        await chat.until(f"[ ] {turns[1]}   Tables 1")
+        await chat.until("[-] 1")
+        await chat.until("2 messages (")
+        await chat.press("right")
+        await chat.until(lambda: isinstance(chat.app.screen, TextScreen))
+        await chat.until("user: Tables 1")
+        await chat.press("escape", "left")
+        await chat.until("[-] 1")
+        await chat.until(lambda: f"[x] {turns[2]}   Tables 2" not in chat.screen)
+        assert lines.highlighted == 0
+        await chat.press("end", "enter")
+        await chat.until(closed(chat))
+
+    talked(agent, talk)
+    assert there(agent) == [turns[1], turns[3]]
 
 
 def test_all_ranges_unticked(agent: Agent) -> None:
     agent.do(f"/remember {WANTED}")
     offers.preview(agent)
-    found = review(agent, (1, 2, 3))
+    found = review(agent, (3, 14, 20))
     assert found is not None
-    assert (found.chosen, found.price, found.command((1, 2, 3))) == (None, (), None)
+    assert (found.chosen, found.price, found.command((3, 14, 20))) == (None, (), None)
     assert found.outcome == "Nothing is ticked. Tick what to remember, or keep everything."
 
 
@@ -124,7 +193,7 @@ def test_a_choice_of_many_ranges_is_carried_out(log: Log) -> None:
     found = review(agent)
     assert found is not None
     assert len(found.ranges) == 60
-    odd = [each.number for each in found.ranges if each.number % 2]
+    odd = [id for each in found.ranges if each.number % 2 for id in each.ids]
     command = found.command(odd)
     assert command is not None
     assert len(command) > 100
@@ -157,6 +226,8 @@ def test_the_screen_of_a_review(log: Log) -> None:
         await reviewed(chat, "/forget messages 4, 14, 20")
         await chat.still()
         check(chat.app, "review")
+        await chat.press("right")
+        await chat.until("    [x] 4 ")
         await chat.press("right")
         await chat.until(lambda: isinstance(chat.app.screen, TextScreen) and chat.app.screen.query_one(TextArea).text)
         await chat.still()
@@ -196,6 +267,8 @@ def test_an_arrow_opens_the_whole_range(agent: Agent) -> None:
 
     async def talk(chat: Driven) -> None:
         await reviewed(chat, "/forget messages 3-6")
+        await chat.press("right")
+        await chat.until("[x] 4   About")
         await chat.press("right")
         await chat.until(lambda: isinstance(chat.app.screen, TextScreen) and chat.app.screen.query_one(TextArea).text)
         text = chat.app.screen.query_one(TextArea).text.splitlines()
@@ -281,7 +354,7 @@ def test_a_command_leaves_the_review_and_a_message_ends_it(agent: Agent) -> None
         await chat.until(lambda: ranges.has_focus)
         await chat.press("tab")
         await chat.type("Let us go on")
-        await chat.until("4 words: “Let us go on”")
+        await chat.until("words: “Let us go on”")
         await chat.until(closed(chat))
 
     before = there(agent)
@@ -406,7 +479,7 @@ def test_a_yes_to_an_offer_that_another_program_ended(agent: Agent, tmp_path: Pa
         await reviewed(chat)
         with foldmark.open(tmp_path / "log.db") as other:
             other.agent("notes").do("/context drop 1")
-        await chat.press("end", "enter")
+        chat.app.chat.query_one(ReviewPanel).action_agree()  # at once, before the change is seen
         await chat.until("is not open")
         await chat.until(closed(chat))
 

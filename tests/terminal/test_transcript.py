@@ -68,7 +68,8 @@ def test_a_page_has_turns_calls_marks_operations_and_what_left(log: Log) -> None
         *(Said, ToolCallGroup, Said, Flag, Gap, Said, ToolCallGroup, Said, Operated, Said, ToolCallGroup, Said)
     ]
     gap = next(entry for entry in found if isinstance(entry, Gap))
-    assert gap.line == '✂ turn 7 dropped by you: "led nowhere" · 1 turn, 383 · /restore 17'
+    assert gap.line == '✂ turn 7 dropped by you: "led nowhere" · 1 turn, 383 recorded'
+    assert gap.back == "/restore 17"
     first = found[0]
     assert isinstance(first, Said)
     assert first.opens is not None

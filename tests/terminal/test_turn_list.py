@@ -24,7 +24,7 @@ from foldmark.core.errors import CommandError
 from foldmark.cost.filling import RESULT, Portion
 from foldmark.cost.messages import BEFORE, OUT, SENT, Place
 from foldmark.log import Agent, Log
-from foldmark.terminal.meter import Bar, pieces
+from foldmark.terminal.meter import GAP, Bar, pieces
 from foldmark.terminal.screens import TextScreen
 from foldmark.terminal.side_screens.rows import RowList
 from foldmark.terminal.side_screens.turns import LineInput, TurnsScreen
@@ -116,7 +116,9 @@ def test_a_rule_names_results_by_size_and_tool(log: Log) -> None:
     assert results_named(rows, "> 0.5k") == results_named(rows, " over  500 ") == {14}
     assert results_named(rows, "read_file") == results_named(rows, "READ_FILE over 10") == {3}
     for wrong in ("", "over", "over many", "nothing", "bash over 2K", "bash 500", "over 1.2.3"):
-        with pytest.raises(CommandError, match=r"names no result; say `over 2K`, a tool \(bash, list_files, read_file\)"):
+        with pytest.raises(
+            CommandError, match=r"names no result; say `over 2K`, a tool \(bash, list_files, read_file\)"
+        ):
             results_named(rows, wrong)
 
 
@@ -174,7 +176,9 @@ def test_a_bar_has_its_width() -> None:
         found = pieces(shares, 4000, width)
         assert sum(each.tokens for each in (piece.share for piece in found)) == sum(s.tokens for s in shares) + 4000
         if width >= 78:
-            assert sum(cell_len(piece.text) for piece in found) == width
+            assert sum(piece.columns for piece in found) == width
+            assert min(piece.columns for piece in found) >= 1
+            assert sum(cell_len(piece.label) for piece in found) + GAP * (len(found) - 1) <= width
 
 
 # The screen
@@ -380,7 +384,7 @@ def test_a_turn_opens_whole_and_hostile_text_stays_text(log: Log) -> None:
 def test_the_bar_leads_to_the_turns_of_its_part(log: Log) -> None:
     async def choose() -> None:
         async with driven(sample(log)) as chat:
-            await chat.until("▏free")
+            await chat.until("─ free")
             bar = chat.app.chat.query_one(Bar)
             bar.focus()
             names = [piece.share.name for piece in bar.pieces]

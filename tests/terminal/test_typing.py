@@ -215,10 +215,10 @@ def test_the_prompt_names_a_child_and_an_offer(log: Log) -> None:
     child = log.agent(agent.do("/fork").data["child"])
 
     async def steps(chat: Driven) -> None:
-        await chat.until(f"{child.id[:8]} > ")
+        await chat.until(f"{child.id[:8]} ❯ ")
         await chat.type("/forget exporters")
         await chat.until("forget ")
-        await chat.until("messages? > ")
+        await chat.until("messages? ❯ ")
 
     run(child, steps)
 

@@ -15,7 +15,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import Part, Request
 from foldmark.core.segments import END
 from foldmark.core.turns import Turn, naming, newest_turns
-from foldmark.core.wording import count, title
+from foldmark.core.wording import count, title, told_title
 from foldmark.cost.misses import Cached, cached, newest_cached, newest_turn
 from foldmark.log import Agent, Context, Result
 from foldmark.operations.history import sized
@@ -203,8 +203,13 @@ def message_line(message: Event, *, whole: bool = False, beside: object = None) 
 
 
 def turn_title(messages: Sequence[Event]) -> str:
-    """Return a title for a turn: the beginning of the message that it is named after."""
-    return title(next((_text(message) for message in naming(messages)), ""))
+    """Return a title for a turn: that of the message that it is named after."""
+    return next((message_title(message) for message in naming(messages)), "")
+
+
+def message_title(message: Event) -> str:
+    """Return a title for a message: its beginning, without the tags that a client wrote around it."""
+    return told_title(message.content) if message.kind == "client" else title(_text(message))
 
 
 def _text(message: Event) -> str:

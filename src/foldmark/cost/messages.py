@@ -11,7 +11,7 @@ from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, DamagedError
@@ -27,7 +27,7 @@ from foldmark.request.client_requests import NextRequest
 from foldmark.request.standing import Standing
 
 if TYPE_CHECKING:
-    from foldmark.text.selection import Candidate
+    from foldmark.text.selection import Candidate, MatchRange
 
 Place: TypeAlias = Literal["sent", "before the window", "not sent", "out"]
 """Where a message is: in the next request, before its window, inside the window but left out of the request (a tool
@@ -72,9 +72,13 @@ class NextMessages:
             return 0  # what the client itself wrote is always sent, so it leaves no request
         return self._counted(message.tokens)
 
-    def total(self, messages: Iterable[Event]) -> int:
+    def total(self, messages: "Iterable[Event | Candidate]") -> int:
         """Return the tokens of these messages."""
         return sum(map(self.tokens, messages))
+
+    def in_range(self, messages: "Iterable[Candidate]", each: "MatchRange") -> "MatchRange":
+        """Return a range with the tokens of those of these messages that are in it."""
+        return structs.replace(each, tokens=self.total(row for row in messages if each.first <= row.id <= each.last))
 
     def whole(self, size: Size) -> Size:
         """Return a stored size with the tokens that so many messages have unshortened."""
@@ -84,7 +88,7 @@ class NextMessages:
         """Return the size of the context at a standing: in a live session that of the request, otherwise that of its
         messages."""
         if self._client is not None:
-            return then.size._replace(tokens=self._client.tokens(replace(then.fold, segments=then.visible)))
+            return then.size._replace(tokens=self._client.tokens(structs.replace(then.fold, segments=then.visible)))
         beyond = [more for agent, id, more in self._beyond if contains(then.visible, agent, id)]
         return then.size._replace(tokens=max(0, self._counted(then.size.tokens) + sum(beyond)))
 

@@ -27,7 +27,7 @@ def conversation_markdown(agent: Agent, version: str, progress: Progress) -> Gen
     log shows them. `progress` receives the number of the agent's messages so far and of all."""
     time_of = agent.log.minute
     with agent.reading() as (moment, at):
-        scope = "The whole history. A message that is “not in the context” is not sent to the model."
+        scope = "The whole history. A message that is “out” is not sent to the model."
         yield from _head(agent, at, version, scope)
         yield from _past(moment, at, time_of, progress)
         state = state_of(moment, at)
@@ -103,7 +103,7 @@ def _marks(at: Standing, each: PastEvent) -> list[str]:
     if each.erased is not None:
         return [*marks, f"erased by operation {each.erased}"]
     if not contains(at.visible, event.agent_id, event.id):
-        return [*marks, "not in the context"]
+        return [*marks, "out"]
     return [*marks, "evicted: a placeholder is sent"] if event.id in at.fold.evicted else marks
 
 

@@ -110,9 +110,6 @@ def described(
     along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
     messages = next_messages(agent, moment, at)
 
-    def ranged(rows: Sequence[Candidate], each: MatchRange) -> MatchRange:
-        return replace(each, tokens=sum(messages.tokens(row) for row in rows if each.first <= row.id <= each.last))
-
     def size(segments: Segments) -> Size:
         return messages.of(showing(moment, at, segments))
 
@@ -124,8 +121,12 @@ def described(
         preview.mode,
         preview.criteria,
         tuple(event.id for event in found),
-        tuple(ranged(rows, each) for near, rows in parts for each in near.ranges(moment, [row.id for row in rows])),
-        Size(len(found), sum(map(messages.tokens, found))),
+        tuple(
+            messages.in_range(rows, each)
+            for near, rows in parts
+            for each in near.ranges(moment, [row.id for row in rows])
+        ),
+        Size(len(found), messages.total(found)),
         tuple(along),
         sum(tokens),
         size(now),

@@ -101,7 +101,8 @@ class ChatApplication(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return the variables of Foldmark's own themes, for the others."""
-        return {"line": "$foreground 50%"}
+        named = {"line": "$foreground 50%", "grey": "$foreground 50%", "model": "$foreground 80%"}
+        return {**named, "user": "$text-success", "tool": "$text-warning", "operation": "$text-secondary"}
 
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the chat."""

@@ -1,15 +1,16 @@
-"""The meter at the top: the agent, its model and activity, the size of its context, and its cost. The bar below it
-shows the kinds of content in the context, each with its name and tokens."""
+"""The meter at the top: the agent, its model and activity, the size of its next request, and its cost. The bar below it
+shows what fills that request, by kind, with a legend."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
@@ -24,6 +25,7 @@ from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.columns import fitted
 from foldmark.terminal.screens import read_in_thread
+from foldmark.terminal.theme import SHARES, component_style
 
 WAITING = "waiting for approval"
 
@@ -36,41 +38,57 @@ FREE = "free"
 LONGEST = 20
 """Maximum columns of a name. The names of other programs' tools are long."""
 
+GAP = 2
+"""Columns between two entries of the legend."""
+
 
 class BarPiece(NamedTuple):
-    """A part of the bar: its share, and the text that fills its columns."""
+    """A part of the bar: its share, the columns that it fills, and its entry in the legend."""
 
     share: Portion
-    text: str
+    columns: int
+    label: str
 
 
 def pieces(shares: Sequence[Portion], free: int, width: int) -> list[BarPiece]:
-    """Return the parts of a bar of `width` columns: each as wide as its share, but wide enough for its name. The
-    smallest parts are merged as `other` until names take at most five sixths of the width, so that the shares are
-    visible."""
-    rest, found, least = [Portion(FREE, FREE, free)] if free else [], list[Portion](), list[int]()
+    """Return the parts of a bar of `width` columns, each as wide as its share. The smallest parts are merged as `other`
+    until the legend fits below the bar."""
+    rest, found, labels = [Portion(FREE, FREE, free)] if free else [], list[Portion](), list[str]()
     for most in range(len(shares), 0, -1):
         found = [*merged(shares, most), *rest]
-        least = [cell_len(_label(each)) + 1 for each in found]
-        if 6 * sum(least) <= 5 * width:
+        labels = [_label(each) for each in found]
+        if sum(map(cell_len, labels)) + GAP * (len(labels) - 1) <= width and len(found) <= width:
             break
     total = sum(each.tokens for each in found) or 1
-    wanted = [max(0, each.tokens * width / total - own) for each, own in zip(found, least, strict=True)]
-    spare, more = max(0, width - sum(least)), sum(wanted) or 1
-    ends = [round(spare * sum(wanted[: number + 1]) / more) for number in range(len(found))]
-    widths = [own + end - before for own, end, before in zip(least, ends, [0, *ends], strict=False)]
-    return [BarPiece(each, set_cell_size(f"▏{_label(each)}", own)) for each, own in zip(found, widths, strict=True)]
+    spare, done, before = max(0, width - len(found)), 0, 0
+    made = []
+    for each, label in zip(found, labels, strict=True):  # each has a column of its own
+        done += each.tokens
+        end = round(spare * done / total)
+        made.append(BarPiece(each, 1 + end - before, label))
+        before = end
+    return made
 
 
 def _label(share: Portion) -> str:
-    return f"{fitted(harmless(share.name), LONGEST)} {brief(share.tokens)}"
+    sign = "─" if share.kind == FREE else "■"
+    return f"{sign} {fitted(harmless(share.name), LONGEST)} {brief(share.tokens)}"
 
 
 class Bar(Widget, can_focus=True):
-    """The content of the context. Choosing a part shows its turns."""
+    """What fills the next request, as a bar above its legend. Choosing a part shows its turns."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"bar--{name}" for name in (*SHARES.values(), "tool", FREE, "muted")}
     DEFAULT_CSS = """
-    Bar { height: 1; }
+    Bar { height: 2; }
+    Bar > .bar--free { color: $line; }
+    Bar > .bar--muted { color: $text-muted; }
+    Bar > .bar--grey { color: $grey; }
+    Bar > .bar--accent { color: $accent; }
+    Bar > .bar--operation { color: $operation; }
+    Bar > .bar--user { color: $user; }
+    Bar > .bar--model { color: $model; }
+    Bar > .bar--tool { color: $tool; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -102,21 +120,30 @@ class Bar(Widget, can_focus=True):
         return pieces(self._shares, self._free, self.size.width)
 
     def render_line(self, y: int) -> Strip:
-        """Draw the bar."""
-        found, style = self.pieces, self.rich_style
+        """Draw the bar, or its legend below it."""
+        found, base = self.pieces, self.rich_style
         self._at = min(self._at, max(0, len(found) - 1))
-        chosen = Style(reverse=True) if self.has_focus else Style()
-        drawn = [
-            Segment(each.text, style + chosen if number == self._at else style + Style(dim=each.share.kind == FREE))
-            for number, each in enumerate(found)
-        ]
-        return Strip(drawn).adjust_cell_length(self.size.width, style)
+        drawn = []
+        for number, each in enumerate(found):
+            colour = base + component_style(self, f"bar--{_colour(each.share)}")
+            chosen = Style(reverse=True) if self.has_focus and number == self._at else Style()
+            if y == 0:
+                fill = "─" * each.columns if each.share.kind == FREE else f"{'█' * (each.columns - 1)}▉"
+                drawn.append(Segment(fill, colour))
+            else:
+                sign, _, text = each.label.partition(" ")
+                drawn += [
+                    Segment(sign, colour),
+                    Segment(f" {text}", base + component_style(self, "bar--muted") + chosen),
+                ]
+                drawn.append(Segment(" " * GAP, base))
+        return Strip(drawn).adjust_cell_length(self.size.width, base)
 
     def on_click(self, event: Click) -> None:
-        """Choose the clicked part."""
+        """Choose the clicked part of the bar or of its legend."""
         end = 0
         for number, each in enumerate(self.pieces):
-            end += cell_len(each.text)
+            end += each.columns if event.y == 0 else cell_len(each.label) + GAP
             if event.x < end:
                 self._at = number
                 self.action_choose()
@@ -211,8 +238,23 @@ class Meter(Vertical):
             self.query_one(Static).update(harmless(self._wrong))
             return
         state = WAITING if self._waiting else ANSWERING if self._answering else found.state
-        left = harmless(f"{found.name} · {found.model} · {state}")
-        left += f" · {self._progress}" if self._progress else ""
-        right = " · ".join(filter(None, (found.fullness, found.cost)))
-        room = max(0, width - cell_len(right) - 1)
-        self.query_one(Static).update(f"{set_cell_size(left, room)} {right}")
+        state += f" · {self._progress}" if self._progress else ""
+        name, model = harmless(found.name), harmless(found.model)
+        # What a narrow terminal lacks, least important first: the cost, the model, the name.
+        for left, cost in (((name, model), found.cost), ((name, model), ""), ((name,), ""), ((), "")):
+            begin = " · ".join((*left, state))
+            end = " · ".join(filter(None, (cost, found.fullness)))
+            if cell_len(begin) + cell_len(end) < width:
+                break
+        parts = [(each, "bold" if each is name else "$text-muted") for each in left]
+        parts.append((state, "$text-muted" if state == IDLE else "$text-accent"))
+        shown = Content.styled(" · ", "$text-muted").join(Content.styled(*part) for part in parts)
+        right = Content.styled(" · ", "$text-muted").join(
+            Content.styled(*part) for part in ((cost, "$text-muted"), (found.fullness, "bold")) if part[0]
+        )
+        gap = " " * max(1, width - cell_len(begin) - cell_len(end))
+        self.query_one(Static).update(Content.assemble(shown, gap, right))
+
+
+def _colour(share: Portion) -> str:
+    return FREE if share.kind == FREE else SHARES.get(share.kind, "tool")

@@ -158,7 +158,7 @@ class InputPrompt(Vertical):
         self._waiting.display = bool(shown)
 
     def _name_reader(self) -> None:
-        before = "search › " if self._searched is not None else harmless(self._prompting.prompt)
+        before = "search › " if self._searched is not None else harmless(self._prompting.prompt).replace(">", "❯")
         self._before.update(before)
 
     def _say(self, hint: str) -> None:

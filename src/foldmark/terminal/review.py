@@ -6,7 +6,7 @@ confirmation.
 """
 
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.cells import set_cell_size
 from textual.app import ComposeResult
@@ -28,7 +28,7 @@ from foldmark.terminal.screens import Submit, TextScreen, read_in_thread
 from foldmark.text.consent import No, Refinement, Yes, read
 
 REST = (
-    "Enter takes a range out or puts it back, → shows it whole. The prompt takes answers, too.\n"
+    "Enter takes a line out or puts it back, → opens it. The prompt takes answers, too.\n"
     "Anything else you type there is an ordinary message and ends this review."
 )
 CARRY_OUT, CARRIED_OUT = "▸ Carry out what is ticked", "carried-out"
@@ -47,7 +47,8 @@ class ReviewPanel(Vertical):
     ReviewPanel .rest { color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right", "show", "show", tooltip="show a range whole"),
+        Binding("right", "show", "open", tooltip="show the messages of a range, or a message whole"),
+        Binding("left", "fold", show=False, tooltip="fold a range"),
         Binding("escape", "keep", "keep all", tooltip="end the review; nothing changes"),
         Binding("tab", "type", "type", tooltip="go to the prompt; Shift+Tab comes back"),
     ]
@@ -56,7 +57,9 @@ class ReviewPanel(Vertical):
         super().__init__()
         self._agent, self._submit = agent, submit
         self._found: Review | None = None
-        self._unticked: set[int] = set()
+        self._unticked: frozenset[int] = frozenset()
+        self._opened: set[int] = set()
+        self._lines: list[ReviewLine] = []
         self._begun, self.is_open = False, True
 
     def compose(self) -> ComposeResult:
@@ -77,7 +80,10 @@ class ReviewPanel(Vertical):
 
     def _read(self) -> None:
         read_in_thread(
-            self, partial(review, self._agent, frozenset(self._unticked)), self._show, failed=self._close_because
+            self,
+            partial(review, self._agent, self._unticked, frozenset(self._opened)),
+            self._show,
+            failed=self._close_because,
         )
 
     def _close_because(self, why: str) -> None:
@@ -93,8 +99,9 @@ class ReviewPanel(Vertical):
         before, self._found = self._found, found
         if before is None:
             self._begun = bool(self._prompt.text)
-        elif before.offer.id != found.offer.id and self._unticked:
-            self._unticked.clear()
+        elif before.offer.id != found.offer.id and (self._unticked or self._opened):
+            self._unticked = frozenset()
+            self._opened.clear()
             self._read()
         self._draw()
         if before is None and not self._begun:
@@ -116,8 +123,9 @@ class ReviewPanel(Vertical):
         found = self._found
         if found is None:
             return
-        rows = _rows(found, frozenset(self._unticked), self._list.scrollable_content_region.width - 2)
-        options = [Option(row, id=str(each.number)) for row, each in zip(rows, found.ranges, strict=True)]
+        rows = _rows(found, self._unticked, self._list.scrollable_content_region.width - 2)
+        self._lines = [line for line, _ in rows]
+        options = [Option(row, id=str(line)) for line, row in rows]
         fill(self._list, [*options, Option(CARRY_OUT, id=CARRIED_OUT)])
         self.query_one(".heading", Static).update(harmless(found.heading))
         self.query_one(".outcome", Static).update(harmless("\n".join((found.outcome, *found.price))))
@@ -126,27 +134,48 @@ class ReviewPanel(Vertical):
     # Keys
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Tick or untick the selected range. The last line carries out the ticked ranges."""
+        """Tick or untick the selected range or message. The last line carries out what is ticked."""
         if self._found is None:
             return
         if message.option_id == CARRIED_OUT:
             self.action_agree()
             return
-        self._unticked ^= {self._found.ranges[message.option_index].number}
+        line = self._lines[message.option_index]
+        ids = frozenset(line.ids) if line.message is None else frozenset((line.message,))
+        # A range of which only a part is ticked is ticked whole first.
+        self._unticked = self._unticked - ids if ids & self._unticked else self._unticked | ids
         self._draw()
         self._read()
 
+    @property
+    def _line(self) -> "ReviewLine | None":
+        at = self._list.highlighted
+        return self._lines[at] if at is not None and at < len(self._lines) else None
+
     def action_show(self) -> None:
-        """Show the messages of a range in full."""
-        found, at = self._found, self._list.highlighted
-        if found is not None and at is not None and at < len(found.ranges):
-            agent, shown = self._agent, found.ranges[at]
-            heading = f"{shown.number}  {shown.span}  {shown.matches.title}"
-            read = partial(_range_text, agent, found, shown.number)
-            self.app.push_screen(TextScreen(agent, self._submit, read, heading=heading))
+        """Show the messages of a range below it. Show a message in full, with those that go along with its range."""
+        found, line = self._found, self._line
+        if found is None or line is None:
+            return
+        if line.message is None and line.number not in self._opened:
+            self._opened.add(line.number)
+            self._read()
+            return
+        shown = next(each for each in found.ranges if each.number == line.number)
+        heading = f"{shown.number}  {shown.span}  {shown.matches.title}"
+        read = partial(_range_text, self._agent, found, shown.number)
+        begin = "" if line.message is None else f"{line.message:>8} "
+        self.app.push_screen(TextScreen(self._agent, self._submit, read, heading=heading, begin=begin))
+
+    def action_fold(self) -> None:
+        """Fold the range of the line."""
+        if (line := self._line) is not None and line.number in self._opened:
+            self._opened.discard(line.number)
+            self._list.highlighted = self._lines.index(line._replace(message=None))
+            self._read()
 
     def action_agree(self) -> None:
-        """Apply the ticked ranges."""
+        """Apply what is ticked."""
         if self._found is not None and (command := self._found.command(self._unticked)) is not None:
             self._answer(command)
 
@@ -200,19 +229,33 @@ class ReviewPanel(Vertical):
             self._list.focus()
 
 
-def _rows(found: Review, unticked: frozenset[int], width: int) -> list[str]:
+class ReviewLine(NamedTuple):
+    """A line of the review: a range with the ids of its matches, or one message of it."""
+
+    number: int
+    ids: tuple[int, ...]
+    message: int | None = None
+
+
+def _rows(found: Review, unticked: frozenset[int], width: int) -> list[tuple[ReviewLine, str]]:
     """Return the ranges as rows of `width` columns, each with a second line for the other messages that leave or stay
-    with it."""
+    with it, and below an opened one the rows of its messages."""
     digits = max(len(str(each.number)) for each in found.ranges)
     spans = max(len(each.span) for each in found.ranges)
     rows = []
     for each in found.ranges:
-        tick = " " if each.number in unticked else "x"
+        out = len(unticked.intersection(each.ids))
+        tick = "x" if not out else " " if out == len(each.ids) else "-"
         before = f"[{tick}] {each.number:>{digits}}  {each.span:<{spans}}  "
         row = _row(before, each.matches.title, each.matches.count, each.matches.tokens, width)
         if along := each.along_line(forgets=found.offer.forgets):
             row += "\n" + _row(" " * len(before), along, None, each.along.tokens, width)
-        rows.append(row)
+        rows.append((ReviewLine(each.number, each.ids), row))
+        for message in each.messages:
+            tick = " " if message.id in unticked else "x"
+            begin = f"    [{tick}] {message.id}  ".ljust(len(before))
+            line = ReviewLine(each.number, each.ids, message.id)
+            rows.append((line, _row(begin, message.title, None, message.tokens, width)))
     return rows
 
 

@@ -1,4 +1,5 @@
-"""The light and the dark theme, each with one accent colour, and red for irreversible actions."""
+"""The light and the dark theme: one accent colour, a colour for what a person, a tool and an operation did, and red for
+errors and irreversible actions."""
 
 from collections.abc import Mapping
 
@@ -6,25 +7,46 @@ from rich.style import Style
 from textual.theme import Theme
 from textual.widget import Widget
 
+SHARES = {
+    **dict.fromkeys(("system", "form", "images", "other", "client"), "grey"),
+    "tools": "accent",
+    "state": "operation",
+    "memos": "operation",
+    "summaries": "operation",
+    "user": "user",
+    **dict.fromkeys(("assistant", "thinking"), "model"),
+}
+"""The colour of each kind of content in the bar; tool results have that of tools."""
 
-def _theme(name: str, accent: str, red: str, background: str, surface: str, panel: str, line: str) -> Theme:
-    """Return a theme that uses the accent for all emphasis.
+
+def _theme(
+    name: str, red: str, background: str, surface: str, panel: str, line: str, muted: str, **colours: str
+) -> Theme:
+    """Return a theme with an `accent` among its `colours`, which are variables of the style sheets.
 
     `line` is the colour of lines and scrollbars, with a contrast of at least 3 to the background. Text has at least
-    4.5, muted text in a highlighted row included.
+    4.5, `muted` text in a highlighted row included. It has a colour of its own because Textual loses the transparency
+    of its automatic one in texts with several styles.
     """
+    accent = colours["accent"]
     bar = {f"scrollbar{state}": line for state in ("", "-hover")} | {"scrollbar-active": accent}
     track = {f"scrollbar-background{state}": background for state in ("", "-hover", "-active")}
     chosen = {f"block-cursor{state}-background": panel for state in ("", "-blurred")}
     chosen |= {f"block-cursor{state}-foreground": accent for state in ("", "-blurred")}
-    others = {"line": line, "text-disabled": "auto 60%", "scrollbar-corner-color": background}
+    others = {
+        "line": line,
+        "text-muted": muted,
+        "text-disabled": muted,
+        "scrollbar-corner-color": background,
+        **colours,
+    }
     return Theme(
         name,
         primary=accent,
         secondary=accent,
         accent=accent,
-        warning=accent,
-        success=accent,
+        warning=colours["tool"],
+        success=colours["user"],
         error=red,
         background=background,
         surface=surface,
@@ -34,8 +56,14 @@ def _theme(name: str, accent: str, red: str, background: str, surface: str, pane
     )
 
 
-DARK = _theme("dark", "#5aa9e6", "#f2555a", "#121212", "#1c1c1c", "#262626", "#787878")
-LIGHT = _theme("light", "#0b5cad", "#b3261e", "#ffffff", "#f5f5f5", "#e8e8e8", "#808080")
+DARK = _theme(
+    "dark", "#ff7b72", "#14161b", "#1b1e25", "#262b33", "#6e7681", "#9aa2ad",
+    accent="#79c0ff", user="#7ee787", tool="#e3b341", operation="#d2a8ff", model="#d7dae0", grey="#7d8590",
+)  # fmt: skip
+LIGHT = _theme(
+    "light", "#b42318", "#ffffff", "#f6f8fa", "#eaeef2", "#7d858e", "#59636e",
+    accent="#0550ae", user="#116329", tool="#8a5a00", operation="#6639ba", model="#57606a", grey="#7d858e",
+)  # fmt: skip
 
 
 def component_style(widget: Widget, name: str) -> Style:

@@ -17,6 +17,7 @@ from foldmark.core.events import Filter
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
+from foldmark.cost.messages import NextMessages, next_messages
 from foldmark.editing.evicting import evict, sent_results
 from foldmark.editing.offers import FilterMatches, applied, look
 from foldmark.log import Agent, Result
@@ -122,25 +123,25 @@ def _preview(agent: Agent, open_one: Planning, arguments: FilterContextArguments
     found = look(agent, criteria, asking, actor="model")
     offer = {"offer": found.offer} if found.matches else {}
     with agent.reading() as (moment, at):
-        return {**_shown(moment, at, mode, found), **offer}
+        return {**_shown(moment, at, next_messages(agent, moment, at), mode, found), **offer}
 
 
-def _shown(moment: Snapshot, at: Standing, mode: str, looked: FilterMatches) -> dict[str, Any]:
+def _shown(moment: Snapshot, at: Standing, messages: NextMessages, mode: str, looked: FilterMatches) -> dict[str, Any]:
     """Return the preview as JSON. The counts come first, because a long result is cut at its end [SPEC 5.2]."""
     candidates, found = looked.candidates.rows, looked.matches
-    tokens = {row.id: row.tokens for row in candidates}
+    rows = {row.id: row for row in candidates}
     said = [message.id for message in moment.messages(intersect(at.visible, talk(moment, at)))]
     closed = closure(moment, at, list(moment.lookup((*(event.id for event in found), *said))))
     wanted = {event.id for event in found}
-    added = sorted(message.id for message in closed if message.id in tokens and message.id not in wanted)
+    added = sorted(message.id for message in closed if message.id in rows and message.id not in wanted)
     everything_else = len(candidates) - len(found) - len(added)
     return {
         "message_count": len(found),
-        "token_estimate": sum(event.tokens for event in found),
+        "token_estimate": messages.total(found),
         **({"everything_else": everything_else} if mode == "remember" else {}),
-        "ranges": msgspec.to_builtins(looked.ranges),
+        "ranges": msgspec.to_builtins([messages.in_range(found, each) for each in looked.ranges]),
         "added": added,
-        "added_tokens": sum(tokens[id] for id in added),
+        "added_tokens": messages.total(rows[id] for id in added),
         "planning_conversation_ids": said,
         "matching_messages": [
             {"id": each.id, "role": each.role, "preview": " ".join(each.content[: 4 * CHARACTERS].split())[:CHARACTERS]}

@@ -35,9 +35,9 @@ def brief(tokens: int) -> str:
     return f"{(tokens + 500) // 1000}K" if tokens < 999_500 else f"{tokens / 1_000_000:.1f}M"
 
 
-def line(entry: OperationEntry) -> str:
-    """Return an operation in one line: `✂ turns 33–41 dropped by you: "led nowhere" · 9 turns, 21K recorded ·
-    /restore 412`."""
+def line(entry: OperationEntry, *, back: bool = True) -> str:
+    """Return an operation in one line: `✂ turns 33–41 dropped by you: "led nowhere" · 9 turns, 21K recorded · /restore
+    412`. Without `back`, the last part is left out."""
     event, operation = entry.event, operation_of(entry.event)
     sign, what = told(operation, entry.words)
     reason = f': "{title(event.reason, _REASON)}"' if event.reason else ""
@@ -51,7 +51,7 @@ def line(entry: OperationEntry) -> str:
         parts.append(f"{count(entry.returned.messages, 'message')}, {brief(entry.returned.tokens)} recorded, came back")
     if entry.by is not None:
         parts.append(f"taken back by {entry.by}")
-    elif entry.back is not None:
+    elif back and entry.back is not None:
         parts.append(entry.back)
     return " · ".join(parts)
 
@@ -109,4 +109,4 @@ def told(operation: Operation, words: str) -> tuple[str, str]:
         case Unpin(turn=turn):
             return "○", f"turn {turn} unpinned"
         case _:
-            return "⑂", words
+            return "↳", words

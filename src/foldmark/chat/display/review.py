@@ -6,13 +6,16 @@ price.
 
 from collections import defaultdict
 from collections.abc import Collection
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from foldmark.commands.show import message_title
 from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.wording import count, one_line
+from foldmark.cost.messages import next_messages
 from foldmark.editing.offer import CRITERIA, Offer
 from foldmark.editing.offers import described, price
 from foldmark.log import Agent
@@ -21,15 +24,24 @@ from foldmark.request.planning import offer
 from foldmark.text.selection import MatchRange
 
 
+class ReviewedMessage(NamedTuple):
+    """A match, its tokens in the next request, and a title for it."""
+
+    id: int
+    title: str
+    tokens: int
+
+
 class ReviewedRange(Struct, frozen=True):
-    """A numbered range of an offer, with the ids of its matches. `along` is the size of the messages in this range's
-    turns that leave or stay with the ticked ranges, so that no call is separated from its result."""
+    """A numbered range of an offer, with the ids of its matches, and these `messages` if the range is opened. `along`
+    is the size of the messages in this range's turns that leave or stay with the ticked matches, so that no call is
+    separated from its result."""
 
     number: int
     ids: tuple[int, ...]
     matches: MatchRange
-    ticked: bool
     along: Size
+    messages: tuple[ReviewedMessage, ...] = ()
 
     @property
     def span(self) -> str:
@@ -48,8 +60,8 @@ class ReviewedRange(Struct, frozen=True):
 
 
 class Review(Struct, frozen=True):
-    """An open offer with all its ranges. `chosen` is the offer for the ticked ranges and `price` its lines about the
-    next request; they are None and empty if no range is ticked. `model` is the model that chose the matches, `words` if
+    """An open offer with all its ranges. `chosen` is the offer for the ticked matches and `price` its lines about the
+    next request; they are None and empty if nothing is ticked. `model` is the model that chose the matches, `words` if
     none did."""
 
     offer: Offer
@@ -74,19 +86,27 @@ class Review(Struct, frozen=True):
         return f"{gone} leave · context {before.messages:,} → {sized(after, recorded=False)}, before ~{before.tokens:,}"
 
     def command(self, unticked: Collection[int] = ()) -> str | None:
-        """Return the command that applies all ranges except the `unticked` ones; None if no range remains."""
-        numbers = [each.number for each in self.ranges]
-        ticked = [number for number in numbers if number not in unticked]
+        """Return the command that applies the offer without the matches in `unticked`; None if none remains."""
+        every = sorted(id for each in self.ranges for id in each.ids)
+        ticked = [id for id in every if id not in unticked]
         if not ticked:
             return None
-        if ticked == numbers:
+        if ticked == every:
             return f"/agree {self.offer.id}"
-        choices = (f"all but {_spans(sorted(unticked))}", f"only {_spans(ticked)}")
+        out = [each.number for each in self.ranges if all(id in unticked for id in each.ids)]
+        lines = [each.number for each in self.ranges if each.number not in out]
+        whole = sum(len(each.ids) for each in self.ranges if each.number in out) == len(every) - len(ticked)
+        if whole:
+            choices = (f"all but {_spans(out, lines)}", f"only {_spans(lines, out)}")
+        else:
+            rest = [id for id in every if id in unticked]
+            choices = (f"all but messages {_spans(rest, ticked)}", f"only messages {_spans(ticked, rest)}")
         return f"/agree {self.offer.id} {min(choices, key=len)}"
 
 
-def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
-    """Return the review of the agent's open offer, without the range numbers in `unticked`; None if no offer is open.
+def review(agent: Agent, unticked: Collection[int] = (), opened: Collection[int] = ()) -> Review | None:
+    """Return the review of the agent's open offer, without the matches in `unticked`, and with the messages of the
+    ranges in `opened`, which are numbers; None if no offer is open.
 
     Cost grows with the messages of the offer and with the window, not with the history.
     """
@@ -96,16 +116,24 @@ def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
             return None
         whole = described(agent, moment, at, preview)
         parts = dict(enumerate(preview.parts, 1))
-        ticked = [number for number in parts if number not in unticked]
-        ids = frozenset(id for number in ticked for id in parts[number])
+        ids = frozenset(preview.ids).difference(unticked)
         chosen = None if not ids else described(agent, moment, at, preview, ids) if unticked else whole
         number_of = {id: number for number, part in parts.items() for id in part}
         turns = {each.turn_id or each.id: number_of[each.id] for each in moment.lookup(preview.ids)}
+        coming = next_messages(agent, moment, at)
         along: dict[int, Size] = defaultdict(lambda: Size(0, 0))
         for event in moment.events(chosen.along if chosen is not None else ()):
             number = turns.get(event.turn_id or event.id, 0)
-            along[number] = along[number].plus(Size(1, event.tokens))
+            along[number] = along[number].plus(Size(1, coming.tokens(event)))
         model = "words" if preview.words else at.config.model
+        messages = {
+            number: tuple(
+                ReviewedMessage(event.id, message_title(event), coming.tokens(event))
+                for event in moment.events(parts[number])
+            )
+            for number in opened
+            if number in parts
+        }
     try:
         cost = () if chosen is None else tuple(price(agent, chosen).price())
     except CommandError:  # the planning conversation has just ended
@@ -113,7 +141,7 @@ def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
     found = []
     for matches in whole.ranges:
         number = number_of[matches.first]
-        found.append(ReviewedRange(number, parts[number], matches, number in ticked, along[number]))
+        found.append(ReviewedRange(number, parts[number], matches, along[number], messages.get(number, ())))
     return Review(whole, model, tuple(found), chosen, cost)
 
 
@@ -128,12 +156,15 @@ def range_messages(agent: Agent, reviewed: Review, number: int) -> list[tuple[Ev
     return [(event, event.id in ids) for event in sorted((*mine, *along), key=lambda event: event.id)]
 
 
-def _spans(numbers: list[int]) -> str:
-    """Return `1 3-5` for 1, 3, 4, 5."""
+def _spans(numbers: list[int], others: list[int]) -> str:
+    """Return `1 3-5` for 1, 3, 4, 5: spans of numbers that have none of the `others` between them."""
     spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
+    among = sorted([*((number, True) for number in numbers), *((number, False) for number in others)])
+    joins = False
+    for number, wanted in among:
+        if wanted and joins:
             spans[-1][1] = number
-        else:
+        elif wanted:
             spans.append([number, number])
+        joins = wanted
     return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)

@@ -87,10 +87,10 @@ class ToolCallGroup(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """`4 tool calls · Read tags.py, Bash pytest … · 3.1K`."""
+        """`4 tool calls · Read tags.py, Bash pytest …`."""
         named = ", ".join(f"{call.name} {call.about}".strip() for call in self.calls[:2])
         more = " …" if len(self.calls) > 2 else ""
-        return f"{count(len(self.calls), 'tool call')} · {named}{more} · {brief(sum(c.tokens for c in self.calls))}"
+        return f"{count(len(self.calls), 'tool call')} · {named}{more}"
 
 
 class Flag(Struct, frozen=True):
@@ -108,13 +108,13 @@ class WindowEdge(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """`the window begins here · 48 messages, 21K before it`."""
+        """`the window begins here · before it 48 messages, 21K, not sent`."""
         before = f"{count(self.before.messages, 'message')}, {brief(self.before.tokens)}"
-        return f"the window begins here · {before} before it"
+        return f"the window begins here · before it {before}, not sent"
 
 
 class Operated(Struct, frozen=True):
-    """An operation at its place in time. `back` is the command that undoes it."""
+    """An operation at its place in time. `back` is the command that undoes it, which `line` does not name."""
 
     id: int
     line: str
@@ -262,7 +262,7 @@ def _gaps(
 def _operated(at: Standing, entry: OperationEntry) -> list[Entry]:
     event = entry.event
     if not isinstance(operation_of(event), Mark):
-        return [Operated(event.id, line(entry), None if entry.by is not None else entry.back)]
+        return [Operated(event.id, line(entry, back=False), None if entry.by is not None else entry.back)]
     return [Flag(event.id, name) for name, place in at.fold.marks.items() if place == event.id]
 
 
@@ -344,11 +344,8 @@ def _worded(moment: Snapshot, sent: NextMessages, gap: Gap, entries: Mapping[int
         return gap
     size, entry = moment.size(gap.segments), entries.get(gap.operation or 0)
     if entry is not None and size == entry.left:
-        return replace(gap, line=line(entry))
-    back = f" · {gap.back}" if gap.back else ""
-    return replace(
-        gap, line=f"✂ {count(size.messages, 'message')}, {brief(sent.whole(size).tokens)} left the context{back}"
-    )
+        return replace(gap, line=line(entry, back=False))
+    return replace(gap, line=f"✂ {count(size.messages, 'message')}, {brief(sent.whole(size).tokens)} left the context")
 
 
 def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> ToolCallGroup:

@@ -1,4 +1,5 @@
-"""Draw entries of a transcript as terminal lines: wrapped, indented past the turn numbers, with Markdown rendered.
+"""Draw entries of a transcript as terminal lines: wrapped, behind a sign for who speaks, with Markdown rendered, and
+with ids and sizes at the right.
 
 All text comes from a model, a file or a person, and is made harmless before it is drawn. Long text is cut before it is
 wrapped.
@@ -23,6 +24,9 @@ from foldmark.chat.display.transcript import Call, Entry, Flag, Gap, Operated, S
 from foldmark.core.wording import count, one_line, told_title
 from foldmark.rendering import harmless
 from foldmark.terminal.columns import fitted
+
+GUTTER = 3
+"""Columns before each line: the bar of the cursor, a sign for who speaks, and a space."""
 
 PREVIEW = 3
 """Number of lines of a tool result to show before it is opened."""
@@ -90,11 +94,11 @@ class Item(NamedTuple):
 
 
 class Drawing:
-    """Draws entries for a width in columns. `styles` holds the styles `muted`, `accent`, `error`, `strong` and `left`.
-    `levels` counts how often each item was opened or folded, from 0."""
+    """Draws entries for a width in columns, in these `styles`, those of `Surface`. `levels` counts how often each item
+    was opened or folded, from 0."""
 
-    def __init__(self, width: int, numbers: int, styles: Mapping[str, Style], *, dark: bool) -> None:
-        self.width, self.numbers, self.gutter = width, numbers, max(7, numbers + 3)
+    def __init__(self, width: int, styles: Mapping[str, Style], *, dark: bool) -> None:
+        self.width, self.gutter = width, GUTTER
         self.room = max(20, width - self.gutter - 1)
         self._styles, self._dark = styles, dark
         accent, muted = styles["accent"], styles["muted"]
@@ -121,31 +125,42 @@ class Drawing:
             case ToolCallGroup():
                 yield from self._calls(entry, levels)
             case Flag(name=name):
-                yield Item(key, [Strip([Segment(" "), *self._plain(f"⚑ {one_line(name)}", "accent")])], entry)
+                yield Item(key, self._block([self._plain(one_line(name), "accent")], sign=("⚑", "accent")), entry)
             case WindowEdge():
                 text = f" {entry.line} "
                 left = max(1, (self.width - cell_len(text)) // 2)
-                rule = f" {'─' * (left - 1)}{text}{'─' * max(1, self.width - left - cell_len(text) - 1)}"
-                yield Item(key, [Strip(self._plain(rule, "muted")), Strip([])], entry)
-            case Gap(line=line, opened=opened):
-                shown = f"{line} · Enter {'hides' if opened else 'shows'} it"
-                yield Item(key, self._block(self._lines(shown, "muted")), entry)
-            case Operated(line=line):
-                yield Item(key, self._block(self._lines(line, "muted")), entry)
+                right = "─" * max(1, self.width - left - cell_len(text) - 1)
+                rule = [Segment(" "), *self._plain("─" * (left - 1), "line"), *self._plain(text, "muted")]
+                yield Item(key, [Strip([*rule, *self._plain(right, "line")]), Strip([])], entry)
+            case Gap(line=line, back=back, opened=opened):
+                hint = f"Enter {'hides' if opened else 'shows'} it"
+                yield Item(key, self._operated(line, " · ".join(filter(None, (back, hint)))), entry)
+            case Operated(line=line, back=back):
+                yield Item(key, self._operated(line, back or ""), entry)
             case Loose(text=text, kind="typed"):
-                yield Item(key, self._block(self._folded(text, level, "strong"), number="›"), entry)
+                yield Item(key, self._block(self._folded(text, level, "user"), sign=("▌", "user")), entry)
+            case Loose(text=text, event=int()):
+                yield Item(key, self._operated(text, ""), entry)
             case Loose(text=text, kind=kind):
                 yield Item(key, self._block(self._folded(text, level, "error" if kind == "error" else "muted")), entry)
+
+    def _operated(self, line: str, aside: str) -> list[Strip]:
+        """Draw an operation: its sign before its text, and its way back at the right."""
+        sign, _, text = line.partition(" ") if cell_len(line.partition(" ")[0]) == 1 else ("", "", line)
+        room = self.room - cell_len(aside) - 2 if aside else self.room
+        if room < self.room // 2:  # no room beside the text
+            text, aside, room = f"{text} · {aside}", "", self.room
+        return self._block(self._lines(text, "operation", room), sign=(sign, "operation"), aside=aside)
 
     # Texts
 
     def _said(self, said: Said, level: int) -> list[Strip]:
         person = said.kind == "user" and said.actor == "human"
-        number, aside = "", ""
+        aside = ""
         if said.opens is not None:
             tokens, calls, pinned = said.opens
-            parts = [*(["📌"] if pinned else []), brief(tokens), *([count(calls, "call")] if calls else [])]
-            number, aside = str(said.id), " · ".join(parts)
+            called = [count(calls, "call")] if calls else []
+            aside = " · ".join([*(["📌"] if pinned else []), f"turn {said.id}", *called]) + f"{brief(tokens):>7}"
         lines: list[list[Segment]] = []
         if not person and said.kind != "assistant":
             lines += self._lines(LABELS.get(said.kind, said.kind.replace("_", " ")), "muted")
@@ -155,11 +170,12 @@ class Drawing:
             lines = self._lines(f"{LABELS[said.kind]} · {told_title(said.text, max(20, self.room - 22))}", "muted")
         elif said.text.strip():
             narrow = self.room - cell_len(aside) - 2 if aside else self.room
-            lines += self._folded(said.text, level, "strong" if person else "plain", narrow)
+            lines += self._folded(said.text, level, "user" if person else "plain", narrow)
         if said.interrupted:
             lines += self._lines("(interrupted)", "muted")
         style = "left" if said.left else "muted" if said.outside else None
-        return self._block(lines or [[]], number=number, aside=aside, over=style, sign="✂" if said.left else "")
+        sign = ("✂", "operation") if said.left else ("▌", "user") if person else ("", "")
+        return self._block(lines or [[]], aside=aside, over=style, sign=sign, along=person)
 
     def _answer(self, text: str, level: int) -> list[list[Segment]]:
         limit = WHOLE if level % 2 else ANSWER
@@ -209,8 +225,10 @@ class Drawing:
         over = "left" if calls.left else "muted" if calls.outside else None
         many, opened = len(calls.calls) >= MANY_CALLS, levels.get((calls.id, 0), 0) % 2
         if many:
-            line = f"{'▾' if opened else '▸'} {one_line(calls.line)}"
-            yield Item((calls.id, 0), self._block([self._fitted(line, "muted", self.room)], over=over), calls)
+            size = brief(sum(call.tokens for call in calls.calls))
+            line = self._fitted(one_line(calls.line), "muted", self.room - cell_len(size) - 4)
+            title = [*self._plain("▾ " if opened else "▸ ", "tool"), *line]
+            yield Item((calls.id, 0), self._block([title], aside=size, over=over), calls)
         for call in calls.calls if opened or not many else ():
             level = levels.get((calls.id, call.id), 0) + (0 if many else 1)
             yield Item((calls.id, call.id), self._call(call, level % 3, over, 2 if many else 0), calls, call)
@@ -222,10 +240,11 @@ class Drawing:
         state = state or ("failed" if call.failed else "")
         if not level and not state:
             state = count(call.text.count("\n") + 1 if call.text else 0, "line")
-        title = f"{'▾' if level else '▸'} {one_line(f'{call.name} {call.about}'.rstrip())}"
-        size = brief(call.tokens)
-        title += f" · {state}" if state else ""
-        shown = [self._fitted(title, "plain" if level else "muted", room - cell_len(size) - 2)]
+        size, sign = brief(call.tokens), "▾ " if level else "▸ "
+        name, end = one_line(call.name), f" · {state}" if state else ""
+        about = fitted(f" {one_line(call.about)}", max(0, room - cell_len(size + name + end) - 4)) if call.about else ""
+        title = [*self._plain(sign, "tool"), *self._fitted(name, "tool", room - cell_len(size) - 4)]
+        shown = [[*title, *self._plain(about, "muted"), *self._plain(end, "error" if call.failed else "muted")]]
         if level and call.evicted is not None:
             back = f"/restore {call.evicted} sends it again" if call.evicted else "only the parent can take it back"
             shown += self._indented(self._lines(f"a placeholder is sent in its place; {back}", "muted", room - 2))
@@ -258,18 +277,18 @@ class Drawing:
         self,
         lines: Sequence[list[Segment]],
         *,
-        number: str = "",
         aside: str = "",
         over: str | None = None,
-        sign: str = "",
+        sign: tuple[str, str] = ("", ""),
+        along: bool = False,
     ) -> list[Strip]:
-        """Indent lines after the turn number, with `aside` at the right end of the first line."""
+        """Indent lines after a sign, given with its style, with `aside` at the right end of the first line. The sign
+        stands before the first line, or `along` all of them."""
         strips = []
         for index, line in enumerate(lines):
-            before = f"{number:>{self.gutter - 2}}  " if not index else " " * self.gutter
-            if sign:
-                before = f" {sign}{before[2:]}"
-            line = [Segment(before, self._styles["muted"]), *line]
+            mark, style = sign if along or not index else ("", "")
+            before = Segment(f" {mark or ' '}".ljust(self.gutter), self._styles[style or "muted"])
+            line = [before, *line]
             if aside and not index:
                 taken = sum(cell_len(segment.text) for segment in line)
                 gap = " " * max(2, self.width - 1 - taken - cell_len(aside))

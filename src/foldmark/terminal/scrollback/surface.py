@@ -17,7 +17,7 @@ from textual.strip import Strip
 from foldmark.terminal.scrollback.drawing import Item, Key
 from foldmark.terminal.theme import component_style, selected_style
 
-STYLES = ("muted", "accent", "error", "strong", "left", "plain")
+STYLES = ("muted", "accent", "error", "strong", "left", "plain", "user", "tool", "operation", "line")
 
 
 class Surface(ScrollView, can_focus=True):
@@ -34,6 +34,10 @@ class Surface(ScrollView, can_focus=True):
         & > .surface--error { color: $text-error; text-style: bold; }
         & > .surface--strong { text-style: bold; }
         & > .surface--left { color: $text-muted; text-style: strike; }
+        & > .surface--user { color: $user; text-style: bold; }
+        & > .surface--tool { color: $tool; text-style: bold; }
+        & > .surface--operation { color: $operation; }
+        & > .surface--line { color: $line; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -223,8 +223,8 @@ class Transcript(Surface):
         width = self.scrollable_content_region.width
         if width < 1:
             return
-        if self._drawing is None or self._drawing.width != width or self._numbers != self._drawing.numbers:
-            self._drawing = Drawing(width, self._numbers, self.styles_by_name(), dark=self.app.current_theme.dark)
+        if self._drawing is None or self._drawing.width != width:
+            self._drawing = Drawing(width, self.styles_by_name(), dark=self.app.current_theme.dark)
             self._drawn = {}
         before: Entry | Loose | None = None
         items: list[Item] = []
@@ -239,10 +239,6 @@ class Transcript(Surface):
             before = entry
         self._drawn, self.indent = drawn, self._drawing.gutter
         self.show(items, width)
-
-    @property
-    def _numbers(self) -> int:
-        return len(str(self._pages.newest))
 
     def on_resize(self, event: Resize) -> None:
         """Draw for the new width."""

@@ -138,7 +138,7 @@ class RowList(ScrollView, can_focus=True):
             strip = Strip([Segment(f"▌{text[1:]}", base + component_style(self, "rows--cursor"))])
         else:
             strip = Strip([Segment(text, base + self._style(style)) for text, style in parts])
-        return strip.adjust_cell_length(width, Style.null())
+        return strip.adjust_cell_length(width, base)
 
     def _style(self, name: str) -> Style:
         return component_style(self, f"rows--{name}") if name else Style.null()
