@@ -412,8 +412,10 @@ def test_marks_with_what_lies_after_them(agent: Agent) -> None:
     result = agent.do("/marks")
     at = "2026-03-04 05:06 · human"
     assert result.text.splitlines() == [
-        f"A · event 1 · {at} · reason: the beginning · 4 messages (~13 recorded tokens) after it · first things · "
-        "/rewind A",
+        (
+            f"A · event 1 · {at} · reason: the beginning · 4 messages (~13 recorded tokens) after it · first things · "
+            "/rewind A"
+        ),
         f"B · event 5 · {at} · 2 messages (~5 recorded tokens) after it · later · /rewind B",
         f"C · event 13 · {at} · nothing after it",
     ]
