@@ -1,4 +1,4 @@
-"""Completion of typed input: commands, options, and values for arguments, each with its help.
+"""Completion of typed input: commands, options, and values for arguments, each with its help; files in a prompt.
 
 Each word of a usage has a meaning, which determines the values to offer. They come from the log, the settings, and the
 tables of models and tools. Interfaces only draw the result.
@@ -20,6 +20,7 @@ from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Agent, family
 from foldmark.operations.history import marks, operations
+from foldmark.text.mentions import begun, mention
 
 MOST = 50
 """Maximum number of candidates, and of turns read for them."""
@@ -100,13 +101,18 @@ Value = tuple[str, str]
 """A value for an argument, with its help."""
 
 
+def can_complete(line: str, cursor: int | None = None) -> bool:
+    """Return True if something can be completed at `cursor`, by default the end of the line. Reads nothing."""
+    return line.lstrip().startswith("/") or begun(line[:cursor]) is not None
+
+
 def complete(registry: Registry, agent: Agent | None, line: str, cursor: int | None = None) -> Completion:
     """Return the completion at `cursor`, by default the end of the line. Without an agent, offer only commands and
     options, and read no log."""
     typed = line[:cursor]
     head = typed.lstrip()
     if not head.startswith("/"):
-        return Completion()
+        return _files(agent, typed)
     words = head.split()
     name = " ".join(words[:3]) + (" " if head[-1].isspace() else "")
     if found := _commands(registry, name, len(typed) - len(head), len(typed)):
@@ -117,6 +123,19 @@ def complete(registry: Registry, agent: Agent | None, line: str, cursor: int | N
         if command is not None and match is not None:
             return _arguments(command, registry, agent, typed, len(typed) - len(head) + match.end())
     return Completion()
+
+
+def _files(agent: Agent | None, typed: str) -> Completion:
+    """Return the completions of the mention of a file at the end of a prompt."""
+    found = begun(typed)
+    if found is None or agent is None:
+        return Completion()
+    from foldmark.chat.path_completion import paths  # few prompts mention a file
+
+    texts = [(path, mention(path, ended=not path.endswith("/"))) for path in paths(agent.log, found.path, MOST)]
+    return Completion(
+        tuple(CompletionCandidate(text, "", found.first, len(typed), path) for path, text in texts if text is not None)
+    )
 
 
 def _commands(registry: Registry, name: str, first: int, last: int) -> tuple[CompletionCandidate, ...]:

@@ -7,11 +7,11 @@ only display something or concern the answer.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -20,8 +20,9 @@ from foldmark.chat.approvals import Approval
 from foldmark.chat.imported import ImportNotes
 from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
+from foldmark.commands.messages import attached_file, mentioned
 from foldmark.core.agents import Change
-from foldmark.core.errors import ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
+from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, listing, one_line
 from foldmark.cost.messages import next_messages
@@ -47,6 +48,10 @@ from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError
 from foldmark.runtime.unprompted import WAKES
 from foldmark.sending.status import assumed, fullness, has_no_room, repeats, too_long
+from foldmark.tools.working.paths import may_hold_secrets, resolved_path, working_folder
+
+if TYPE_CHECKING:
+    from foldmark.text.attachment import Attachment
 
 FULL = "⚠️  Context full. Use /clear to continue."
 
@@ -220,19 +225,43 @@ class ChatController:
         # An answer to an offer may free space, and needs no request.
         if not self._offered() and has_no_room(self.agent):
             self.view.show(FULL)
-        elif text is None or self._may_send(text):
-            self._answer(text)
+        elif text is None:
+            self._answer(None)
+        else:
+            try:
+                files = self._attached(text)
+            except CommandError:
+                self.view.give_back(text)
+                raise
+            if self._may_send(text, files):
+                self._answer(text, files)
 
-    def _may_send(self, text: str) -> bool:
-        """Ask the person whether to send a text that does not fit into the model's window. Return False after a no;
-        the text is then back at the prompt."""
+    def _attached(self, text: str) -> "list[Attachment]":
+        """Read the files that a person's text mentions, after a question where one may hold secrets: the text may have
+        been pasted. Raises CommandError if one cannot be attached, or the person does not agree."""
         confirm = self.view.confirm
-        over = too_long(self.agent, text) if confirm is not None else None
+        if "@" not in text or confirm is None:
+            return []
+        folder = working_folder(self.agent.log)
+        named = mentioned(text, folder)
+        for each in named:
+            is_secret = may_hold_secrets(resolved_path(each, folder))
+            if is_secret and not confirm(f"Attach {each}, which may hold secrets?"):
+                raise CommandError(f"{each} is not attached, and nothing was sent")
+        return [attached_file(each, folder) for each in named]
+
+    def _may_send(self, text: str, files: "list[Attachment]") -> bool:
+        """Ask the person whether to send a text, with its files, that does not fit into the model's window. Return
+        False after a no; the text is then back at the prompt."""
+        confirm = self.view.confirm
+        whole = "\n".join([text, *(file.content for file in files)])
+        over = too_long(self.agent, whole) if confirm is not None else None
         if confirm is None or over is None:
             return True
         within = "" if over.text == over.request else f", and the request with it ~{over.request:,}"
         model = one_line(self.agent.standing().config.model)
-        question = f"This text has ~{over.text:,} tokens{within}; {model} takes {over.limit:,}. Send it?"
+        what = f"This text with {count(len(files), 'file')}" if files else "This text"
+        question = f"{what} has ~{over.text:,} tokens{within}; {model} takes {over.limit:,}. Send it?"
         if confirm(question):
             return True
         self.view.give_back(text)
@@ -243,7 +272,7 @@ class ChatController:
         with self.agent.reading() as (moment, at):
             return planning(moment, at) is not None
 
-    def _answer(self, text: str | None) -> None:
+    def _answer(self, text: str | None, files: "Sequence[Attachment]" = ()) -> None:
         agent, view = self.agent, self.view
         if agent.id in self.agents.working:
             view.show(f"({family.label(agent)} is at work; this waits for the end of its turn)")
@@ -253,7 +282,7 @@ class ChatController:
         self._dropped = 0
 
         def begin() -> Future[None]:
-            self._running = self.agents.say(agent, text, turn.shown(), asking)
+            self._running = self.agents.say(agent, text, turn.shown(), asking, files)
             return self._running
 
         try:

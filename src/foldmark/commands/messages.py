@@ -198,22 +198,40 @@ def _attach(call: CommandCall) -> Result:
     return Result(f"Attached as message {event_id}: {file.kind}.", None, {"message": event_id, "type": file.media})
 
 
-def attached_file(named: str) -> "Attachment":
-    """Read a file as a message. Raises CommandError if it cannot be read or sent."""
+def attached_file(named: str, folder: str = "") -> "Attachment":
+    """Read a file as a message; a relative path begins at `folder`, by default the process's. Raises CommandError if
+    the file cannot be read or sent."""
     from foldmark.text.attachment import LARGEST_FILE, attachment  # few messages are files
 
-    return attachment(*_read(named, LARGEST_FILE))
+    return attachment(*_read(named, folder, LARGEST_FILE))
 
 
-def _read(named: str, most: int) -> tuple[str, bytes]:
-    """Return the name and the content of a file of up to `most` bytes. Raises CommandError."""
+def mentioned(text: str, folder: str) -> list[str]:
+    """Return the existing paths that a prompt mentions (`@path`), each once; a relative path begins at `folder`. A
+    mention of nothing that exists is a word like any other."""
+    from foldmark.text.mentions import mentions
+
+    named = (next((each for each in possible if _exists(each, folder)), "") for possible in mentions(text))
+    return [each for each in dict.fromkeys(named) if each]
+
+
+def _exists(named: str, folder: str) -> bool:
     try:
-        path = Path(named).expanduser()
+        return Path(folder, Path(named).expanduser()).exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _read(named: str, folder: str, most: int) -> tuple[str, bytes]:
+    """Return the name and the content of a file of up to `most` bytes: its path if that is relative, so that files of
+    one name can be told apart. Raises CommandError."""
+    try:
+        path = Path(folder, Path(named).expanduser())
         if path.exists() and not path.is_file():
             raise CommandError(f"{named} is no file; name a text, an image or a PDF")
         if path.stat().st_size > most:
             raise CommandError(f"{named} has {path.stat().st_size:,} bytes; no model takes more than {most:,}")
-        return path.name, path.read_bytes()
+        return path.name if Path(named).expanduser().is_absolute() else Path(named).as_posix(), path.read_bytes()
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CommandError(f"{named} cannot be read: {reason}") from None

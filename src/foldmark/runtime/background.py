@@ -1,16 +1,20 @@
 """A supervisor in a separate thread, for a program whose main thread waits for a person."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Thread
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from foldmark.core.ports import Provider
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.runtime.loop import Shown
 from foldmark.runtime.supervisor import SILENT, Audience, Supervisor
+
+if TYPE_CHECKING:
+    from foldmark.text.attachment import Attachment
 
 
 class Background:
@@ -31,10 +35,17 @@ class Background:
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 
-    def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> "Future[None]":
+    def say(
+        self,
+        agent: Agent,
+        text: str | None,
+        show: Shown = SILENT,
+        asking: Asking = NOBODY,
+        files: "Sequence[Attachment]" = (),
+    ) -> "Future[None]":
         """Start a turn and return its future, which raises the errors of `Supervisor.say`. `show` is called in the
         supervisor's thread, tools and their questions in others."""
-        return asyncio.run_coroutine_threadsafe(self._supervisor.say(agent, text, show, asking), self._loop)
+        return asyncio.run_coroutine_threadsafe(self._supervisor.say(agent, text, show, asking, files), self._loop)
 
     def cancel(self, agent: Agent) -> None:
         """Cancel the agent's turn, if it has one, even if `say` has only just started it."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from foldmark.core.agents import MODEL, TOOLS
 from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError
@@ -28,6 +28,9 @@ from foldmark.request.planning import passed, planning, unpreviewed
 from foldmark.runtime.streaming import HeldBackText, StreamedAnswer, stream
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.sending.status import calibrate, record_usage, reminder
+
+if TYPE_CHECKING:
+    from foldmark.text.attachment import Attachment
 
 _T = TypeVar("_T")
 
@@ -94,9 +97,10 @@ async def turn(
     asking: Asking = NOBODY,
     writing: Writing = _Unshared(),  # noqa: B008 - it holds nothing
     threads: Executor | None = None,
+    files: "Sequence[Attachment]" = (),
 ) -> None:
-    """Record `text` and answer it, step by step, until the model is done. Without a text, continue the open turn, or
-    let the answer open one.
+    """Record `text`, with its `files` behind it, and answer it, step by step, until the model is done. Without a text,
+    continue the open turn, or let the answer open one.
 
     If the text answers an open offer, that answer is carried out here, and no model is asked [SPEC 4.2]. A planning
     conversation that begins without a preview by the model gets one by the words of the messages.
@@ -108,7 +112,7 @@ async def turn(
     another runtime has taken over the agent, nothing more is recorded. Tools run in `threads`, by default those of the
     event loop.
     """
-    await _RunningTurn(agent, provider, show, asking, writing, threads).run(text)
+    await _RunningTurn(agent, provider, show, asking, writing, threads).run(text, files)
 
 
 class _RunningTurn:
@@ -124,9 +128,9 @@ class _RunningTurn:
         self._first: Request | None = None
         self._planned = False
 
-    async def run(self, text: str | None) -> None:
+    async def run(self, text: str | None, files: "Sequence[Attachment]") -> None:
         self._planned = self._planning_open()
-        if text is not None and (done := self._recorded(partial(self._open, text))) is not None:
+        if text is not None and (done := self._recorded(partial(self._open, text, files))) is not None:
             self._show.result(done)
             return
         if self._unpreviewed() and not self._has_filter():
@@ -199,11 +203,13 @@ class _RunningTurn:
         elif planned:
             self._show.result(standing_offer(self._agent))
 
-    def _open(self, text: str) -> Result | None:
+    def _open(self, text: str, files: "Sequence[Attachment]") -> Result | None:
         done = answered(self._agent, text, model=self._has_filter())
         if done is None:
             self._agent.end_turn(interrupted=True)
             self._agent.append("user", text)
+            for file in files:
+                self._agent.append("user", file.content, data=file.data)
             if self._planned:
                 with suppress(CommandError):  # the turn reports it
                     self._first = self._request()

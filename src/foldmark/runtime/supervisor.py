@@ -7,12 +7,12 @@ a request: after a crash an agent waits until a person talks to it.
 
 import asyncio
 from asyncio import CancelledError, Task
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from foldmark.core.assembly.layers import WAITS
 from foldmark.core.codec import operation_of
@@ -28,6 +28,9 @@ from foldmark.providers.retrying import LazyProvider, streams_closed
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_mail_notice, begin, has_something
+
+if TYPE_CHECKING:
+    from foldmark.text.attachment import Attachment
 
 AT_ONCE = 32
 """Maximum number of agents that run at the same time in the background; any others wait."""
@@ -137,9 +140,16 @@ class Supervisor:
 
     # Turns
 
-    async def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> None:
-        """Run one turn of an agent to its end. Without a text, start a fork that waits, continue the open turn, or
-        answer again in a new turn after a failed answer.
+    async def say(
+        self,
+        agent: Agent,
+        text: str | None,
+        show: Shown = SILENT,
+        asking: Asking = NOBODY,
+        files: "Sequence[Attachment]" = (),
+    ) -> None:
+        """Run one turn of an agent to its end; `files` are attached to the text. Without a text, start a fork that
+        waits, continue the open turn, or answer again in a new turn after a failed answer.
 
         If the agent is working in the background, wait for that first. Raises the errors of `turn`, LeaseError,
         TurnInterruptedError if somebody else ends the turn, CommandError for an agent of another log or if there is
@@ -160,7 +170,7 @@ class Supervisor:
                 self._waiting.pop(agent.id, None)
         if text is None and not has_something(agent):
             raise CommandError(f"there is nothing to answer: no turn of {family.label(agent)} is open; give a text")
-        task = asyncio.create_task(self._turn(agent, text, show, asking, _always if text is not None else begin))
+        task = asyncio.create_task(self._turn(agent, text, show, asking, _always if text is not None else begin, files))
         self._enter(agent, task)
         try:
             await asyncio.shield(task)
@@ -252,14 +262,22 @@ class Supervisor:
 
         task.add_done_callback(left)
 
-    async def _turn(self, agent: Agent, text: str | None, show: Shown, asking: Asking, begins: Begin) -> None:
+    async def _turn(
+        self,
+        agent: Agent,
+        text: str | None,
+        show: Shown,
+        asking: Asking,
+        begins: Begin,
+        files: "Sequence[Attachment]" = (),
+    ) -> None:
         lease = take(agent, self._holder)
         self._leased.add(agent.id)
         try:
             if not begins(agent):
                 return
             model = LazyProvider(partial(self._models, agent.standing().config.model))
-            await turn(agent, model, text, show, asking, lease, self._threads)
+            await turn(agent, model, text, show, asking, lease, self._threads, files)
         finally:
             self._leased.discard(agent.id)
             lease.give_back()

@@ -99,8 +99,8 @@ def is_unanswered(moment: Snapshot, at: Standing) -> bool:
 
 
 def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
-    """Return the person's text that still needs an answer; None if there is none."""
-    return next((message.content for message in unanswered(moment, at)), None)
+    """Return the person's text that still needs an answer, without the files attached to it; None if there is none."""
+    return next((message.content for message in unanswered(moment, at) if message.id == message.turn_id), None)
 
 
 def unanswered(moment: Snapshot, at: Standing) -> Iterator[Event]:
@@ -146,7 +146,8 @@ class TooLong(NamedTuple):
 
 
 def too_long(agent: Agent, text: str) -> TooLong | None:
-    """Return the sizes if the next request with this text would exceed the model's window; None if it fits.
+    """Return the sizes if the next request with this text would exceed the model's window; None if it fits. The texts
+    of attached files are part of it.
 
     With a budget, older turns leave the window to make room, so only the text itself counts.
     """

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
-from foldmark.chat.completion import Completion, CompletionCandidate, complete
+from foldmark.chat.completion import Completion, CompletionCandidate, can_complete, complete
 from foldmark.chat.history import InputHistory
 from foldmark.chat.lines.keyboard import Prompting
 from foldmark.commands import REGISTRY
@@ -236,7 +236,7 @@ class InputPrompt(Vertical):
         """Complete the current text."""
         if self._searched is not None:
             self._show_found()
-        elif self.text != self._quiet and self.text.lstrip().startswith("/"):
+        elif self.text != self._quiet and can_complete(self.text, self.editor.index):
             self._complete()
         else:
             self._show(Completion())
@@ -290,7 +290,7 @@ class InputPrompt(Vertical):
             self.screen.focus_previous()
             return
         if self._searched is None and self._completed != (self.text, self.editor.index):
-            if self.text.lstrip().startswith("/"):
+            if can_complete(self.text, self.editor.index):
                 self._takes = self.text  # inserted once it has been read
                 self._complete()
             return

@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from foldmark.core.assembly.media import GIF, LARGEST, LARGEST_DOCUMENT, PDF
@@ -45,13 +46,18 @@ def attachment(name: str, raw: bytes) -> Attachment:
         raise CommandError(f"{name} has {len(raw):,} bytes; at most {most:,} of such a file are sent")
     if media == TEXT:
         text = raw.decode("utf-8-sig").rstrip("\n")
-        fence = "`" * max(3, 1 + max(map(len, re.findall(r"^[ \t]*(`+)", text, re.MULTILINE)), default=0))
         kind = f"a text of {count(len(text.splitlines()), 'line')}"
-        return Attachment(f"File {name}:\n{fence}\n{text}\n{fence}", None, media, f"{name}, {kind}")
+        return Attachment(f"File {name}:\n{fenced(text)}", None, media, f"{name}, {kind}")
     source = {"type": "base64", "media_type": media, "data": b64encode(raw).decode("ascii")}
-    about = {"type": "document", "title": name} if media == PDF else {"type": "image"}
+    about = {"type": "document", "title": PurePath(name).name} if media == PDF else {"type": "image"}
     kind = "a PDF" if media == PDF else "an image"
     return Attachment(f"File {name}:", {"blocks": [{**about, "source": source}]}, media, f"{name}, {kind}")
+
+
+def fenced(text: str) -> str:
+    """Return a text in a Markdown fence that is longer than those in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall(r"^[ \t]*(`+)", text, re.MULTILINE)), default=0))
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _sources(data: dict[str, Any] | None) -> list[Any]:

@@ -96,6 +96,11 @@ class Typed(Prompting):
         """Stop reading an answer; called in any thread."""
         self._wake("answer")
 
+    def put_back(self, line: str) -> bool:
+        """Begin the next line with this text, before what was typed of it meanwhile."""
+        self._rest = line.encode(errors="replace") + self._rest
+        return True
+
     def notice(self, text: str) -> bool:
         """Print a line above the prompt; return False if no line is being read. Called in any thread."""
         if self._reads != "line":
@@ -162,12 +167,12 @@ class Typed(Prompting):
     def _complete(self, line: str, number: int) -> str | None:
         """Return the completion with this number, or None; readline asks for 0, 1, 2 … until there is none."""
         if number == 0:
-            from foldmark.chat.completion import complete
+            from foldmark.chat.completion import can_complete, complete
             from foldmark.commands import REGISTRY
 
             found = complete(REGISTRY, self.reader, line).candidates if self._reads == "line" else ()
             self._completed = [line[: each.first] + each.text for each in found if each.text.isprintable()]
-            if not line.startswith("/"):
+            if not can_complete(line):
                 self._completed = [f"{line}\t"]
         return self._completed[number] if number < len(self._completed) else None
 
@@ -260,6 +265,10 @@ class ScriptedLines(Prompting):
             if self._shown:
                 print(f"{self.prompt}{harmless(line)}", flush=True)
             yield line
+
+    def put_back(self, line: str) -> bool:
+        """Return False: there is no prompt."""
+        return False
 
     def notice(self, text: str) -> bool:
         """Return False: there is no prompt."""

@@ -74,8 +74,9 @@ class LineView:
         print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
 
     def give_back(self, line: str) -> None:
-        """Print a line that was not sent."""
-        self.show(f"(typed before the offer was shown, so it is not sent: {line})")
+        """Put a line that was not sent at the next prompt."""
+        where = "it is back at the prompt" if self._keyboard.put_back(line) else f"it was: {line}"
+        self.show(f"(not sent; {where})")
 
     def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
         """Print as many of the newest turns as fit the screen, or the rule if the window has moved, then the meter."""
