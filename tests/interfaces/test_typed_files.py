@@ -1,4 +1,4 @@
-"""Lines of the line mode that reach the working folder: `@path` attaches a file."""
+"""Lines of the line mode that reach the working folder: `@path` attaches a file, and `!command` runs a command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from command_line import Cli
 
 import foldmark
-from terminal import CTRL_D, Terminal
+from terminal import CTRL_C, CTRL_D, Terminal
 
 Start = Callable[..., Terminal]
 PROMPT = "⚪\n> "
@@ -51,3 +51,27 @@ def test_lines_of_a_pipe_attach_nothing(log: foldmark.Log, cli: Cli) -> None:
     Path("notes.md").write_text("Use tabs.\n")
     assert cli("chat", stdin="see @notes.md\n").code == 0
     assert said(log) == ["see @notes.md"]
+
+
+def test_a_typed_command_runs_and_is_recorded(log: foldmark.Log, terminal: Start) -> None:
+    Path("notes.md").touch()
+    with terminal("chat", "--plain") as chat:
+        chat.until(PROMPT)
+        chat.type("!ls; seq 9\r")
+        chat.until("notes.md\n1\n2\n3\n4\n5\n6\n7\n8\n9\n[exit code 0]")
+        chat.until(PROMPT)
+        chat.type("!sleep 600\r")
+        chat.until("[bash ")
+        chat.press(CTRL_C, "[interrupted before it was done]")
+        chat.until(PROMPT)
+        chat.type(CTRL_D)
+        assert chat.end() == 0
+    first, second = said(log)
+    assert first.startswith("I ran: ls; seq 9\n```\n$ ls; seq 9\nnotes.md\n1\n")
+    assert second == "I ran: sleep 600\n```\n$ sleep 600\n[interrupted before it was done]\n```"
+
+
+def test_lines_of_a_pipe_run_nothing(log: foldmark.Log, cli: Cli) -> None:
+    assert cli("chat", stdin="!touch made\n").code == 0
+    assert said(log) == ["!touch made"]
+    assert not Path("made").exists()

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from foldmark.chat import live
+from foldmark.chat import live, shell
 from foldmark.chat.approvals import Approval
 from foldmark.chat.imported import ImportNotes
 from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
-from foldmark.commands.messages import attached_file, mentioned
+from foldmark.commands.messages import add_message, attached_file, mentioned
 from foldmark.core.agents import Change
 from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.segments import END, Segment
@@ -47,7 +47,9 @@ from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError
 from foldmark.runtime.unprompted import WAKES
+from foldmark.sending.interruption import Interruption
 from foldmark.sending.status import assumed, fullness, has_no_room, repeats, too_long
+from foldmark.text.mentions import SHELL
 from foldmark.tools.working.paths import may_hold_secrets, resolved_path, working_folder
 
 if TYPE_CHECKING:
@@ -169,6 +171,8 @@ class ChatController:
     def _line(self, line: str) -> None:
         if line.lstrip().startswith("/"):
             self._command(line)
+        elif line.lstrip().startswith(SHELL) and self.view.confirm is not None:
+            self._shell(line)
         elif line.strip() and live.is_live(self.agent):
             done = live.answered(self.agent, line)
             self.view.show(live.ELSEWHERE) if done is None else self.view.show_result(done)
@@ -214,6 +218,27 @@ class ChatController:
                 self._send(None)
             case LeaveChat():
                 self.left = True
+
+    def _shell(self, line: str) -> None:
+        """Run a person's shell command, and record it with its output as a message that no model answers."""
+        if line.strip() == SHELL:
+            self.view.show(shell.HELP)
+            return
+        agent, work = self.agent, Interruption()
+        agent.context()
+        command = shell.ShellCommand(agent, line)
+        turn = self.view.begin_turn()
+        turn.shown().call(command.call)
+        self._dropped = 0
+        try:
+            begin = partial(command.begin, work)
+            output = self.view.wait(begin, partial(self._cancel, work.happen), self._look).result()
+            add_message(agent, command.message(output), None, "human")
+            self.view.show_output(output)
+        finally:
+            self.view.end_turn()
+        self._tell_dropped()
+        self._show_context(turns=False)
 
     # Turns
 
@@ -286,7 +311,7 @@ class ChatController:
             return self._running
 
         try:
-            self.view.wait(begin, self._cancel, self._look).result()
+            self.view.wait(begin, partial(self._cancel, partial(self.agents.cancel, agent)), self._look).result()
             if turn.blank:
                 empty = (
                     "the model answered nothing"
@@ -300,8 +325,7 @@ class ChatController:
             view.show(FULL)
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             turn.interrupted(kept=text is None or self._has_text(before))
-            if self._dropped:
-                view.show(f"({count(self._dropped, 'waiting line')} dropped)")
+            self._tell_dropped()
         except ProviderError:
             self._failed = True
             raise
@@ -336,11 +360,15 @@ class ChatController:
         the thread's errors."""
         return self.view.wait(lambda: end, self.agents.cancel_all, lambda: None).result()
 
-    def _cancel(self) -> None:
-        """End the turn on Ctrl-C and drop the lines that wait for its end."""
+    def _cancel(self, end: Callable[[], object]) -> None:
+        """End the turn or the shell command on Ctrl-C, and drop the lines that wait for its end."""
         self._dropped += len(self._waiting)
         self._waiting.clear()
-        self.agents.cancel(self.agent)
+        end()
+
+    def _tell_dropped(self) -> None:
+        if self._dropped:
+            self.view.show(f"({count(self._dropped, 'waiting line')} dropped)")
 
     def _look(self) -> None:
         """Read the lines typed while an answer streams: some commands run at once, everything else waits."""

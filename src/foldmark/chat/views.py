@@ -46,6 +46,9 @@ class ChatView(Protocol):
     def show_result(self, result: Result) -> None:
         """Show the result of a command."""
 
+    def show_output(self, text: str) -> None:
+        """Show the output of a person's shell command, which was just recorded with it as a message."""
+
     def show_typed(self, line: str) -> None:
         """Show a line that was typed earlier and runs now."""
 

@@ -98,6 +98,15 @@ def is_unanswered(moment: Snapshot, at: Standing) -> bool:
     return newest is not None and _wants_answer(newest)
 
 
+def was_cut_off(moment: Snapshot, at: Standing) -> bool:
+    """Return True if the newest answer failed or was interrupted, and can be asked for again."""
+    newest = next(moment.messages(at.visible, newest_first=True), None)
+    if newest is None or at.record.open_turn is not None or not _wants_answer(newest):
+        return False
+    behind = moment.events_after(at.record.id, newest.id, _RECORDS)
+    return any(each.kind == "turn_ended" and each.interrupted for each in behind)
+
+
 def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
     """Return the person's text that still needs an answer, without the files attached to it; None if there is none."""
     return next((message.content for message in unanswered(moment, at) if message.id == message.turn_id), None)
@@ -131,6 +140,9 @@ def has_no_room(agent: Agent) -> bool:
     except CommandError:
         return False  # the turn reports it, once the text is recorded
 
+
+_RECORDS = 20
+"""Maximum number of records between the last message of a turn and the end of the turn."""
 
 _SHORT = 2000
 """Length of a text, in characters, that fits into the window of every model."""

@@ -21,11 +21,11 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
 from foldmark.log import Agent
 from foldmark.rendering import harmless
-from foldmark.sending.status import is_unanswered
+from foldmark.sending.status import was_cut_off
 from foldmark.terminal.editor import Editor
 from foldmark.terminal.screens import notify_error, read_in_thread
 
-HINT = "A message, or / for a command · Alt+Enter begins a new line · ↑ what you typed before"
+HINT = "A message · / a command · @ a file · ! a shell command · Alt+Enter a new line · ↑ typed before"
 UNANSWERED = "The answer failed or was cut off: /retry asks again · or another message"
 OFFERED = "yes carries it out · no or anything else keeps everything"
 
@@ -143,7 +143,7 @@ class InputPrompt(Vertical):
 
         def read() -> str:
             with agent.reading() as (moment, at):
-                return UNANSWERED if at.record.open_turn is None and is_unanswered(moment, at) else HINT
+                return UNANSWERED if was_cut_off(moment, at) else HINT
 
         read_in_thread(self, read, self._say, failed=lambda _: None, group="end")
 

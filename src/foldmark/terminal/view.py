@@ -190,6 +190,9 @@ class TerminalView:
         """Show the result of a command."""
         self._put(partial(self._chat.add_result, result))
 
+    def show_output(self, text: str) -> None:
+        """Do nothing: the transcript shows the message."""
+
     def show_typed(self, line: str) -> None:
         """Show a line that was typed earlier and runs now."""
         self.begin_work()

@@ -1,8 +1,12 @@
-"""Mentions of files in a prompt: `@path`, or `@"a path"` with spaces, at the beginning of a word."""
+"""Signs in a line that a person types to a model: `@path`, or `@"a path"` with spaces, at the beginning of a word
+mentions a file, and `!` at the beginning of the line makes it a shell command."""
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+
+SHELL = "!"
+"""The beginning of a shell command, in which nothing is a mention."""
 
 _BEFORE = r"(?<![^\s(\[{])@"
 _MENTION = re.compile(_BEFORE + r'(?:"([^"\n]+)"|([^\s"]+))')
@@ -32,7 +36,7 @@ def mentions(text: str) -> Iterator[list[str]]:
 
 def begun(typed: str) -> BegunMention | None:
     """Return the mention at the end of a text, or None."""
-    found = _BEGUN.search(typed)
+    found = None if typed.lstrip().startswith(SHELL) else _BEGUN.search(typed)
     return None if found is None else BegunMention(found.start(), found[1].removeprefix('"'))
 
 

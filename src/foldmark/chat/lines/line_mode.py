@@ -69,6 +69,10 @@ class LineView:
             self._screen.end_line()
             show_text(text)
 
+    def show_output(self, text: str) -> None:
+        """Print the output."""
+        self.show(text)
+
     def show_typed(self, line: str) -> None:
         """Print a line after the prompt."""
         print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
