@@ -40,7 +40,7 @@ def test_a_command_and_its_output_are_a_message_that_an_undo_takes_out(log: Log)
         await chat.type("!ls; printf '```\\033[2J'")
         await chat.until("[exit code 0]")
         await chat.until(r"\x1b[2J")
-        await chat.until("! a shell command")  # the hint does not say that an answer failed
+        await chat.until("! shell")  # the hint does not say that an answer failed
         await chat.type("What is here?")
         await chat.until("I am the offline model")
         await chat.type("/undo")

@@ -277,3 +277,57 @@ def test_a_failed_answer_is_followed_by_what_to_do(log: Log) -> None:
             await chat.until("The answer failed or was cut off: /retry asks again")
 
     asyncio.run(talk())
+
+
+def test_esc_and_a_letter_right_after_it_are_two_keys() -> None:
+    def keys(*pieces: str) -> list[str]:
+        parser = PasteParser()
+        return [each.key for piece in pieces for each in parser.feed(piece) if isinstance(each, Key)]
+
+    assert keys("\x1b", "hi") == ["escape", "h", "i"]
+    assert keys("a\x1b", "f") == ["a", "escape", "f"]
+    assert keys("\x1b", "[A") == keys("\x1b[A") == ["up"]
+
+
+def test_esc_closes_what_is_open_and_else_stops_the_answer(log: Log) -> None:
+    async def steps(chat: Driven) -> None:
+        prompt = chat.app.chat.prompt
+        await chat.press("escape")
+        assert "Esc" not in chat.screen
+        await chat.type("first")
+        await chat.until(lambda: chat.app.chat.transcript.streaming)
+        await chat.until("Esc stop")
+        await chat.press("f4")
+        await chat.until("Scratchpad")
+        await chat.press("escape")
+        await chat.until(lambda: "Scratchpad" not in chat.screen)
+        assert prompt.editor.has_focus
+        await chat.press("f4")
+        await chat.until("Scratchpad")
+        await chat.press(*"/mar")
+        await chat.until("/marks")
+        await chat.press("escape")
+        await chat.until(lambda: "/marks" not in chat.screen)
+        await chat.press("escape")
+        await chat.until(lambda: "Scratchpad" not in chat.screen)
+        assert chat.app.chat.transcript.streaming
+        await chat.press("escape")
+        await chat.until("(interrupted; the text so far is kept)")
+        await chat.until(lambda: "Esc stop" not in chat.screen)
+        assert prompt.text == "/mar"
+
+    run(log.agent("notes"), steps, slow=True)
+
+
+def test_ctrl_q_waits_for_the_end_and_says_so(log: Log) -> None:
+    async def steps(chat: Driven) -> None:
+        await chat.type("first")
+        await chat.until(lambda: chat.app.chat.transcript.streaming)
+        await chat.press("ctrl+q")
+        await chat.until("leaves when this has ended · ^Q again interrupts it")
+        assert not chat.app.ended
+        await chat.press("ctrl+q")
+        await chat.until(lambda: chat.app.ended)
+
+    run(agent := log.agent("notes"), steps, slow=True)
+    assert agent.context().messages[-1].interrupted

@@ -194,8 +194,14 @@ class ChatApplication(App[None]):
         return own or self.screen.get_selected_text() or ""
 
     def action_leave(self) -> None:
-        """Leave the chat at the end of the current turn or command."""
+        """Leave the chat at the end of the current turn or command. If one runs, the second press interrupts it."""
+        if self._view.leaving:
+            self._view.interrupt()
         self._view.leave()
+
+    def action_stop(self) -> None:
+        """Interrupt the answer."""
+        self._view.interrupt()
 
     def action_bring_in(self) -> None:
         """Import new messages of the conversation's session."""
@@ -232,6 +238,8 @@ class ChatApplication(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return False if the action has nothing to do."""
+        if action == "stop":
+            return self.chat.transcript.streaming
         if action != "answer":
             return True
         return bool(self.chat.approval.asked) and not any(

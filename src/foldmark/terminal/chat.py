@@ -50,6 +50,7 @@ class ChatScreen(Screen[None]):
         Binding("f4", "app.open('state')", "state", tooltip="state, scratchpad, marks, operations", priority=True),
         Binding("f5", "app.open('time')", "time", tooltip="the conversation at other moments", priority=True),
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
+        Binding("escape", "app.stop", "stop", tooltip="stop the answer if nothing is open; what you typed stays"),
     ]
 
     def __init__(self, agent: Agent, submit: Submit, take_back: Callable[[], str | None]) -> None:
@@ -196,6 +197,7 @@ class ChatScreen(Screen[None]):
             self.transcript.begin_answer()
         else:
             self.transcript.end_answer()
+        self.app.refresh_bindings()
 
     def edit_text(self, text: str) -> str:
         """Let the person edit a text in `$EDITOR`, and return the result. Raises FoldmarkError."""

@@ -68,11 +68,12 @@ class Panel(Vertical):
         raise NotImplementedError
 
     def action_leave(self) -> None:
-        """Return to the prompt or, from this panel's own screen, to the chat."""
+        """Close the panel, or its own screen."""
         if isinstance(self.screen, ContextScreen):
             self.screen.dismiss()
         else:
             self.screen.query_one(InputPrompt).focus()
+            self.remove()
 
 
 class PanelScreen(ContextScreen):

@@ -1,7 +1,8 @@
 """Reading of terminal input in which a paste always stays one paste.
 
 Textual reads an escape sequence inside a paste as keys, and a line end after it as Enter, so a pasted text could submit
-itself. It also reads Alt+Enter as Enter, which would submit the text instead of beginning a new line.
+itself. It also reads Alt+Enter as Enter, which would submit the text instead of beginning a new line. Esc and a letter
+that is typed soon after it are Alt and that letter to it, so that both are lost.
 """
 
 import sys
@@ -13,6 +14,9 @@ from textual.events import Paste
 from textual.keys import Keys
 from textual.message import Message
 
+_SEQUENCE = frozenset("[O")
+"""Characters behind Esc in the sequences of keys, which may arrive in two parts."""
+
 _CUT = len(BRACKETED_PASTE_END) - 1
 """Maximum number of characters of an incomplete end marker."""
 
@@ -22,9 +26,15 @@ class PasteParser(XTermParser):
 
     _pasted: list[str] | None = None
     _tail = ""
+    _escaped = False
 
     def feed(self, data: str) -> Iterable[Message]:
-        """Yield the messages for a piece of input. A paste becomes one message once its end has arrived."""
+        """Yield the messages for a piece of input. A paste becomes one message once its end has arrived. Alt and a key
+        arrive in one piece, so what arrives after Esc was typed after it."""
+        if self._escaped and self._timeout_time is not None and data[:1] not in _SEQUENCE:
+            self._timeout_time = 0.0
+            yield from self.tick()
+        self._escaped = data.endswith("\x1b") and self._pasted is None
         while True:
             if self._pasted is None:
                 keys, begin, data = data.partition(BRACKETED_PASTE_START)

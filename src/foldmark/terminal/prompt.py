@@ -9,7 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.css.query import DOMQuery
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
@@ -25,7 +27,7 @@ from foldmark.sending.status import was_cut_off
 from foldmark.terminal.editor import Editor
 from foldmark.terminal.screens import notify_error, read_in_thread
 
-HINT = "A message · / a command · @ a file · ! a shell command · Alt+Enter a new line · ↑ typed before"
+HINT = "A message · / command · @ file · ! shell · Alt+Enter new line · ↑ earlier"
 UNANSWERED = "The answer failed or was cut off: /retry asks again · or another message"
 OFFERED = "yes carries it out · no or anything else keeps everything"
 
@@ -62,7 +64,7 @@ class InputPrompt(Vertical):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "take", "complete", show=False, tooltip="complete; ↑ ↓ choose from the list"),
-        Binding("escape", "withdraw", "close", show=False, tooltip="close the list, or end the search"),
+        Binding("escape", "withdraw", "close", show=False, tooltip="close the list, the search or the panel"),
         Binding("ctrl+r", "search", "search", show=False, tooltip="search what was typed before"),
         Binding("ctrl+g", "edit", "edit", show=False, tooltip="edit the text in $EDITOR"),
     ]
@@ -147,13 +149,15 @@ class InputPrompt(Vertical):
 
         read_in_thread(self, read, self._say, failed=lambda _: None, group="end")
 
-    def show_waiting(self, lines: Sequence[str]) -> None:
-        """Show the lines that wait for the end of the turn or command."""
+    def show_waiting(self, lines: Sequence[str], *, leaving: bool = False) -> None:
+        """Show the lines that wait for the end of the turn or command, and whether the chat ends then."""
         shown = [f"waits  › {one_line(line[:MOST_SHOWN])}" for line in lines[-MOST_WAITING:]]
         if more := len(lines) - len(shown):
             shown.insert(0, f"{count(more, 'more line')} waiting")
         if shown:
             shown[-1] += "   (↑ takes it back)"
+        if leaving:
+            shown.append("leaves when this has ended · ^Q again interrupts it")
         self._waiting.update("\n".join(shown))
         self._waiting.display = bool(shown)
 
@@ -313,8 +317,21 @@ class InputPrompt(Vertical):
             self.editor.put_in(candidate.text, candidate.first, candidate.last)
         self.editor.focus()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for closing something while nothing is open: the key then stops the answer."""
+        is_open = self._searched is not None or self._choices.display or bool(self._panels)
+        return action != "withdraw" or is_open
+
+    @property
+    def _panels(self) -> DOMQuery[Widget]:
+        """The open panels, by the name of their class, whose module imports this one."""
+        return self.screen.query("Panel")
+
     def action_withdraw(self) -> None:
-        """Close the list, or end the search."""
+        """End the search, close the list, or else the panel."""
+        if self._searched is None and not self._choices.display:
+            self._panels.remove()
+            return
         if self._searched is not None:
             draft, self._searched = self._searched, None
             self._name_reader()

@@ -80,17 +80,16 @@ class TerminalView:
     """The controller's view, on the screen `chat`. `put` queues an action for the application's thread, in order,
     without waiting.
 
-    `idle` is True while the controller waits for a line. Submitted lines wait in two places: here until the controller
-    reads them, then in `waiting` until the turn ends.
+    `idle` is True while the controller waits for a line, `leaving` is True once the chat is to end. Submitted lines wait
+    in two places: here until the controller reads them, then in `waiting` until the turn ends.
     """
 
     def __init__(self, chat: ChatScreen, put: Callable[[Callable[[], object]], None]) -> None:
         self.confirm: Callable[[str], bool] | None = self._agrees
         self.waiting: deque[str] = deque()
-        self.idle = False
+        self.idle = self.leaving = False
         self._chat, self._put = chat, put
         self._lines: deque[str] = deque()
-        self._left = False
         self._wakes: SimpleQueue[bool] = SimpleQueue()
         self._work = Interruption()
 
@@ -115,8 +114,9 @@ class TerminalView:
 
     def leave(self) -> None:
         """End the chat after the submitted lines."""
-        self._left = True
+        self.leaving = True
         self._wakes.put(False)
+        self._show_waiting()
 
     def interrupt(self) -> None:
         """Interrupt the running turn or command, and drop the lines that wait."""
@@ -129,7 +129,7 @@ class TerminalView:
         self._work.happen()
 
     def _show_waiting(self) -> None:
-        self._put(lambda: self._chat.prompt.show_waiting([*self.waiting, *self._lines]))
+        self._put(lambda: self._chat.prompt.show_waiting([*self.waiting, *self._lines], leaving=self.leaving))
 
     # In the controller's thread
 
@@ -143,8 +143,8 @@ class TerminalView:
             try:
                 line = self._lines.popleft()
             except IndexError:
-                self.idle = not self._left
-                if self._left:
+                self.idle = not self.leaving
+                if self.leaving:
                     return
                 self._wakes.get()
                 continue
