@@ -83,8 +83,10 @@ class Driven:
 async def driven(
     agent: Agent, models: Callable[[str], Provider] = lambda _: OfflineModel(), size: tuple[int, int] = (100, 30)
 ) -> AsyncIterator[Driven]:
-    """Run the application on an agent, up to its greeting; at the end of the block, leave it and end its thread."""
+    """Run the application on an agent, up to its greeting; at the end of the block, leave it and end its thread. The
+    clock of its answers stands still."""
     app = ChatApplication(agent, models)
+    app.chat.transcript.clock = lambda: 0.0
     try:
         async with app.run_test(size=size) as pilot:
             found = Driven(app, pilot)

@@ -80,8 +80,8 @@ class TerminalView:
     """The controller's view, on the screen `chat`. `put` queues an action for the application's thread, in order,
     without waiting.
 
-    `idle` is True while the controller waits for a line, `leaving` is True once the chat is to end. Submitted lines wait
-    in two places: here until the controller reads them, then in `waiting` until the turn ends.
+    `idle` is True while the controller waits for a line, `leaving` once the chat is to end. Submitted lines wait in two
+    places: here until the controller reads them, then in `waiting` until the turn ends.
     """
 
     def __init__(self, chat: ChatScreen, put: Callable[[Callable[[], object]], None]) -> None:

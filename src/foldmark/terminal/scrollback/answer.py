@@ -1,11 +1,14 @@
 """An answer while it streams: entries of a transcript that are not in the log yet."""
 
+from collections.abc import Callable
 from itertools import count as numbers_from
+from time import monotonic
 
 from foldmark.chat.display.transcript import Call, Said, ToolCallGroup, about
 from foldmark.chat.lines.screen import remark
 from foldmark.core.codec import count_tokens, well_formed
 from foldmark.core.request import Piece, Thought, ToolCall, Waiting
+from foldmark.core.wording import count
 from foldmark.rendering import json_line
 from foldmark.terminal.scrollback.drawing import Loose
 
@@ -14,6 +17,9 @@ SETTLED, LONGEST = 2_000, 8_000
 there are any."""
 
 FENCE = "```"
+
+STILL, TURNS = "▍", "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+"""The sign before the status: without animations, and ten times a second with them."""
 
 _numbers = numbers_from(1)
 
@@ -24,14 +30,19 @@ def number() -> int:
 
 
 class Answer:
-    """The entries that a turn has shown so far. After its end, they are replaced by log reading number
+    """The entries that a turn has shown so far, and a line that says what it does, for how many seconds of `clock`, and
+    about how many tokens the model has written. After its end, they are replaced by log reading number
     `replaced_by`."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic, *, animated: bool = False) -> None:
         self.replaced_by: int | None = None
+        self._clock, self._animated = clock, animated
+        self._begun, self._bytes = clock(), 0
+        self._since: float | None
         self._done: list[Said | ToolCallGroup | Loose] = []
-        self._text, self._thought, self._text_id = "", 0, number()
-        self._status = Loose(number(), "▍ waiting for the model …")
+        self._text, self._text_id = "", number()
+        self._status = number()
+        self._say("waiting for the model …")
 
     @property
     def entries(self) -> list[Said | ToolCallGroup | Loose]:
@@ -43,12 +54,21 @@ class Answer:
         found = list(self._done)
         if self._text.strip():
             found.append(Said(self._text_id, None, "assistant", "model", self._text.strip("\n")))
-        return found if self.replaced_by is not None else [*found, self._status]
+        return found if self.replaced_by is not None else [*found, Loose(self._status, self._shown_status())]
+
+    def _shown_status(self) -> str:
+        now, tokens = self._clock(), -(-self._bytes // 4)  # as an event is counted
+        sign = TURNS[int(10 * now) % len(TURNS)] if self._animated else STILL
+        seconds = 0 if self._since is None else int(now - self._since)
+        parts = [f"{seconds} s"] if seconds else []
+        parts += [f"~{count(tokens, 'token')}"] if tokens and self._since == self._begun else []
+        return f"{sign} {self._doing} {' · '.join(parts)}".rstrip()
 
     def add_text(self, text: str) -> None:
         """Add streamed text."""
-        self._text += well_formed(text)
-        self._say("▍ streaming …")
+        text = well_formed(text)
+        self._text += text
+        self._write("streaming …", text)
 
     def add_call(self, call: ToolCall) -> None:
         """Add a tool call, grouped with the calls directly before it."""
@@ -60,7 +80,7 @@ class Answer:
             self._done[-1] = ToolCallGroup(last.id, (*last.calls, added))
         else:
             self._done.append(ToolCallGroup(number(), (added,)))
-        self._say(f"▍ {call.name} is running …")
+        self._doing, self._since = f"{call.name} is running …", self._clock()
 
     def add_returned(self, call: ToolCall, text: str) -> None:
         """Add a result to the oldest call of this name without a result."""
@@ -73,18 +93,17 @@ class Answer:
                     self._done[at] = ToolCallGroup(
                         entry.id, tuple(result if one is each else one for one in entry.calls)
                     )
-                    self._say("▍ waiting for the model …")
+                    self._say("waiting for the model …")
                     return
 
     def add_piece(self, piece: Piece) -> None:
         """Add another piece of the answer."""
         match piece:
             case Thought(text=text):
-                self._thought += len(text)
-                self._say(f"▍ thinking … {self._thought:,} characters")
+                self._write("thinking …", well_formed(text))
             case Waiting(seconds=seconds, reason=reason):
                 when = f" in {seconds:.0f} s" if seconds else ""
-                self._say(f"▍ {reason.rstrip('.')}; asking again{when}")
+                self._doing, self._since = f"{reason.rstrip('.')}; asking again{when}", None
             case _ if text := remark(piece):
                 self.add(Loose(number(), text))
             case _:
@@ -98,11 +117,16 @@ class Answer:
     def _end_text(self) -> None:
         if self._text.strip():
             self._done.append(Said(self._text_id, None, "assistant", "model", self._text.strip("\n")))
-        self._text, self._text_id, self._thought = "", number(), 0
+        self._text, self._text_id = "", number()
 
-    def _say(self, status: str) -> None:
-        if status != self._status.text:
-            self._status = Loose(self._status.id, status)
+    def _write(self, doing: str, text: str) -> None:
+        """Say what the model does, and count what it writes."""
+        self._bytes += len(text.encode())
+        self._say(doing)
+
+    def _say(self, doing: str) -> None:
+        """Say what the model does now. The seconds and tokens are those of the turn; a tool has its own seconds."""
+        self._doing, self._since = doing, self._begun
 
 
 def settled(text: str) -> int:

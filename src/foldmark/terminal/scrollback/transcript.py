@@ -6,10 +6,12 @@ does not depend on the length of the conversation. The log is read in a thread.
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from time import monotonic
 from typing import ClassVar, Literal
 
 from textual.binding import Binding, BindingType
 from textual.events import Resize
+from textual.timer import Timer
 
 from foldmark.chat.display.operated import receipt_line
 from foldmark.chat.display.pages import Pages, Place, read
@@ -27,6 +29,9 @@ from foldmark.terminal.scrollback.surface import Surface
 
 PAUSE = 0.1
 """Seconds between two drawings of a streaming answer."""
+
+TICK, STILL_TICK = 0.2, 1.0
+"""Seconds between two drawings of what an answer does, while nothing comes: with animations, and without."""
 
 
 class Transcript(Surface):
@@ -53,6 +58,8 @@ class Transcript(Surface):
         self._drawing: Drawing | None = None
         self._drawn: dict[Key, tuple[object, list[Item]]] = {}
         self._pausing = False
+        self.clock: Callable[[], float] = monotonic
+        self._ticking: Timer | None = None
 
     # Called by the application
 
@@ -109,8 +116,15 @@ class Transcript(Surface):
         """Begin an answer after all other entries."""
         self._place(self._pages.newest)
         self._begun = self._pages.newest
-        self._tail.append(Answer())
+        animated = self.app.animation_level != "none"
+        self._tail.append(Answer(self.clock, animated=animated))
+        self._ticking = self.set_interval(TICK if animated else STILL_TICK, self._tick)
         self._draw_soon()
+
+    def _tick(self) -> None:
+        """Draw what the answer does, if the end is on the screen."""
+        if self.following:
+            self._draw_soon()
 
     def stream(self, add: Callable[[Answer], None]) -> None:
         """Add a piece to the answer, unless it has ended."""
@@ -121,6 +135,9 @@ class Transcript(Surface):
     def end_answer(self) -> None:
         """Replace the streamed answer with the recorded one once that has been read."""
         if (answer := self._answer) is not None:
+            if self._ticking is not None:
+                self._ticking.stop()
+                self._ticking = None
             answer.replaced_by = self._reading + 1
             self._read(Place("end" if self.following else "same"))
 
