@@ -10,6 +10,8 @@ from spoken import said, say
 import foldmark
 from foldmark.log import Agent
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
+from foldmark.operations.receipts import Retried
 
 
 @pytest.fixture
@@ -96,3 +98,46 @@ def test_a_chat_asks_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr().out
     assert "/retry" in shown or "The answer left the context; the model is asked again." in shown
     assert json.dumps(shown).count("language model") == 2
+
+
+def test_a_person_is_asked_before_an_answer_leaves(agent: Agent) -> None:
+    say(agent, "A")
+    asked = list[str]()
+    head = agent.standing().newest
+    for answer, done in ((False, False), (True, True)):
+        asking = Asking(lambda question, answer=answer: asked.append(question) or answer)  # type: ignore[misc, func-returns-value]
+        if done:
+            agent.do("/retry", asking=asking)
+        else:
+            with pytest.raises(foldmark.CommandError, match="not confirmed; nothing was changed"):
+                agent.do("/retry", asking=asking)
+            assert agent.standing().newest == head
+    assert len(asked) == 2
+    assert asked[0].startswith("Preview: rewind to the question of turn 1. Nothing was changed.\n  1 message (~")
+    assert asked[0].endswith("Take this answer out and ask again?")
+    assert said(agent) == "A"
+    say(agent, "B")
+    agent.do("/retry --yes", asking=asking)
+    assert len(asked) == 2
+
+
+def test_a_preview_of_a_retry_records_nothing(agent: Agent) -> None:
+    say(agent, "A")
+    head = agent.standing().newest
+    assert agent.do("/retry --preview").text.startswith("Preview: rewind to the question of turn 1.")
+    assert agent.standing().newest == head
+
+
+def test_another_text_in_the_place_of_a_turn(agent: Agent) -> None:
+    say(agent, "A")
+    turn = say(agent, "B")
+    say(agent, "C")
+    done = agent.do(f"/resend {turn} B, but\n  /not -- this")
+    assert said(agent) == "A A!"
+    assert isinstance(done.effect, Retried)
+    assert done.effect.text == "B, but\n  /not -- this"
+    assert done.data["answer"]
+    agent.do(f"/restore {done.event_id}")
+    assert said(agent) == "A A! B B! C C!"
+    with pytest.raises(foldmark.CommandError, match="usage: /resend GID TEXT"):
+        agent.do(f"/resend {turn}")

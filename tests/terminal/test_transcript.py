@@ -241,7 +241,12 @@ def test_enter_offers_what_can_be_done_with_its_price(log: Log) -> None:
 
 @pytest.mark.parametrize(
     ("downs", "done", "says"),
-    [(1, "drop", "Preview: drop of turn 12"), (2, "rewind", "Preview: rewind"), (4, "pin", "/pin 12")],
+    [
+        (2, "rewind", "Preview: rewind"),
+        (3, "fork", "/fork 12"),
+        (4, "drop", "Preview: drop of turn 12"),
+        (5, "pin", "/pin 12"),
+    ],
 )
 def test_enter_on_a_prompt_offers_operations_on_its_turn(log: Log, downs: int, done: str, says: str) -> None:
     agent = sample(log)

@@ -66,6 +66,7 @@ MEANINGS: Mapping[str, Meaning | None] = {
     "pin GID": "visible turn",
     "recall --agent NAME": "written by",
     "recall --tool NAME": "tool",
+    "resend GID": "visible turn",
     "restore ID": "operation",
     "unpin GID": "pinned turn",
 }

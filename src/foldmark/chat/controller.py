@@ -214,8 +214,10 @@ class ChatController:
             case SwitchAgent(agent):
                 self.agent = self.agent.log.agent(agent)
                 self.greet()
-            case AskModel() | Retried():
+            case AskModel():
                 self._send(None)
+            case Retried(text=text):
+                self._send(text)
             case LeaveChat():
                 self.left = True
 

@@ -254,7 +254,8 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
             from foldmark.chat.lines.one_answer import answer
 
             asked = log.agent(result.effect.agent) if isinstance(result.effect, RunAgent) else agent
-            answer(asked, lambda name: provider(name, log.given), asking, shown=not as_json)
+            text = result.effect.text if isinstance(result.effect, Retried) else None
+            answer(asked, lambda name: provider(name, log.given), asking, text, shown=not as_json)
 
 
 @cli.group()

@@ -184,7 +184,7 @@ def _summarize(call: CommandCall) -> Result:
         return summaries.summary(moment, at, call.get("MARK"))
 
     if call.flag(PREVIEW):
-        return _preview(call, decision, "; the summary itself is not counted")
+        return preview_of(call, decision, "; the summary itself is not counted")
     # Messages that arrive while the model writes are not part of its input, so they stay.
     with call.agent.reading() as (moment, at):
         decided = decision(moment, at)
@@ -221,14 +221,15 @@ def _unpin(call: CommandCall) -> Result:
 def _changed(call: CommandCall, decision: Decision, said: Callable[[Receipt], Result]) -> Result:
     """Preview the operation if the call has the flag. Otherwise, record it and return the result that `said` makes from
     the receipt."""
-    return _preview(call, decision) if call.flag(PREVIEW) else said(_record(call, decision))
+    return preview_of(call, decision) if call.flag(PREVIEW) else said(_record(call, decision))
 
 
 def _record(call: CommandCall, decision: Decision, content: str = "") -> Receipt:
     return call.agent.operate(decision, actor=call.actor, content=content, reason=call.reason)
 
 
-def _preview(call: CommandCall, decision: Decision, remark: str = "") -> Result:
+def preview_of(call: CommandCall, decision: Decision, remark: str = "") -> Result:
+    """Return the preview of an operation, as text and JSON."""
     from foldmark.cost.requests import preview  # takes 20 ms, and only previews need it
 
     found = preview(call.agent, decision, call.actor)
@@ -267,7 +268,7 @@ def _evict(call: CommandCall) -> Result:
 
 def _evict_results(call: CommandCall, ids: Sequence[int | tuple[int, int]], offered: list[SentResult]) -> Result:
     if call.flag(PREVIEW):
-        found = _preview(call, lambda moment, at: eviction(moment, at, ids))
+        found = preview_of(call, lambda moment, at: eviction(moment, at, ids))
         done = replace(found, text="\n".join([found.text, *(f"  {each.line()}" for each in offered)]))
     else:
         done = evict(call.agent, ids, actor=call.actor, reason=call.reason)

@@ -5,8 +5,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldmark.commands.context import operation_result
-from foldmark.commands.registry import CommandCall, command
+from foldmark.commands.context import operation_result, preview_of
+from foldmark.commands.registry import PREVIEW, CommandCall, command
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
@@ -249,19 +249,33 @@ def add_message(agent: Agent, text: str, data: dict[str, Any] | None, actor: str
     return event_id
 
 
-@command("retry", interrupts=True)
+@command("retry [--preview] [--yes]", interrupts=True)
 def _retry(call: CommandCall) -> Result:
-    """Ask the model again; an answer that did not fail leaves the context."""
+    """Ask the model again; asks first if an answer leaves the context."""
     agent = call.agent
     check_not_live(agent)
     with agent.reading() as (moment, at):
         unanswered = is_unanswered(moment, at)
     if unanswered:
         return Result("", effect=AskModel())
+    if call.flag(PREVIEW):
+        return preview_of(call, places.retry)
+    if call.asking.confirm is not None:  # without a person it goes on: /restore brings the answer back
+        call.confirm(f"{preview_of(call, places.retry).text}\n\nTake this answer out and ask again?")
     done = agent.operate(places.retry, actor=call.actor)
     assert isinstance(done.operation, Rewind)
     retried = Retried(done.event_id, done.outcome, done.actor, done.reason)
     return operation_result(retried, "The answer left the context; the model is asked again.", turn=done.operation.turn)
 
 
-MESSAGES = (_list, _show, _remove, _note, _attach, _retry)
+@command("resend GID TEXT...", interrupts=True)
+def _resend(call: CommandCall) -> Result:
+    """Rewind to just before turn GID and send TEXT in its place."""
+    agent, turn = call.agent, call.number("GID")
+    check_not_live(agent)
+    done = agent.operate(lambda moment, at: places.rewind(moment, at, str(turn)), actor=call.actor)
+    resent = Retried(done.event_id, done.outcome, done.actor, done.reason, call.arguments["TEXT"])
+    return operation_result(resent, f"Rewound to the beginning of turn {turn}; the new text is sent.", turn=turn)
+
+
+MESSAGES = (_list, _show, _remove, _note, _attach, _retry, _resend)

@@ -146,7 +146,10 @@ class Receipt(Effect, frozen=True):
 
 
 class Retried(Receipt, frozen=True):
-    """The receipt of a retry: an answer has left the context, and the model is asked for another one."""
+    """The receipt of a retry: an answer has left the context, and the model is asked for another one. With a `text`,
+    the question has left as well, and the text is sent in its place."""
+
+    text: str | None = None
 
     def data(self) -> dict[str, Any]:
         """Return the receipt as JSON, for `Result.data`."""

@@ -26,9 +26,11 @@ from foldmark.rendering import harmless
 from foldmark.sending.status import was_cut_off
 from foldmark.terminal.editor import Editor
 from foldmark.terminal.screens import notify_error, read_in_thread
+from foldmark.text.mentions import SHELL
 
 HINT = "A message · / command · @ file · ! shell · Alt+Enter new line · ↑ earlier"
 UNANSWERED = "The answer failed or was cut off: /retry asks again · or another message"
+RESENDS = "Enter: rewind to before turn {turn}, then send this · Esc or empty: nothing is rewound"
 OFFERED = "yes carries it out · no or anything else keeps everything"
 
 PAUSE_SECONDS = 0.03
@@ -97,6 +99,7 @@ class InputPrompt(Vertical):
         self._chosen = False
         self._takes: str | None = None
         self._quiet: str | None = None
+        self._resends: int | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the prompt."""
@@ -128,6 +131,14 @@ class InputPrompt(Vertical):
     def insert(self, text: str) -> None:
         """Insert a text at the cursor."""
         self.editor.insert(harmless(text))
+
+    def resend(self, turn: int, text: str) -> None:
+        """Put the text of a turn's prompt here, to be edited. Enter sends it in place of that turn and what follows,
+        unless it has become a command; Esc and an empty prompt end this."""
+        self._resends = turn
+        self._put_line(text)
+        self._show(Completion())
+        self.focus()
 
     def focus(self, scroll_visible: bool = True) -> "InputPrompt":
         """Focus the editor."""
@@ -178,6 +189,8 @@ class InputPrompt(Vertical):
         line = self.editor.whole
         if line.strip():
             self._remember(line)
+            if self._resends is not None and not line.lstrip().startswith(("/", SHELL)):
+                line = f"/resend {self._resends} {line}"
             self.editor.begin()
             self.post_message(self.Submitted(line))
 
@@ -238,6 +251,8 @@ class InputPrompt(Vertical):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Complete the current text."""
+        if not self.text:
+            self._resends = None
         if self._searched is not None:
             self._show_found()
         elif self.text != self._quiet and can_complete(self.text, self.editor.index):
@@ -276,8 +291,9 @@ class InputPrompt(Vertical):
             if any(found.usage) or rows or not found.candidates
             else Completion((), (found.candidates[0].label, "", ""), found.candidates[0].help)
         )
-        self._usage.display = any(shown.usage)
-        before, awaited, behind = shown.usage
+        resends = RESENDS.format(turn=self._resends) if self._resends is not None else ""
+        self._usage.display = any(shown.usage) or bool(resends)
+        before, awaited, behind = shown.usage if any(shown.usage) else (resends, "", "")
         self._usage.update(Content.assemble(before, (awaited, "bold"), behind, (f"   {shown.help}", "$text-muted")))
 
     def _choose(self, step: int) -> None:
@@ -319,8 +335,8 @@ class InputPrompt(Vertical):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return False for closing something while nothing is open: the key then stops the answer."""
-        is_open = self._searched is not None or self._choices.display or bool(self._panels)
-        return action != "withdraw" or is_open
+        is_open = self._searched is not None or self._choices.display or self._resends is not None
+        return action != "withdraw" or is_open or bool(self._panels)
 
     @property
     def _panels(self) -> DOMQuery[Widget]:
@@ -328,10 +344,11 @@ class InputPrompt(Vertical):
         return self.screen.query("Panel")
 
     def action_withdraw(self) -> None:
-        """End the search, close the list, or else the panel."""
+        """End the search, close the list, send nothing in place of a turn, or else close the panel."""
         if self._searched is None and not self._choices.display:
-            self._panels.remove()
-            return
+            if self._resends is None:
+                self._panels.remove()
+            self._resends = None
         if self._searched is not None:
             draft, self._searched = self._searched, None
             self._name_reader()

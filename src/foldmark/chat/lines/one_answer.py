@@ -19,12 +19,12 @@ from foldmark.runtime.background import Background
 from foldmark.runtime.supervisor import TurnInterruptedError
 
 
-def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
-    """Let the model answer once in the open turn, without a chat. Raises FoldmarkError, and KeyboardInterrupt after
-    Ctrl-C."""
+def answer(agent: Agent, models: Models, asking: Asking, text: str | None = None, *, shown: bool) -> None:
+    """Let the model answer a text, or without one in the open turn, without a chat. Raises FoldmarkError, and
+    KeyboardInterrupt after Ctrl-C."""
     front = Foreground()
     screen = Screen(front.put if shown else lambda _: None)
-    _answer(agent, models, None, asking, front, screen)
+    _answer(agent, models, text, asking, front, screen)
 
 
 def answer_prompt(

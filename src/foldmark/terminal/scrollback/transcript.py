@@ -312,7 +312,7 @@ class Transcript(Surface):
         if item is None or agent is None:
             return
         fold = partial(self._fold, item)
-        operations = _operations(item)
+        operations = _operations(item, self.screen.query_one(InputPrompt).resend)
         if not operations:
             fold()
             return
@@ -337,8 +337,9 @@ class Transcript(Surface):
         self.screen.query_one(InputPrompt).focus()
 
 
-def _operations(item: Item) -> list[Possible]:
-    """Return the operations on an item, without opening and folding it."""
+def _operations(item: Item, resend: Callable[[int, str], object]) -> list[Possible]:
+    """Return the operations on an item, without opening and folding it. `resend` puts the text of a turn's prompt at
+    the prompt, to be edited and sent in its place."""
     entry, call = item.entry, item.call
     if call is not None:
         if call.evicted:
@@ -349,11 +350,15 @@ def _operations(item: Item) -> list[Possible]:
     if isinstance(entry, Gap | Operated | Loose) and entry.back is not None:
         return [Possible("take it back", entry.back, priced=True)]
     if isinstance(entry, Said) and entry.opens is not None and not entry.left:
-        pin = "unpin" if entry.opens.pinned else "pin"
+        pin, rewind = "unpin" if entry.opens.pinned else "pin", f"/rewind {entry.id}"
+        edit = Possible(
+            "edit and resend: go back to before it", rewind, partial(resend, entry.id, entry.text), priced=True
+        )
         return [
+            *([edit] if entry.kind == "user" and entry.actor == "human" else []),
+            Possible("rewind to here: it leaves with all that follows", rewind, priced=True),
+            Possible("fork from here: a child begins with it", f"/fork {entry.id}"),
             Possible("drop this turn", f"/context drop {entry.id}", priced=True),
-            Possible("rewind to before this turn", f"/rewind {entry.id}", priced=True),
-            Possible("fork before this turn", f"/fork {entry.id}"),
             Possible(f"{pin} it", f"/{pin} {entry.id}"),
         ]
     return []
