@@ -50,6 +50,7 @@ class ChatScreen(Screen[None]):
         Binding("f4", "app.open('state')", "state", tooltip="state, scratchpad, marks, operations", priority=True),
         Binding("f5", "app.open('time')", "time", tooltip="the conversation at other moments", priority=True),
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
+        Binding("ctrl+p", "list_commands", "commands", tooltip="all commands, for the prompt", priority=True),
         Binding("escape", "app.stop", "stop", tooltip="stop the answer if nothing is open; what you typed stays"),
     ]
 
@@ -99,6 +100,12 @@ class ChatScreen(Screen[None]):
             await self.query_one("#middle").mount(kind(self.agent, self._submit))
         else:
             self.prompt.focus()
+
+    def action_list_commands(self) -> None:
+        """List all commands, and put the chosen one at the prompt."""
+        from foldmark.terminal.palette import CommandPalette
+
+        self.app.push_screen(CommandPalette(), lambda text: self.prompt.put_command(text) if text else None)
 
     def on_bar_chosen(self, message: Bar.Chosen) -> None:
         """Show the turns of the chosen part of the bar."""

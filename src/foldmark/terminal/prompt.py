@@ -140,6 +140,12 @@ class InputPrompt(Vertical):
         self._show(Completion())
         self.focus()
 
+    def put_command(self, text: str) -> None:
+        """Begin a line with a command. An undo brings back what was typed before."""
+        self._resends = None
+        self.editor.put(text)
+        self.focus()
+
     def focus(self, scroll_visible: bool = True) -> "InputPrompt":
         """Focus the editor."""
         self.editor.focus(scroll_visible)
@@ -281,8 +287,7 @@ class InputPrompt(Vertical):
             rows = list(found.candidates)
         choices = self._choices
         choices.clear_options()
-        width = min(MOST_COLUMNS, max((cell_len(_label(each)) for each in rows), default=0))
-        choices.add_options([Option(_row(each, width)) for each in rows])
+        choices.add_options(candidate_options(rows))
         choices.display = bool(rows)
         if rows:
             choices.highlighted = 0
@@ -363,6 +368,12 @@ class InputPrompt(Vertical):
             notify_error(self, str(error))
         else:
             self._put(self.editor.pastes.refolded(text))
+
+
+def candidate_options(candidates: Sequence[CompletionCandidate]) -> list[Option]:
+    """Return the rows of a list of candidates, with their help in one column."""
+    width = min(MOST_COLUMNS, max((cell_len(_label(each)) for each in candidates), default=0))
+    return [Option(_row(each, width)) for each in candidates]
 
 
 def _label(candidate: CompletionCandidate) -> str:

@@ -91,7 +91,7 @@ class GoToImported(Message):
         self.hit = hit
 
 
-LAST = ("f2", "f3", "f4", "f5", "f6", "f8", "escape", "ctrl+c", "f1")
+LAST = ("f2", "f3", "f4", "f5", "f6", "ctrl+p", "f8", "escape", "ctrl+c", "f1")
 """Keys that follow a screen's own keys, in this order."""
 
 
