@@ -164,10 +164,11 @@ class ChatScreen(Screen[None]):
         """Return a line to the prompt."""
         self.prompt.insert(f"\n{line}" if self.prompt.text else line)
 
-    def add_result(self, result: Result) -> None:
-        """Add the result of a command, unless it is an offer, which the review shows."""
+    def add_result(self, result: Result, *, typed: bool = False) -> None:
+        """Add the result of a command, unless it is an offer, which the review shows; `typed` is True for a person's
+        command."""
         if not isinstance(result.effect, Offer):
-            self.transcript.add_result(result)
+            self.transcript.add_result(result, typed=typed)
 
     def attend(self, agent: Agent, offer: str) -> None:
         """Show the agent and its open offer on every screen: its log may have changed."""

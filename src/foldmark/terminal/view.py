@@ -188,7 +188,7 @@ class TerminalView:
 
     def show_result(self, result: Result) -> None:
         """Show the result of a command."""
-        self._put(partial(self._chat.add_result, result))
+        self._put(partial(self._chat.add_result, result, typed=True))
 
     def show_output(self, text: str) -> None:
         """Do nothing: the transcript shows the message."""

@@ -31,11 +31,14 @@ def number() -> int:
 
 class Answer:
     """The entries that a turn has shown so far, and a line that says what it does, for how many seconds of `clock`, and
-    about how many tokens the model has written. After its end, they are replaced by log reading number
-    `replaced_by`."""
+    about how many tokens the model has written. After its end, they are replaced by log reading number `replaced_by`,
+    except the lines in `beside`, each with whether it then stands above the answer or below it."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic, *, animated: bool = False) -> None:
+    def __init__(self, after: int = 0, clock: Callable[[], float] = monotonic, *, animated: bool = False) -> None:
+        """`after` is the newest event when the answer began."""
+        self.after = after
         self.replaced_by: int | None = None
+        self.beside: list[tuple[Loose, bool]] = []
         self._clock, self._animated = clock, animated
         self._begun, self._bytes = clock(), 0
         self._since: float | None
@@ -113,6 +116,11 @@ class Answer:
         """Add a line after everything shown so far."""
         self._end_text()
         self._done.append(line)
+
+    def add_beside(self, line: Loose, *, above: bool) -> None:
+        """Add a line that is not part of the answer."""
+        self.add(line)
+        self.beside.append((line, above))
 
     def _end_text(self) -> None:
         if self._text.strip():

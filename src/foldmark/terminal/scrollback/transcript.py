@@ -82,18 +82,18 @@ class Transcript(Surface):
         self._read(Place("end" if self.following else "same"))
 
     def add_line(self, text: str, *, error: bool = False) -> None:
-        """Add text that is not in the log."""
-        self._add(self._loose(text, "error" if error else "line"))
+        """Add text that is not in the log. While an answer streams, only a command of the person can fail."""
+        self._add(self._loose(text, "error" if error else "line"), above=error)
 
     def add_typed(self, line: str) -> None:
         """Show a typed line until the log contains it."""
         self._tail = [each for each in self._tail if not _is_typed(each, line)]
         self._placed = [each for each in self._placed if not _is_typed(each[1], line)]
         self.following = True
-        self._add(self._loose(line, "typed"))
+        self._add(self._loose(line, "typed"), above=True)
 
-    def add_result(self, result: Result) -> None:
-        """Add the result of a command. A receipt replaces the line of its operation."""
+    def add_result(self, result: Result, *, typed: bool) -> None:
+        """Add the result of a command; `typed` is True for a person's. A receipt replaces the line of its operation."""
         done = result.effect if isinstance(result.effect, Receipt) else None
         text = result_text(result) if done is None else "\n".join(filter(None, (result.text, receipt_line(done))))
         if text:
@@ -102,14 +102,19 @@ class Transcript(Surface):
                 answer.add(line)
                 self._draw_soon()
             else:
-                self._add(line)
+                self._add(line, above=typed)
 
     def _loose(self, text: str, kind: LooseKind, done: Receipt | None = None) -> Loose:
         event, back = (None, None) if done is None else (done.event_id, done.back)
         return Loose(number(), text.strip("\n"), kind, event, back, self._pages.newest)
 
-    def _add(self, line: Loose) -> None:
-        self._tail.append(line)
+    def _add(self, line: Loose, *, above: bool = False) -> None:
+        """Add a line at the end. While an answer streams, it streams on below the line; after its end, the line stands
+        `above` the answer or below it."""
+        if (answer := self._answer) is not None:
+            answer.add_beside(line, above=above)
+        else:
+            self._tail.append(line)
         self._draw_soon()
 
     def begin_answer(self) -> None:
@@ -117,7 +122,7 @@ class Transcript(Surface):
         self._place(self._pages.newest)
         self._begun = self._pages.newest
         animated = self.app.animation_level != "none"
-        self._tail.append(Answer(self.clock, animated=animated))
+        self._tail.append(Answer(self._begun, self.clock, animated=animated))
         self._ticking = self.set_interval(TICK if animated else STILL_TICK, self._tick)
         self._draw_soon()
 
@@ -162,11 +167,7 @@ class Transcript(Surface):
 
     def _show(self, place: Place, reading: int, pages: Pages) -> None:
         self._pages, self._shown, self._target = pages, reading, None
-        self._tail = [
-            each
-            for each in self._tail
-            if not isinstance(each, Answer) or each.replaced_by is None or each.replaced_by > reading
-        ]
+        self._drop_replaced(reading)
         newest = pages.newest
         if self.streaming and pages.open_turn is not None:
             newest = min(newest, max(self._begun, pages.open_turn - 1))
@@ -180,6 +181,17 @@ class Transcript(Surface):
             self.scroll_to(y=0, animate=False, immediate=True)
             self.set_cursor(self._items[0].key)
         self._read_on()
+
+    def _drop_replaced(self, reading: int) -> None:
+        """Drop the answers that this reading of the log replaces, and keep the lines beside them."""
+        tail, self._tail = self._tail, []
+        for each in tail:
+            if not isinstance(each, Answer) or each.replaced_by is None or each.replaced_by > reading:
+                self._tail.append(each)
+                continue
+            # The prompt is the first event of the turn: what stands above the answer stands behind it.
+            self._placed += [(each.after + 1, line) for line, above in each.beside if above]
+            self._tail += [line for line, above in each.beside if not above]
 
     def _place(self, event: int) -> None:
         """Attach the lines before the answer to an event, which they follow from now on."""
