@@ -233,3 +233,16 @@ def test_hostile_texts_and_an_empty_timeline(log: Log) -> None:
             await chat.until("user: [bold]\\x1b[31mred[/bold]")
 
     asyncio.run(run())
+
+
+def test_a_continued_line_keeps_its_indentation_at_any_width(log: Log) -> None:
+    async def run() -> None:
+        async with driven(sample(log), size=(80, 24)) as chat:
+            await chat.press("f5")
+            await chat.until(f"event {NEWEST} of 22")
+            await chat.until("\n       answer to “Now the simple way: a")
+            await chat.pilot.resize_terminal(120, 30)
+            await chat.until("21 assistant: I looked at it, and the answer to “Now the")
+            await chat.until("PgUp operation")
+
+    asyncio.run(run())

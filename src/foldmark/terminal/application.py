@@ -212,8 +212,10 @@ class ChatApplication(App[None]):
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def get_key_display(self, binding: Binding) -> str:
-        """Return the name of a key: `F2`, `Esc`, `^C`, `d`."""
-        shown = super().get_key_display(binding).replace("⏎", "Enter")
+        """Return the name of a key: `F2`, `Esc`, `^C`, `PgUp`, `d`."""
+        shown = super().get_key_display(binding)
+        for theirs, ours in (("⏎", "Enter"), ("pgup", "PgUp"), ("pgdn", "PgDn")):
+            shown = shown.replace(theirs, ours)
         return shown.upper() if shown.startswith("^") else shown[0].upper() + shown[1:] if shown[1:] else shown
 
     async def action_open(self, name: str) -> None:

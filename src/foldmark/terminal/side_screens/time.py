@@ -16,7 +16,7 @@ from textual.worker import get_current_worker
 
 from foldmark.chat.display.moments import HERE, SECOND, MomentList, Past, after, before, past, timeline, way_back
 from foldmark.log import Agent
-from foldmark.rendering import harmless
+from foldmark.rendering import Wrapping, harmless
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine, Submit, read_in_thread
 
@@ -39,7 +39,7 @@ class TimeScreen(ContextScreen):
     DEFAULT_CSS = """
     TimeScreen #line { padding: 0 1; text-wrap: nowrap; }
     TimeScreen #head { padding: 0 1; height: auto; max-height: 3; margin-bottom: 1; }
-    TimeScreen VerticalScroll { width: 1fr; padding: 0 1; }
+    TimeScreen VerticalScroll { width: 1fr; padding: 0 1; scrollbar-gutter: stable; }
     TimeScreen #past { width: 3fr; border-right: solid $line; }
     TimeScreen #changes { width: 2fr; }
     """
@@ -68,6 +68,7 @@ class TimeScreen(ContextScreen):
         self._at = 0
         self._second: int | None = None
         self._request = False
+        self._found = Past("", "", "")
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -112,14 +113,20 @@ class TimeScreen(ContextScreen):
     def _show(self, moved: tuple[MomentList, Past | None]) -> None:
         self._line, found = moved
         self._draw()
-        head, shown, changed = ("No event yet.", "", "") if found is None else (found.head, found.shown, found.changed)
-        self.query_one("#head", Static).update(harmless(head))
-        for name, text in (("past", shown), ("changes", changed)):
-            self.query_one(f"#{name} Static", Static).update(harmless(text))
+        self._found = found or Past("No event yet.", "", "")
+        self.query_one("#head", Static).update(harmless(self._found.head))
+        self._fill()
         place = self.query_one("#past", VerticalScroll)
         place.anchor(not self._request)  # keep the end in view while the layout settles
         if self._request:
             place.scroll_home(animate=False)
+
+    def _fill(self) -> None:
+        """Show both texts. A continued line keeps its indentation."""
+        for name, text in (("past", self._found.shown), ("changes", self._found.changed)):
+            side = self.query_one(f"#{name}", VerticalScroll)
+            wrapping = Wrapping(side.scrollable_content_region.width)
+            side.query_one(Static).update(wrapping.feed(harmless(text)) + wrapping.flush())
 
     def _draw(self) -> None:
         if self._line is not None:
@@ -129,8 +136,9 @@ class TimeScreen(ContextScreen):
             self.query_one("#line", Static).update(f"◂{self._line.line(self._at, self._second, width)}▸ {where}")
 
     def on_resize(self) -> None:
-        """Fit the timeline to the new width."""
+        """Fit the timeline and the texts to the new width."""
         self._draw()
+        self.call_after_refresh(self._fill)
 
     # Keys
 
