@@ -9,11 +9,23 @@ from textual.geometry import Size
 
 from foldmark.chat.display.operated import brief
 from foldmark.chat.display.pages import Pages, Place, read
-from foldmark.chat.display.transcript import Entry, Flag, Gap, Operated, Said, ToolCallGroup, WindowEdge
+from foldmark.chat.display.transcript import (
+    Entry,
+    Flag,
+    Gap,
+    Operated,
+    Page,
+    Said,
+    ToolCallGroup,
+    WindowEdge,
+    page,
+)
+from foldmark.core.request import Edge
 from foldmark.log import Agent, Log
 from foldmark.terminal.scrollback.answer import LONGEST, Answer, parted, settled
 from foldmark.terminal.scrollback.transcript import Transcript
 from sampled import DEEP
+from steps import steps, work
 
 DEPTH = 5_000 if DEEP else 2_000
 HARM = {
@@ -74,6 +86,57 @@ def test_a_page_has_turns_calls_marks_operations_and_what_left(log: Log) -> None
     assert isinstance(first, Said)
     assert first.opens is not None
     assert first.opens.calls == 1
+
+
+def long_turn(agent: Agent, calls: int) -> None:
+    """Append a turn of so many calls, and a turn behind it."""
+    with agent.batch():
+        agent.append("user", "Do it all.")
+        for number in range(calls):
+            agent.append_tool_call("bash", {"command": "ls"}, call_id=f"c{number}")
+            agent.append_tool_result(f"c{number}", "text")
+        agent.append("assistant", "Done.")
+        agent.end_turn()
+        agent.append("user", "Thanks.")
+        agent.end_turn()
+
+
+def beginning(agent: Agent) -> Page:
+    with agent.reading() as (moment, at):
+        return page(moment, at, Edge(None, None, 0), after=-1)
+
+
+def test_a_turn_that_the_page_cuts_has_its_whole_size(log: Log) -> None:
+    for calls, counted in ((200, 200), (600, 0)):
+        agent = log.agent(f"long {calls}")
+        long_turn(agent, calls)
+        first = beginning(agent).entries[0]
+        assert isinstance(first, Said)
+        assert first.opens is not None
+        thanks = agent.context().messages[-1].tokens
+        assert (first.opens.tokens, first.opens.calls) == (agent.context().size.tokens - thanks, counted)
+
+
+def test_the_cost_of_a_page_does_not_grow_with_its_turn(log: Log) -> None:
+    short, long = log.agent("short"), log.agent("long")
+    long_turn(short, 1_000)
+    long_turn(long, 4_000)
+    few, many = (steps(log, lambda agent=agent: beginning(agent)) for agent in (short, long))  # type: ignore[misc]
+    assert many < 1.1 * few
+    lines, more = (work(lambda agent=agent: beginning(agent)) for agent in (short, long))  # type: ignore[misc]
+    assert more < 1.1 * lines
+
+
+def test_the_edge_of_the_window_is_computed_once_for_each_state_of_the_log(log: Log) -> None:
+    agent = log.agent("long")
+    long_turn(agent, 500)
+    known = read(agent, Place("end"), Pages())
+    first = steps(log, lambda: read(agent, Place("beginning"), Pages()))
+    again = steps(log, lambda: read(agent, Place("beginning"), known))
+    assert again < first / 2
+    assert read(agent, Place("beginning"), known).edge == known.edge
+    agent.do("/context window 1")
+    assert read(agent, Place("same"), known).edge != known.edge
 
 
 def test_an_operation_directly_behind_what_it_took_is_one_line(log: Log) -> None:

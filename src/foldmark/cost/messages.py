@@ -18,7 +18,7 @@ from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Request
-from foldmark.core.segments import Segment, contains, subtract, until
+from foldmark.core.segments import Segment, Segments, contains, subtract, until
 from foldmark.core.wording import count
 from foldmark.cost.filling import portions_in
 from foldmark.log.log import Agent
@@ -50,6 +50,7 @@ class NextMessages:
         self._client = NextRequest.of(moment, at)
         self._left_out: frozenset[int] = frozenset()
         self._sent: dict[int, int] = {}
+        self._beyond: list[tuple[str, int, int]] | None = None  # tokens beyond the recorded ones, by agent and id
         if request is not None:
             for each in portions_in(moment, at, request):
                 if each.part is not None and each.part.event is not None:
@@ -89,14 +90,17 @@ class NextMessages:
         messages."""
         if self._client is not None:
             return then.size._replace(tokens=self._client.tokens(structs.replace(then.fold, segments=then.visible)))
-        beyond = [more for agent, id, more in self._beyond if contains(then.visible, agent, id)]
-        return then.size._replace(tokens=max(0, self._counted(then.size.tokens) + sum(beyond)))
+        return self.inside(self._moment, then.visible, then.size)
 
-    @cached_property
-    def _beyond(self) -> list[tuple[str, int, int]]:
-        """The agent and the id of each message that is sent, and its tokens beyond those of its recorded size."""
-        sent = self._moment.events(list(self._sent))
-        return [(each.agent_id, each.id, self._sent[each.id] - self._counted(each.tokens)) for each in sent]
+    def inside(self, moment: Snapshot, segments: Segments, recorded: Size | None = None) -> Size:
+        """Return the size of the messages in segments, whose `recorded` size may be known. Cost grows with the number
+        of messages that are sent."""
+        if self._beyond is None:
+            sent = moment.events(list(self._sent))
+            self._beyond = [(e.agent_id, e.id, self._sent[e.id] - self._counted(e.tokens)) for e in sent]
+        size = moment.size(segments) if recorded is None else recorded
+        beyond = sum(more for agent, id, more in self._beyond if contains(segments, agent, id))
+        return size._replace(tokens=max(0, self._counted(size.tokens) + beyond))
 
     def place(self, event: Event) -> Place:
         """Return the place of a message of the agent's lineage."""

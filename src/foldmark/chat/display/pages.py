@@ -35,11 +35,11 @@ class Pages(NamedTuple):
 
 
 def read(agent: Agent, place: Place, known: Pages) -> Pages:
-    """Return the pages for a place, given the `known` ones. Cost grows with the number of pages read. Raises
-    FoldmarkError, and CommandError for an event outside the conversation."""
+    """Return the pages for a place, given the `known` ones. Cost grows with the number of pages read and, if the log
+    has changed, with the window. Raises FoldmarkError, and CommandError for an event outside the conversation."""
     pages, sent, opened, _ = known
     with agent.reading() as (moment, at):
-        if sent is None or place.where not in ("older", "newer"):
+        if sent is None or (place.where not in ("older", "newer") and at.newest != known.newest):
             sent = next_messages(agent, moment, at)
         match place.where:
             case "older" if pages:

@@ -6,6 +6,7 @@ expandable line for messages that left the context. Cost grows with the page and
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -30,6 +31,9 @@ LIMIT = 40
 """Minimum number of messages on a page, if there are enough. A page holds whole turns unless a turn is longer than a
 page."""
 
+COUNTED = 500
+"""Maximum number of messages behind a page whose calls are counted for the size of the turn that goes on there."""
+
 _CALLS = ("tool_call", "tool_result")
 
 TITLE = 160
@@ -37,7 +41,8 @@ TITLE = 160
 
 
 class TurnSize(NamedTuple):
-    """The size of a turn, shown next to the message that opened it."""
+    """The size of a turn, shown next to the message that opened it. The `calls` of a turn that goes on for more than
+    `COUNTED` messages behind its page are not counted: 0."""
 
     tokens: int
     calls: int
@@ -275,14 +280,8 @@ def _messages(
         tokens, calls, pinned = sizes.get(message.turn_id, TurnSize(0, 0, message.turn_id in at.fold.pins))
         sizes[message.turn_id] = TurnSize(tokens + sent.tokens(message), calls + (message.kind == "tool_call"), pinned)
     if messages and last < END and any(message.id == messages[-1].turn_id for message in messages):
-        turn = messages[-1].turn_id or 0  # the page may end inside it
-        of_turn = moment.messages(
-            intersect(shown, (Segment(each.agent_id, each.id, each.id) for each in moment.turns([turn])[turn]))
-        )
-        tokens, calls = 0, 0
-        for message in of_turn:
-            tokens, calls = tokens + sent.tokens(message), calls + (message.kind == "tool_call")
-        sizes[turn] = TurnSize(tokens, calls, turn in at.fold.pins)
+        turn = messages[-1].turn_id  # the page may end inside it
+        sizes[turn] = _whole_size(moment, at, sent, shown, messages[-1], sizes[turn])
     for event in messages:
         place = sent.place(event)
         left, outside = place == OUT, place not in (OUT, SENT)
@@ -294,6 +293,37 @@ def _messages(
                 *(event.id, event.turn_id, event.kind, event.actor, event.content.strip("\n")),
                 *(event.interrupted, opens, outside, left),
             )
+
+
+def _whole_size(
+    moment: Snapshot, at: Standing, sent: NextMessages, shown: Segments, last: Event, known: TurnSize
+) -> TurnSize:
+    """Return the size of the turn of the last message of a page; `known` is that of its part on the page. Cost does not
+    grow with the turn, except by the logarithm of its length."""
+    (around,) = moment.next_to(moment.lookup([last.id]), COUNTED)
+    behind = [each for each in around if each.id > last.id]
+    rest = [*takewhile(lambda each: each.turn_id == last.turn_id or each.kind == "summary", behind)]
+    end, calls = rest[-1].id if rest else last.id, 0
+    if len(rest) < COUNTED:
+        calls = known.calls + sum(e.kind == "tool_call" and contains(shown, e.agent_id, e.id) for e in rest)
+    else:
+        end = _end_of_turn(moment, last, end, at.newest)
+    size = sent.inside(moment, intersect(shown, (Segment(last.agent_id, last.turn_id or 0, end),)))
+    return TurnSize(size.tokens, calls, known.pinned)
+
+
+def _end_of_turn(moment: Snapshot, inside: Event, low: int, high: int) -> int:
+    """Return the last message of a turn, given one that is `inside`, and ids between which the turn ends."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = moment.message_after(inside.agent_id, middle - 1)
+        while found is not None and found.kind == "summary":  # a turn of its own in the middle of another
+            found = moment.message_after(inside.agent_id, found.id)
+        if found is not None and found.turn_id == inside.turn_id:
+            low = found.id
+        else:
+            high = middle - 1
+    return low
 
 
 def _in_order(
