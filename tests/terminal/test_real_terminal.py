@@ -44,7 +44,7 @@ def test_the_prompt_in_a_real_terminal(tmp_path: Path) -> None:
     }
     pasted = "\n".join(f"line {number} \x1b[31mred\x1b[0m" for number in range(240))
     with Tmux(tmp_path, PROGRAM, "chat", env=env) as tmux:
-        tmux.until("A message, or /")
+        tmux.until("A message ·")
         tmux.press("hello world", "M-Enter", "two", "C-j", "three\\", "Enter")
         tmux.paste(pasted)
         tmux.until("hello world", "  three", "[pasted 240 lines]")
@@ -101,7 +101,7 @@ def test_the_chat_ends_with_its_terminal(tmp_path: Path, hangup: signal.Handlers
     os.close(slave)
     try:
         shown = b""
-        for text, answer in ((b"A message, or", b"hello\r"), (b"streaming", b"")):
+        for text, answer in (("A message ·".encode(), b"hello\r"), (b"streaming", b"")):
             while text not in shown:
                 assert select.select([master], [], [], LIMIT)[0], shown[-2000:]
                 shown += os.read(master, 1 << 16)
