@@ -113,6 +113,9 @@ def test_a_prompt_belongs_in_the_agent(running: ClaudeRunning) -> None:
         await chat.until("a prompt for this session belongs in the agent itself")
         await chat.type("yes")  # there is no preview to agree to
         await chat.until(lambda: chat.screen.count("belongs in the agent itself") == 2)
+        await chat.type("!touch made")
+        await chat.until("prompts for this session belong in the agent that runs it")
+        assert not Path("made").exists()
         assert recorded(running.agent) == before
         assert len(running.upstream.asked) == asked
         await chat.type("/fork")
