@@ -58,6 +58,8 @@ def _fitting(level: Level, name: str, *, hidden: bool) -> Iterator[str]:
 
 def _ignored(paths: list[str], folder: str) -> set[str]:
     """Return the paths that git ignores; none without git or outside of a repository."""
+    if not paths:
+        return set()
     # A repository may name a program that git runs to learn what has changed. Typing must run nothing.
     command = ["git", "-c", "core.fsmonitor=false", "-C", folder, "check-ignore", "-z", "--stdin"]
     asked = "\0".join(paths).encode(errors="surrogateescape")

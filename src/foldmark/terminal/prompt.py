@@ -153,6 +153,8 @@ class InputPrompt(Vertical):
 
     def attend(self, agent: Agent, offer: str) -> None:
         """Show the line's recipient and the open offer."""
+        if agent != self._agent:
+            self._resends = None
         self._agent, self._prompting.offer = agent, offer
         self._prompting.agent = "" if agent.parent is None else agent.id[:8]
         self._name_reader()
