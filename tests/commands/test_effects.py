@@ -26,7 +26,7 @@ def agent(talk: Log) -> Agent:
         ("/wait", WaitForAgents(OTHERS), {"waits_for": OTHERS}),
         (f"/switch {CHILD}", SwitchAgent(CHILD, None), {"switch": CHILD, "name": None}),
         (
-            "/session switch other",
+            "/resume other",
             SwitchAgent("40000000-0000-4000-8000-000000000000", "other"),
             {"switch": "40000000-0000-4000-8000-000000000000", "name": "other"},
         ),

@@ -9,7 +9,7 @@ import foldmark
 from cases import case
 from foldmark import Agent, CommandError, Log
 from foldmark.log.doctor import examine
-from foldmark.operations.effects import Asking, SwitchAgent
+from foldmark.operations.effects import Asking, ChooseConversation, SwitchAgent
 from stored import connection
 
 AT = "2026-03-01 12:00"
@@ -75,12 +75,12 @@ def test_the_last_used_comes_first(talk: Log) -> None:
 
 def test_listing_and_looking_write_nothing(talk: Log) -> None:
     before = rows(talk)
-    for line in ("/session list", "/session list --all", "/agents", "/switch 3000", "/session switch other"):
+    for line in ("/session list", "/session list --all", "/agents", "/switch 3000", "/resume", "/resume other"):
         agent(talk, 2).do(line)
     assert rows(talk) == before
 
 
-# New, switch, rename, archive
+# New, resume, rename, archive
 
 
 def test_new_makes_a_conversation_and_goes_to_it(talk: Log) -> None:
@@ -91,19 +91,29 @@ def test_new_makes_a_conversation_and_goes_to_it(talk: Log) -> None:
     assert contents(talk.agent("my plan")) == []
 
 
-def test_switch_goes_to_a_conversation(talk: Log) -> None:
+def test_resume_goes_to_a_conversation(talk: Log) -> None:
     talk.agent("my plan")
     for name, number in (("other", 4), ("4000", 4), (uuid(1), 1), ("my plan", 6)):
-        assert agent(talk, 3).do(f"/session switch {name}").data["switch"] == uuid(number)
-    result = agent(talk, 1).do("/session switch other")
+        assert agent(talk, 3).do(f"/resume {name}").data["switch"] == uuid(number)
+    result = agent(talk, 1).do("/resume other")
     assert result.text == "Switched to conversation 'other' (40000000): 1 message sent."
     assert result.data == {"switch": uuid(4), "name": "other"}
     text = "You are in conversation 'default' (10000000) already."
-    assert agent(talk, 1).do("/session switch default").text == text
+    assert agent(talk, 1).do("/resume default").text == text
+    assert agent(talk, 1).do("/resume other") == result, "an older name"
+
+
+def test_resume_without_a_name_lets_the_person_choose(talk: Log) -> None:
+    agent(talk, 1).do("/session archive other")
+    talk.agent("my plan")
+    result = agent(talk, 2).do("/resume")
+    assert result.effect == ChooseConversation()
+    assert [each["name"] for each in result.data["conversations"]] == ["default", "my plan"]
+    assert result.text.splitlines()[-1] == "/resume NAME goes to one."
 
 
 def test_rename(talk: Log, open_log: Open) -> None:
-    result = agent(talk, 2).do("/session rename default the first one")
+    result = agent(talk, 3).do("/rename the first one")
     assert result.text == "Conversation 'default' is now named 'the first one'."
     assert result.data == {"agent": uuid(1), "name": "the first one", "was": "default"}
     assert agent(talk, 1).name == "the first one"
@@ -112,20 +122,17 @@ def test_rename(talk: Log, open_log: Open) -> None:
     talk.close()
     log = open_log()
     assert log.agent("the first one").id == uuid(1)
-    assert log.agent("other").do("/session rename 1000 default").data["was"] == "the first one"
+    assert log.agent("the first one").do('/rename "default"').data["was"] == "the first one"
     assert contents(log.agent("default")) == ["hello", "hi"]
 
 
 def test_names_with_spaces_stand_in_quotes(talk: Log) -> None:
     default = talk.agent("default")
     assert default.do('/session new "my talk"').data["name"] == "my talk"
-    result = default.do('/session rename "my talk" "other talk"')
-    assert result.text == "Conversation 'my talk' is now named 'other talk'."
-    assert default.do('/session rename "other talk" my talk').data["name"] == "my talk"
     assert default.do('/send "my talk" look at "this"').text == "Sent to 60000000."
     assert default.do('/switch "my talk"').data["switch"] == uuid(6)
-    for line in ("switch", "archive", "unarchive"):
-        default.do(f'/session {line} "my talk"')
+    for line in ("/resume", "/session archive", "/session unarchive"):
+        default.do(f'{line} "my talk"')
     assert default.do('/session delete "my talk" --yes').data["deleted"] == [uuid(6)]
 
 
@@ -144,7 +151,7 @@ def test_the_archive_hides_a_conversation_until_it_is_switched_to(talk: Log, ope
     said(log.agent("other"), "more")
     default.do("/switch 4000")
     assert listed(default) == ["default"], "/switch does not bring it back"
-    assert default.do("/session switch other").text == (
+    assert default.do("/resume other").text == (
         "Switched to conversation 'other' (40000000): 2 messages sent. It is back from the archive."
     )
     assert listed(default) == ["default", "other"]
@@ -412,10 +419,14 @@ FORK = "agent 20000000 is a fork in conversation 'default', not a conversation; 
 
 
 WRONG = [
-    ("/session", "/session needs one of: list, new, switch, rename, archive, unarchive, delete"),
+    ("/session", "/session needs one of: list, new, archive, unarchive, delete"),
+    (
+        "/session rename other another",
+        "/session needs one of: list, new, archive, unarchive, delete; did you mean /rename?",
+    ),
     (
         "/session remove other",
-        "/session needs one of: list, new, switch, rename, archive, unarchive, delete; did you mean /session rename?",
+        "/session needs one of: list, new, archive, unarchive, delete",
     ),
     ("/session list other", "unexpected argument 'other'; usage: /session list [--all]"),
     ("/session list --everything", "unexpected argument '--everything'; usage: /session list [--all]"),
@@ -426,19 +437,15 @@ WRONG = [
     (f"/session new {'x' * 201}", A_NAME.format(f"'{'x' * 40}'")),
     ("/session new a\u2028b", A_NAME.format("'a\\u2028b'")),
     ("/session new \ud83d", A_NAME.format("'\\ud83d'")),
-    ("/session switch", "NAME is missing; usage: /session switch NAME..."),
-    ("/session switch nope", NONE.format("nope")),
-    ("/session switch Default", NONE.format("Default")),
-    ("/session switch 4f", NONE.format("4f")),
-    ("/session switch \ud83d", NONE.format("\\ud83d")),
-    ("/session switch 2000", FORK),
-    ("/session rename", "NAME is missing; usage: /session rename NAME NEW..."),
-    ("/session rename default", "NEW is missing; usage: /session rename NAME NEW..."),
-    ("/session rename nope new", NONE.format("nope")),
-    ("/session rename default other", TAKEN.format("other")),
-    ("/session rename default default", TAKEN.format("default")),
-    (f"/session rename default {uuid(1)}", A_NAME.format(f"'{uuid(1)}'")),
-    ("/session rename 2000 new", FORK),
+    ("/resume nope", NONE.format("nope")),
+    ("/resume Default", NONE.format("Default")),
+    ("/resume 4f", NONE.format("4f")),
+    ("/resume \ud83d", NONE.format("\\ud83d")),
+    ("/resume 2000", FORK),
+    ("/rename", "NEW is missing; usage: /rename NEW..."),
+    ("/rename other", TAKEN.format("other")),
+    ("/rename default", TAKEN.format("default")),
+    (f"/rename {uuid(1)}", A_NAME.format(f"'{uuid(1)}'")),
     ("/session archive", "NAME is missing; usage: /session archive NAME..."),
     ("/session archive nope", NONE.format("nope")),
     ("/session archive 2000", FORK),

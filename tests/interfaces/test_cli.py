@@ -79,12 +79,12 @@ def test_do_accepts_a_command_as_separate_words(cli: Cli, agent: foldmark.Agent)
 
 
 def test_do_keeps_the_words_of_the_shell_together_where_a_name_is_one_word(cli: Cli, agent: foldmark.Agent) -> None:
-    renamed = cli("do", "default", "/session", "rename", "default", "my talk")
-    assert renamed.out == "Conversation 'default' is now named 'my talk'.\n"
-    again = cli("do", "my talk", "/session rename", "my talk", "other talk")
-    assert again.out == "Conversation 'my talk' is now named 'other talk'.\n"
-    assert cli("do", "other talk", '/session rename "other talk" "my talk"').code == 0
-    assert cli("do", "my talk", "/session", "rename", '"my talk"', "default").code == 0
+    agent.log.agent("my talk")
+    for words in (("/send", "my talk", "look at this"), ("/send", '"my talk"', "look", "at this")):
+        assert cli("do", "default", *words).out.startswith("Sent to ")
+    renamed = cli("do", "default", "/rename", "our talk")
+    assert renamed.out == "Conversation 'default' is now named 'our talk'.\n"
+    assert cli("do", "our talk", "/rename", "default").code == 0
     assert cli("do", "default", "/note", "two  words", "and more").code == 0
     assert agent.context().messages[-1].content == "two  words and more"
 

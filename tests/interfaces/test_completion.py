@@ -83,7 +83,7 @@ def test_the_arguments_of_chat_commands(shell: Shell, names: foldmark.Log) -> No
     assert shell.completes("do", "'my talk'", "/rewind", "") == ["plain,BEFORE", "plain,1"]
     assert shell.completes("do", "'my talk'", "'/rewind B") == ["plain,/rewind BEFORE"]
     assert shell.completes("do", "mine", "/rewind", "") == ["plain,3"]
-    assert shell.completes("do", "'my talk'", "/session", "switch", "my") == ["plain,my\\ talk"]
+    assert shell.completes("do", "'my talk'", "/resume", "my") == ["plain,my\\ talk"]
     assert shell.completes("do", "nobody", "/rewind", "") == []
 
 

@@ -206,7 +206,7 @@ def test_slash_export_refuses_a_wrong_target(talk: foldmark.Agent, line: str, sa
 
 def test_slash_import_makes_a_conversation_of_a_document_and_goes_there(talk: foldmark.Agent) -> None:
     talk.do("/export --to json")
-    talk.do("/session rename talk first")
+    talk.do("/rename first")
     result = talk.do("/import talk.json")
     assert result.data["conversation"] == "talk"
     assert result.data["switch"] == talk.log.agent("talk").id

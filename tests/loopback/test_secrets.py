@@ -295,7 +295,7 @@ def named(agent: Agent) -> None:
 
 
 def renamed(agent: Agent) -> None:
-    agent.do(f"/session rename default {KEY}")
+    agent.do(f"/rename {KEY}")
 
 
 def created(agent: Agent) -> None:

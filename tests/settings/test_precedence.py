@@ -87,6 +87,7 @@ def test_every_key_can_be_set_in_files_and_environment(place: Place, key: str) -
         "evict_superseded": "on",
         "provider_compaction": "on",
         "live_sign": "%",
+        "theme": "light",
         "live_evict": "stale, failed",
     }.get(key, "7")
     own = key in USER_KEYS

@@ -83,6 +83,11 @@ async def _typed(chat: Driven, line: str) -> None:
     await chat.until(lambda: len(chat.app.chat.transcript._items) > items and chat.app.idle)
 
 
+async def _choice(chat: Driven) -> None:
+    await chat.type("/resume")
+    await chat.until("1 of 1 conversation")
+
+
 async def _asked(chat: Driven) -> None:
     chat.app.push_screen(Question(f"Erase turn 1? {FINAL}"))
     await chat.until(FINAL)
@@ -107,6 +112,7 @@ SCREENS: dict[str, Callable[[Driven], Awaitable[object]]] = {
     "completion": lambda chat: _keys(chat, "/", "c", "o"),
     "history": lambda chat: _keys(chat, "ctrl+r", "f"),
     "a receipt": lambda chat: _typed(chat, "/mark HERE"),
+    "conversations": _choice,
     "output": lambda chat: _typed(chat, "/context show"),
     "help": lambda chat: _typed(chat, "/help"),
     "an error": lambda chat: _typed(chat, "/context drop 99999"),

@@ -18,6 +18,7 @@ from foldmark.operations.effects import Permission
 from foldmark.terminal.dialogs import ApprovalDialog, Asked, Question
 from foldmark.terminal.panels import Panel
 from foldmark.terminal.review import ReviewPanel
+from foldmark.terminal.side_screens.conversations import ConversationsScreen
 from foldmark.terminal.side_screens.find import FindScreen
 from foldmark.terminal.side_screens.rows import RowList
 from sampled import DEEP
@@ -35,7 +36,7 @@ FORBIDDEN = {*"\x1b\x07\x08\x9b\u202e\u2066\u2069\u2028\n\t"}
 def hostile(log: Log, harm: str) -> Agent:
     """Return a conversation with the text in every field that accepts it."""
     agent = log.agent("notes")
-    named(agent, f"/session rename notes {harm}")
+    named(agent, f"/rename {harm}")
     agent.append("user", harm)
     agent.append_tool_call(harm, {"path": harm, harm: [harm]}, call_id="1")
     agent.append_tool_result("1", harm)
@@ -111,6 +112,10 @@ async def each_screen(chat: Driven) -> None:
         await chat.still()
         harmless(chat)
     await chat.press("escape")
+    await chat.until(lambda: chat.app.screen is chat.app.chat)
+    await chat.type("/resume")
+    await chat.until(lambda: isinstance(chat.app.screen, ConversationsScreen))
+    await at(shows="(this one)")
     await chat.until(lambda: chat.app.screen is chat.app.chat)
     await chat.press("f6")
     await chat.until(lambda: isinstance(chat.app.screen, FindScreen) and chat.app.screen.query(Input))

@@ -20,6 +20,7 @@ from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Agent, family
 from foldmark.operations.history import marks, operations
+from foldmark.settings.given import GLOBAL_KINDS
 from foldmark.text.mentions import begun, mention
 
 MOST = 50
@@ -31,7 +32,7 @@ MESSAGES_READ = 2000
 
 Meaning = Literal[
     "agent", "command", "conversation", "event", "mark", "mark or turn", "memo", "model", "operation", "pinned turn",
-    "request", "role", "setting", "setting and value", "tagged text", "target", "tool", "tool result", "turn",
+    "request", "role", "setting", "setting and value", "tagged text", "target", "theme", "tool", "tool result", "turn",
     "visible turn", "written by",
 ]  # fmt: skip
 """The kinds of things that an argument can name."""
@@ -42,6 +43,7 @@ _FREE = "CRITERIA DATE FILE FOLDER MESSAGE N NEW OFFER QUERY RANGES SESSION TEXT
 MEANINGS: Mapping[str, Meaning | None] = {
     **dict.fromkeys(_FREE.split()),
     "session new NAME": None,
+    "theme NAME": "theme",
     "COMMAND": "command",
     "GID": "turn",
     "ID": "event",
@@ -360,6 +362,7 @@ _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
     "setting and value": lambda agent: ((f"{key}=", help) for key, help in _settings(agent)),
     "tagged text": _tags,
     "target": lambda _: iter((("markdown", "a document to read"), ("json", "a document to process and to import"))),
+    "theme": lambda _: ((each, "") for each in GLOBAL_KINDS["theme"].choices),
     "tool": lambda agent: ((spec.name, title(spec.description)) for spec in agent.log.tools()),
     "tool result": _results,
     "turn": lambda agent: _turns(agent, lambda at: at.lineage),

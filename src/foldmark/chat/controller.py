@@ -119,6 +119,12 @@ class ChatController:
                     return question(moment, at)
         return ""
 
+    def start_in(self, line: str) -> None:
+        """Start in the conversation to which a command goes. Raises CommandError."""
+        effect = self.agent.do(line).effect
+        assert isinstance(effect, SwitchAgent)
+        self.agent = self.agent.log.agent(effect.agent)
+
     def greet(self) -> None:
         """Show the agent, the newest turns and how full the context is."""
         agent = self.agent

@@ -47,7 +47,7 @@ def rename(setup: Setup, name: str, new: str, as_json: bool) -> None:
     """Rename conversation NAME to NEW."""
     from foldmark.commands.registry import quoted
 
-    _carry_out(setup, name, "/session rename", as_json, rest=quoted(new))
+    _carry_out(setup, name, "/rename", as_json, rest=quoted(new))
 
 
 @conversations.command()
@@ -79,12 +79,12 @@ def delete(setup: Setup, name: str, agreed: bool, as_json: bool) -> None:
 
 
 def _carry_out(setup: Setup, name: str, command: str, as_json: bool, *, rest: str = "", agreed: bool = False) -> None:
-    """Run a chat command about conversation NAME in that conversation, and show the result. `rest` are further
-    arguments."""
+    """Run a chat command in conversation NAME, and show the result. Its arguments are `rest`, or else the
+    conversation."""
     from foldmark.chat.lines.person import asks
 
     attended = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
     asking = Asking((lambda _: True) if agreed else asks if attended else None)
     with setup.log(create=False) as log:
         agent = log.find(name)
-        show_result(agent.do(f"{command} {agent.id} {rest}", asking=asking), as_json)
+        show_result(agent.do(f"{command} {rest or agent.id}", asking=asking), as_json)

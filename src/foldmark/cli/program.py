@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,7 +136,7 @@ def cli(context: click.Context, db: str | None, in_utc: bool) -> None:
 def chat(setup: Setup, name: str | None, session: str | None, model: str | None, plain: bool) -> int:
     """Chat in conversation NAME, creating it if needed.
 
-    NAME is `default` if left out.
+    Without NAME, the full screen lets you choose a conversation, if you have several; other chats are in `default`.
     With --session, import a session of Claude Code or Codex, or its new messages, and chat in its conversation.
 
     On a terminal the chat fills the screen; with --plain, or TERM=dumb, it prints line by line. Lines may also come
@@ -158,22 +159,33 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
         return provider(name, given, setup.delay)
 
     with setup.log(create=True, given=given) as log:
-        agent, opening = (
-            _opened(log, file, name)
-            if file is not None
-            else (log.find(DEFAULT if name is None else name, create=True), "")
-        )
-        use_model(agent, model)
-        if typed and not plain and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-            if find_spec("textual") is not None:
-                from foldmark.terminal.application import run as talk_on_screen
-
-                with embedding(setup.db, given):
-                    return talk_on_screen(agent, models, opening)
+        on_screen = typed and not plain and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        if on_screen and find_spec("textual") is None:
             print("(the full-screen application is not installed; to install it: pip install 'foldmark[terminal]')")
+            on_screen = False
+        used = _used(log) if on_screen and file is None and name is None else []
+        if file is not None:
+            agent, opening = _opened(log, file, name)
+        else:
+            agent, opening = used[0] if used else log.find(DEFAULT if name is None else name, create=True), ""
+        chosen = partial(use_model, model=model) if len(used) > 1 else None
+        if chosen is None:
+            use_model(agent, model)
+        if on_screen:
+            from foldmark.terminal.application import run as talk_on_screen
+
+            with embedding(setup.db, given):
+                return talk_on_screen(agent, models, opening, chosen)
         lines = Typed(input_history(log)) if typed else piped(sys.stdin.buffer)
         with leaving(), embedding(setup.db, given):
             return talk(agent, models, lines, asks if typed else None, opening)
+
+
+def _used(log: Log) -> list[Agent]:
+    """Return the conversations that are not archived, the last used first."""
+    from foldmark.commands.agents import conversations as listed
+
+    return [log.agent(each["agent"]) for each in listed(log, None) if not each["archived"]]
 
 
 def _opened(log: Log, file: Path, name: str | None) -> tuple[Agent, str]:

@@ -7,6 +7,7 @@ from itertools import chain
 
 from foldmark.commands.agents import AGENTS, CONVERSION, MAIL
 from foldmark.commands.context import CONTEXT, PLANNING
+from foldmark.commands.cost import COST
 from foldmark.commands.history import OPERATIONS, POINTS
 from foldmark.commands.memory import MEMO, NOTEBOOK
 from foldmark.commands.messages import MESSAGES
@@ -17,7 +18,7 @@ from foldmark.commands.show import SHOW
 
 REGISTRY = Registry(
     chain(
-        *(CONTEXT, OPERATIONS, PLANNING, SHOW, POINTS, MESSAGES, NOTEBOOK, SETTINGS),
+        *(CONTEXT, OPERATIONS, PLANNING, SHOW, POINTS, COST, MESSAGES, NOTEBOOK, SETTINGS),
         *(MEMO, RECALL, MAIL, AGENTS, CONVERSION, GENERAL),
     )
 )

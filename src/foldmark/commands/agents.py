@@ -1,5 +1,5 @@
-"""Commands about conversations and agents: `/session`, `/agents`, `/switch`, mail between agents, `/import` and
-`/export` [SPEC 4, 6, 8; S0].
+"""Commands about conversations and agents: `/resume`, `/rename`, `/session`, `/agents`, `/switch`, mail between
+agents, `/import` and `/export` [SPEC 4, 6, 8; S0].
 
 A chat whose conversation is deleted goes on in the one that was used last, or else in a new one.
 """
@@ -7,6 +7,7 @@ A chat whose conversation is deleted goes on in the one that was used last, or e
 from typing import Any
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from foldmark.commands.registry import ANYBODY, CommandCall, command
 from foldmark.core.agents import DEFAULT, Size
@@ -18,7 +19,7 @@ from foldmark.log import Agent, Log, Result, family
 from foldmark.log.family import TreeNode, running
 from foldmark.log.live_session import client_session
 from foldmark.log.log import CodingSessions
-from foldmark.operations.effects import RunAgent, SwitchAgent, WaitForAgents
+from foldmark.operations.effects import ChooseConversation, RunAgent, SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import ContextChange, DeliveredMail
 from foldmark.operations.redaction import TRACES_MAY_STAY
 from foldmark.sending.status import waits
@@ -33,7 +34,7 @@ def _list(call: CommandCall) -> Result:
 def conversation_list(log: Log, current: Agent | None, *, with_archived: bool) -> Result:
     """Return the list of the conversations, the last used first. The one of the agent `current`, if any, is marked, and
     listed even if it is archived."""
-    found = _conversations(log, current)
+    found = conversations(log, current)
     shown = [each for each in found if with_archived or not each["archived"] or each["current"]]
     width = max((len(each["name"]) for each in shown), default=0)
     marks = ("", "") if current is None else ("  ", "* ")
@@ -51,8 +52,9 @@ def conversation_list(log: Log, current: Agent | None, *, with_archived: bool) -
     return Result(text, None, {"conversations": shown})
 
 
-def _conversations(log: Log, current: Agent | None) -> list[dict[str, Any]]:
-    """Return each conversation as JSON, with totals over its agents, the last used first."""
+def conversations(log: Log, current: Agent | None) -> list[dict[str, Any]]:
+    """Return each conversation as JSON, with totals over its agents, the last used first. That of the agent `current`,
+    if any, is marked."""
     roots: dict[str, str] = {}
     families: dict[str, list[Overview]] = {}
     with log.store.read() as moment:
@@ -102,18 +104,21 @@ def _created(agent: Agent) -> str:
     return f"New conversation '{agent.name}' ({agent.id[:8]})."
 
 
-@command("session switch NAME...")
-def _switch_session(call: CommandCall) -> Result:
-    """Go to a conversation; brings it back from the archive."""
+@command("resume [NAME...]")
+def _resume(call: CommandCall) -> Result:
+    """Go to a conversation, also an archived one; without NAME, choose it."""
+    if call.get("NAME") is None:
+        found = conversation_list(call.agent.log, call.agent, with_archived=False)
+        return replace(found, text=f"{found.text}\n/resume NAME goes to one.", effect=ChooseConversation())
     agent = _conversation(call)
     back = family.unarchive(agent)
     return _move(agent, _arrival(call, agent) + (" It is back from the archive." if back else ""))
 
 
-@command("session rename NAME NEW...")
+@command("rename NEW...")
 def _rename(call: CommandCall) -> Result:
-    """Rename conversation NAME to NEW; a NAME with spaces stands in double quotes."""
-    agent, name = _conversation(call), call.arguments["NEW"]
+    """Give this conversation another name."""
+    agent, name = family.root(call.agent), call.arguments["NEW"]
     old = agent.name
     family.rename(agent, name)
     return Result(f"Conversation '{old}' is now named '{name}'.", None, {"agent": agent.id, "name": name, "was": old})
@@ -168,7 +173,7 @@ def _next(call: CommandCall) -> tuple[Agent, str]:
     """Return the conversation in which a chat goes on after its own was deleted, and a text about the arrival there: of
     those that are not archived the one that was used last, or else `default`, which is created if needed."""
     log = call.agent.log
-    used = [each["agent"] for each in _conversations(log, None) if not each["archived"]]
+    used = [each["agent"] for each in conversations(log, None) if not each["archived"]]
     is_new = not used and not log.exists(DEFAULT)
     agent = log.agent(used[0] if used else DEFAULT)
     return agent, _created(agent) if is_new else _arrival(call, agent)
@@ -353,7 +358,7 @@ def _import(call: CommandCall) -> Result:
     ),
 )
 def _export(call: CommandCall) -> Result:
-    """Write the context as a Claude Code session for FOLDER, or a document."""
+    """Write a Claude Code session for FOLDER; --to markdown or json: a document."""
     folder, to, only_context = call.get("FOLDER"), call.get("--to"), call.flag("--context")
     if to is None:
         if only_context:
@@ -372,6 +377,6 @@ def _sessions(call: CommandCall) -> CodingSessions:
     return call.agent.log.coding_sessions
 
 
-AGENTS = (_list, _new, _switch_session, _rename, _archive, _unarchive, _delete, _agents, _switch)
+AGENTS = (_resume, _rename, _list, _new, _archive, _unarchive, _delete, _agents, _switch)
 MAIL = (_send, _check_mail, _run, _wait, _kill)
 CONVERSION = (_import, _export)

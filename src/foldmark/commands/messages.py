@@ -1,5 +1,5 @@
-"""Commands for messages, visible or not: `/message list | show | remove`, `/note`, `/attach`, `/retry` [SPEC 4,
-S2]."""
+"""Commands for messages, visible or not: `/message list | show | remove`, `/copy`, `/note`, `/attach`,
+`/retry` [SPEC 4, S2]."""
 
 from itertools import groupby
 from pathlib import Path
@@ -10,7 +10,7 @@ from foldmark.commands.registry import PREVIEW, CommandCall, command
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Event, Rewind
+from foldmark.core.events import MESSAGE_KINDS, Event, Rewind
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
@@ -19,12 +19,14 @@ from foldmark.cost.messages import OUT, SENT, NextMessages, next_messages
 from foldmark.log import Agent, Result
 from foldmark.log.live_session import check_not_live, client_session
 from foldmark.operations import places
-from foldmark.operations.effects import AskModel
+from foldmark.operations.effects import AskModel, CopyText
+from foldmark.operations.history import explain
 from foldmark.operations.receipts import Retried
 from foldmark.operations.redaction import TRACES_MAY_STAY, others_losing
 from foldmark.request.standing import Standing
 from foldmark.request.usage import Weighed, snapshots, usage_of
 from foldmark.sending.status import is_unanswered
+from foldmark.text.code_blocks import code_blocks
 
 if TYPE_CHECKING:
     from foldmark.text.attachment import Attachment
@@ -181,6 +183,41 @@ def _remove(call: CommandCall) -> Result:
     )
 
 
+@command("copy [ID]", at_once=True, options=(("--code N", "Copy only its code block N; 1 is the first."),))
+def _copy(call: CommandCall) -> Result:
+    """Copy the newest answer, or message ID, to the clipboard."""
+    with call.agent.reading() as (moment, at):
+        message = _newest_answer(moment, at) if call.get("ID") is None else _message(moment, at, call.number("ID"))
+    text, what = message.content, f"message {message.id}"
+    if call.get("--code") is not None:
+        blocks, number = code_blocks(text), call.number("--code")
+        if not 1 <= number <= len(blocks):
+            raise CommandError(f"{what} has {count(len(blocks), 'code block')}, and no code block {number}")
+        text, what = blocks[number - 1], f"code block {number} of {what}"
+    return Result(text, effect=CopyText(text, what))
+
+
+def _newest_answer(moment: Snapshot, at: Standing) -> Event:
+    """Return the newest answer in the context that has a text. Raises CommandError."""
+    answers = (each for each in moment.messages(at.visible, newest_first=True) if each.kind == "assistant")
+    answer = next((each for each in answers if each.content.strip()), None)
+    if answer is None:
+        raise CommandError(
+            "there is no answer in the context; /copy ID copies any message, and /message list shows ids"
+        )
+    return answer
+
+
+def _message(moment: Snapshot, at: Standing, event_id: int) -> Event:
+    """Return a message of this agent's history, in the context or not. Raises CommandError."""
+    event = explain(moment, at, event_id).event  # raises for an unknown event
+    if event.kind not in MESSAGE_KINDS or not contains(at.lineage, event.agent_id, event.id):
+        raise CommandError(f"event {event_id} is no message of this conversation; /message show GID shows the ids")
+    if not event.content:
+        raise CommandError(f"message {event_id} has no text to copy; /message show {event.turn_id} shows its turn")
+    return event
+
+
 @command("note TEXT...")
 def _note(call: CommandCall) -> Result:
     """Add your message without asking the model."""
@@ -278,4 +315,4 @@ def _resend(call: CommandCall) -> Result:
     return operation_result(resent, f"Rewound to the beginning of turn {turn}; the new text is sent.", turn=turn)
 
 
-MESSAGES = (_list, _show, _remove, _note, _attach, _retry, _resend)
+MESSAGES = (_list, _show, _remove, _copy, _note, _attach, _retry, _resend)

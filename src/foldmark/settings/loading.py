@@ -143,6 +143,7 @@ USER_KEYS = {
     "tool_approval": "a project must not decide what runs without asking",
     "sync_exclude": "a project must not decide which of your sessions are kept",
     "recall_model": "a project must not decide which model reads your texts",
+    "theme": "a project must not decide how your screen looks",
     "live_sign": "a project must not decide which of your prompts are commands",
 }
 """Keys that a project's file must not set -> the reason."""

@@ -15,7 +15,7 @@ from typing import ClassVar
 import click
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.reactive import Reactive
+from textual.reactive import Initialize, Reactive
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.widgets import Input, TextArea
@@ -30,11 +30,12 @@ from foldmark.terminal.chat import ChatScreen
 from foldmark.terminal.dialogs import ApprovalDialog
 from foldmark.terminal.hangup import on_hangup
 from foldmark.terminal.panels import WIDE, Panel, PanelScreen
-from foldmark.terminal.theme import DARK, LIGHT, fitting
+from foldmark.terminal.theme import DARK, LIGHT, THEMES, named
 from foldmark.terminal.view import TerminalView
 
 SCREENS = {
     "turns": "turns:TurnsScreen",
+    "conversations": "conversations:ConversationsScreen",
     "agents": "overview:AgentsPanel",
     "state": "overview:StatePanel",
     "time": "time:TimeScreen",
@@ -44,12 +45,13 @@ SCREENS = {
 """Panels, and screens other than the chat, each imported when it is opened."""
 
 
-def run(agent: Agent, models: Models, opening: str = "") -> int:
+def run(agent: Agent, models: Models, opening: str = "", chosen: Callable[[Agent], object] | None = None) -> int:
     """Chat in the application until the person leaves. `opening` is shown first. Return the exit code of the last
-    error."""
+    error. With `chosen`, the person chooses a conversation first, and `chosen` is called with it; until then, `agent`
+    is the current one."""
     output.install()
     pasting.install()
-    application = ChatApplication(agent, models, opening)
+    application = ChatApplication(agent, models, opening, chosen)
     try:
         application.run()
     finally:
@@ -61,6 +63,10 @@ def run(agent: Agent, models: Models, opening: str = "") -> int:
     return application.code
 
 
+def _first_theme(app: "ChatApplication") -> str:
+    return named(app._preferred, os.environ).name
+
+
 class ChatApplication(App[None]):
     """The chat on a full screen. Once the chat has `ended`, `code` is its exit code and `failure` is the error that
     broke it, if any."""
@@ -69,7 +75,13 @@ class ChatApplication(App[None]):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "Foldmark"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "interrupt", "stop", tooltip="copy the selected text, else stop", priority=True),
+        Binding(
+            "ctrl+c",
+            "interrupt",
+            "stop",
+            tooltip="copy the selected text, else stop (/copy copies an answer)",
+            priority=True,
+        ),
         Binding("ctrl+q", "leave", "leave", show=False, priority=True),
         Binding("f1", "open('keys')", "keys", tooltip="all keys"),
         Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed"),
@@ -78,11 +90,15 @@ class ChatApplication(App[None]):
         Binding("f9", "change_theme", "light or dark", show=False),
     ]
 
-    theme: Reactive[str] = Reactive(lambda: fitting(os.environ).name)
+    theme: Reactive[str] = Reactive(Initialize(_first_theme))
     """Set from the start: a theme that is set later makes Textual style and lay out everything again."""
 
-    def __init__(self, agent: Agent, models: Models, opening: str = "") -> None:
+    def __init__(
+        self, agent: Agent, models: Models, opening: str = "", chosen: Callable[[Agent], object] | None = None
+    ) -> None:
+        self._preferred = agent.log.given.theme
         super().__init__()
+        self._chosen, self._choice = chosen, ""
         self.code, self.ended = 0, False
         self.failure: BaseException | None = None
         self.chat = ChatScreen(agent, self.submit, lambda: self._view.take_back())
@@ -96,13 +112,8 @@ class ChatApplication(App[None]):
 
     @cached_property  # Textual asks for it with each style of each widget
     def available_themes(self) -> dict[str, Theme]:
-        """The themes by name."""
-        return {DARK.name: DARK, LIGHT.name: LIGHT, **super().available_themes}
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Return the variables of Foldmark's own themes, for the others."""
-        named = {"line": "$foreground 50%", "grey": "$foreground 50%", "model": "$foreground 80%"}
-        return {**named, "user": "$text-success", "tool": "$text-warning", "operation": "$text-secondary"}
+        """Foldmark's own themes by name: their contrast is tested."""
+        return THEMES
 
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the chat."""
@@ -123,11 +134,29 @@ class ChatApplication(App[None]):
                 on_hangup(lambda: self._put(lambda: self._end_by(signal.SIGHUP)))
 
     def on_chat_screen_ready(self) -> None:
-        """Begin the chat once its screen is complete."""
+        """Begin the chat once its screen is complete. If the person has to choose a conversation first, ask them."""
+        if self._chosen is None:
+            self._thread.start()
+        else:
+            from foldmark.terminal.side_screens.conversations import ConversationsScreen
+
+            screen = ConversationsScreen(self.chat.agent, self._choose, opened=False)
+            self.push_screen(screen, lambda _: None if self._choice else self._finish())
+
+    def _choose(self, line: str) -> None:
+        """Begin the chat in the conversation to which a command goes."""
+        self._choice = line
         self._thread.start()
+
+    @property
+    def _choosing(self) -> bool:
+        return self._chosen is not None and not self._choice
 
     def _end_by(self, number: int) -> None:
         self._ended_by = number
+        if self._choosing:
+            self.code = 128 + number
+            self._finish()
         self._view.leave()
         self._view.interrupt()
 
@@ -143,6 +172,9 @@ class ChatApplication(App[None]):
     def _converse(self) -> None:
         self._view.begin_work()
         try:
+            if self._chosen is not None:
+                self.controller.start_in(self._choice)
+                self._chosen(self.controller.agent)
             self.code = converse(
                 self.controller, self._models, self._view, self.controller.asking(self.controller.agent)
             )
@@ -176,6 +208,8 @@ class ChatApplication(App[None]):
             self.copy_to_clipboard(text)  # by OSC 52, which reaches the terminal through ssh, too
             self.screen.clear_selection()
             self.notify(f"Copied {count(len(text), 'character')}.")
+        elif self._choosing:
+            self._finish()
         elif not self.idle:
             self._view.interrupt()
         elif self.screen is self.chat and self.chat.prompt.text:
@@ -195,6 +229,8 @@ class ChatApplication(App[None]):
 
     def action_leave(self) -> None:
         """Leave the chat at the end of the current turn or command. If one runs, the second press interrupts it."""
+        if self._choosing:
+            self._finish()
         if self._view.leaving:
             self._view.interrupt()
         self._view.leave()
@@ -242,6 +278,8 @@ class ChatApplication(App[None]):
         """Return False if the action has nothing to do."""
         if action == "stop":
             return self.chat.transcript.streaming
+        if action == "bring_in":
+            return not self._choosing
         if action != "answer":
             return True
         return bool(self.chat.approval.asked) and not any(

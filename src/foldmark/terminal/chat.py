@@ -1,5 +1,6 @@
 """The screen of the chat: meter, transcript and prompt, with a panel to the right of the transcript."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -17,6 +18,8 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.cost.filling import OTHER
 from foldmark.editing.offer import Offer
 from foldmark.log import Agent, Result
+from foldmark.operations.effects import ChangeTheme, ChooseConversation, CopyText
+from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import ApprovalBar
 from foldmark.terminal.meter import Bar, Meter
 from foldmark.terminal.panels import WIDE, Panel
@@ -31,6 +34,7 @@ from foldmark.terminal.screens import (
     read_in_thread,
 )
 from foldmark.terminal.scrollback.transcript import Transcript
+from foldmark.terminal.theme import named
 
 if TYPE_CHECKING:
     from foldmark.chat.display.find import FoundHit
@@ -165,10 +169,21 @@ class ChatScreen(Screen[None]):
         self.prompt.insert(f"\n{line}" if self.prompt.text else line)
 
     def add_result(self, result: Result, *, typed: bool = False) -> None:
-        """Add the result of a command, unless it is an offer, which the review shows; `typed` is True for a person's
-        command."""
-        if not isinstance(result.effect, Offer):
-            self.transcript.add_result(result, typed=typed)
+        """Add the result of a command, or do what it leaves to the screen. The review shows an offer. `typed` is True
+        for a person's command."""
+        match result.effect:
+            case Offer():
+                pass
+            case CopyText() as copy:
+                self.app.copy_to_clipboard(harmless(copy.text))  # by OSC 52
+                self.add_line(copy.done)
+            case ChangeTheme(name):
+                self.app.theme = named(name, os.environ).name
+                self.add_line(f'The theme is {name} until the chat ends; the setting theme = "{name}" keeps it.')
+            case ChooseConversation():
+                self.call_next(self.app.run_action, "open('conversations')")
+            case _:
+                self.transcript.add_result(result, typed=typed)
 
     def attend(self, agent: Agent, offer: str) -> None:
         """Show the agent and its open offer on every screen: its log may have changed."""

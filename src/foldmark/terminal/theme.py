@@ -65,6 +65,8 @@ LIGHT = _theme(
     accent="#0550ae", user="#116329", tool="#8a5a00", operation="#6639ba", model="#57606a", grey="#7d858e",
 )  # fmt: skip
 
+THEMES = {theme.name: theme for theme in (DARK, LIGHT)}
+
 
 def component_style(widget: Widget, name: str) -> Style:
     """Return the style of a component of a widget, without a background.
@@ -85,6 +87,11 @@ def selected_style(widget: Widget) -> Style:
     _, background = widget.background_colors
     chosen = background + widget.screen.get_component_styles("screen--selection").background
     return Style.from_color((chosen + chosen.get_contrast_text(1.0)).rich_color, chosen.rich_color)
+
+
+def named(name: str, environment: Mapping[str, str]) -> Theme:
+    """Return the theme that the setting `theme` names; `auto` fits the terminal."""
+    return THEMES[name] if name in THEMES else fitting(environment)
 
 
 def fitting(environment: Mapping[str, str]) -> Theme:

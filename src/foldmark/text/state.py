@@ -86,7 +86,7 @@ def _around(text: str) -> tuple[str, str | None, str]:
         return *wrapped, ""
     begin, first, ends, fence, place = -1, 0, False, "", 0
     for line in text.split("\n") if may_hold(text) else ():  # only "\n" ends a line: not U+2028
-        inside, fence = fence, _fence_behind(line, fence)
+        inside, fence = fence, fence_behind(line, fence)
         if not inside and _is_head(line):
             begin, first, ends = place, place + len(line) + 1, False
         elif not inside and begin >= 0 and _HEADING.match(line):
@@ -103,7 +103,7 @@ def _wrapped(text: str) -> tuple[str, str] | None:
     none."""
     fence, place, opened, first, last = "", 0, -1, 0, -1
     for line in text.split("\n") if may_hold(text) and text.rstrip().endswith(_FENCES) else ():
-        inside, fence = fence, _fence_behind(line, fence)
+        inside, fence = fence, fence_behind(line, fence)
         behind = place + len(line) + 1
         if fence and not inside:
             opened, first, last = place if _wraps(line) else -1, behind, -1
@@ -128,7 +128,7 @@ def _members(text: str) -> int:
     """Return the length of the members that follow a block's first line; 0 if there are none with content."""
     place, gap, end, member, has_content, fence = 0, -1, 0, False, False, ""
     for line in text.split("\n"):
-        inside, fence = fence, _fence_behind(line, fence)
+        inside, fence = fence, fence_behind(line, fence)
         begins = _MEMBER.match(line)
         if begins:
             member, end = True, 0
@@ -148,7 +148,7 @@ def _wraps(line: str) -> bool:
     return len(line) <= _MOST and _WRAPS.fullmatch(line) is not None
 
 
-def _fence_behind(line: str, fence: str) -> str:
+def fence_behind(line: str, fence: str) -> str:
     """Return the code fence that is open after a line, as it was opened ("```"), given the fence that was open before
     the line; "" for none."""
     if not fence:
@@ -198,7 +198,7 @@ class Hiding:
                 return ""
             shown, self._goes_out, self._wrap = self._wrap + line, True, ""
         if piece.endswith("\n"):
-            self._fence = _fence_behind("".join(self._line).removesuffix("\n"), self._fence)
+            self._fence = fence_behind("".join(self._line).removesuffix("\n"), self._fence)
             self._line, self._goes_out = [], False
         return shown
 
@@ -213,6 +213,6 @@ class Hiding:
         if self._wrap:
             return False
         if whole and _wraps(line[:-1]):
-            self._wrap, self._fence, self._line = line, _fence_behind(line[:-1], ""), []
+            self._wrap, self._fence, self._line = line, fence_behind(line[:-1], ""), []
             return True
         return len(line) <= _MOST and _MAY_WRAP.fullmatch(line) is not None

@@ -47,7 +47,7 @@ def test_another_process_and_a_tool_change_what_a_client_follows(db: str, log: f
                 assert [await told(), await told()] == [LIST, uri("new", "request")]
                 new.append("user", "first")
                 assert await told() == uri("new", "request")
-                new.do("/session rename new newer")
+                new.do("/rename newer")
                 assert [await told(), await told()] == [LIST, uri("new", "request")]
             async with guest.following(uri("other")) as told:
                 agent.context()  # learn the head after the tool's event
@@ -175,7 +175,7 @@ class TestNews:
         assert news.read(log, followed) == {ROOT, LIST}
         three.do("/session archive one")
         assert news.read(log, followed) == set()
-        three.do("/session rename one two")
+        log.agent("one").do("/rename two")
         assert news.read(log, followed) == followed
         news.read(log, {uri("two")})
         three.do("/session delete two --yes")

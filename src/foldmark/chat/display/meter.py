@@ -52,8 +52,8 @@ class MeterReading(NamedTuple):
         spending, found = self.spending, []
         if spending.read:
             found.append(f"cache {spending.cached}%")
-        if spending.dollars is not None:
-            found.append(f"${spending.dollars:,.2f}{'+' if spending.unknown else ''}")
+        if spending.price:
+            found.append(spending.price)
         return " · ".join(found)
 
 

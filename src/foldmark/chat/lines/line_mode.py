@@ -12,13 +12,13 @@ from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
 from foldmark.chat.lines.foreground import Foreground
 from foldmark.chat.lines.keyboard import ScriptedLines, TakenError, Typed
-from foldmark.chat.lines.person import ANSWERS, decides, edit_command, show_text
+from foldmark.chat.lines.person import ANSWERS, copied, decides, edit_command, show_text
 from foldmark.chat.lines.screen import Screen, last_turns, moved_to, news, news_elsewhere
 from foldmark.chat.live import is_live
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
 from foldmark.log import Agent, Result
-from foldmark.operations.effects import Asking, Decision, EditText
+from foldmark.operations.effects import Asking, CopyText, Decision, EditText
 from foldmark.rendering import counter, fitted, harmless, result_text
 
 
@@ -62,7 +62,10 @@ class LineView:
         print(fitted(harmless(text), stream), file=stream, flush=True)
 
     def show_result(self, result: Result) -> None:
-        """Print a result; a long one opens in an editor or a pager."""
+        """Print a result; a long one opens in an editor or a pager. A text to copy goes to a terminal's clipboard."""
+        if isinstance(result.effect, CopyText) and sys.stdout.isatty():
+            self.show(copied(result.effect))
+            return
         if result.event_id is not None:
             self._done.add(result.event_id)
         if text := result_text(result):

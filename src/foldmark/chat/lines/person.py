@@ -1,5 +1,6 @@
-"""Actions that need a person at a terminal: answering a question, reading a long text, editing a text."""
+"""Actions that need a person at a terminal: answering a question, reading, copying and editing a text."""
 
+import base64
 import os
 import shlex
 import subprocess
@@ -12,7 +13,7 @@ from typing import TextIO
 import click
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.operations.effects import Decision, EditText
+from foldmark.operations.effects import CopyText, Decision, EditText
 from foldmark.rendering import fitted, harmless
 
 
@@ -78,6 +79,13 @@ def show_text(text: str) -> None:
             print(shown, flush=True)
     else:
         click.echo_via_pager(f"{text}\n")
+
+
+def copied(copy: CopyText) -> str:
+    """Let the terminal of standard output put a text on the clipboard (OSC 52), and return a line about it."""
+    text = harmless(copy.text)
+    sys.stdout.write(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a")
+    return copy.done
 
 
 def edit_command(edit: EditText) -> str | None:
