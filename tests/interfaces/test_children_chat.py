@@ -323,6 +323,8 @@ class Bash:
 
     def __init__(self, *, child: bool = False) -> None:
         self.child = child
+        Path("note.sh").write_text('#!/bin/sh\necho ran >> ran.txt; echo "$1"\n')
+        Path("note.sh").chmod(0o700)
 
     def __call__(self, body: Any) -> Answer:
         heard = asked(WIRE, body)
@@ -331,9 +333,7 @@ class Bash:
             return say("It said: ", text.splitlines()[0])
         if self.child and heard.who is None:
             return say("I wait.")
-        return Reply(
-            (Say(("I run it. ",)), Use("b", "bash", {"command": f"echo ran >> ran.txt; echo {text[:3]}"})), "calls"
-        )
+        return Reply((Say(("I run it. ",)), Use("b", "bash", {"command": f"./note.sh {text[:3]}"})), "calls")
 
 
 def ran() -> int:
@@ -355,7 +355,8 @@ def test_a_person_agrees_once_always_or_not(terminal: Start, provider: Provide, 
             screen.type(f"{text}\r")
             if key is not None:
                 shown = screen.until(QUESTION)
-                assert f"echo {text}" in shown
+                assert f"  ./note.sh {text}" in shown
+                assert "Always and never: ./note.sh … (with any arguments), in this conversation." in shown
                 assert ran() == (1 if number else 0)
                 if key == CTRL_C:
                     screen.press(CTRL_C, "(interrupted;")

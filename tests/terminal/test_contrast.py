@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 
 import pytest
 from driven import Driven, driven, sample
@@ -12,9 +13,11 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
+from foldmark.chat.approvals import Approval
 from foldmark.core.wording import FINAL
 from foldmark.log import Log
-from foldmark.terminal.dialogs import Question
+from foldmark.operations.effects import Permission
+from foldmark.terminal.dialogs import ApprovalDialog, Asked, Question
 from foldmark.terminal.panels import Panel
 from sampled import DEEP
 
@@ -83,6 +86,13 @@ async def _typed(chat: Driven, line: str) -> None:
     await chat.until(lambda: len(chat.app.chat.transcript._items) > items and chat.app.idle)
 
 
+async def _approval(chat: Driven) -> None:
+    edit = {"path": "a.py", "old_string": "a\nb", "new_string": "a\nc"}
+    permission = Permission("edit", "call edit", edit, "every use of edit")
+    chat.app.push_screen(ApprovalDialog(Asked(Approval(chat.app.chat.agent, permission), Future())))
+    await chat.until("Always and never")
+
+
 async def _choice(chat: Driven) -> None:
     await chat.type("/resume")
     await chat.until("1 of 1 conversation")
@@ -113,6 +123,7 @@ SCREENS: dict[str, Callable[[Driven], Awaitable[object]]] = {
     "history": lambda chat: _keys(chat, "ctrl+r", "f"),
     "a receipt": lambda chat: _typed(chat, "/mark HERE"),
     "conversations": _choice,
+    "an approval": _approval,
     "output": lambda chat: _typed(chat, "/context show"),
     "help": lambda chat: _typed(chat, "/help"),
     "an error": lambda chat: _typed(chat, "/context drop 99999"),

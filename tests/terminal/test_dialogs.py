@@ -14,6 +14,7 @@ from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Permission
 from foldmark.terminal.dialogs import ApprovalDialog, Asked, Question
+from foldmark.terminal.theme import DARK, LIGHT
 from foldmark.tools.working.paths import work_in
 from scripted import ScriptedProvider
 
@@ -42,8 +43,9 @@ def test_an_approval_is_opened_by_a_key_and_scrolls(log: Log, tmp_path: Path) ->
             await chat.until(lambda: isinstance(chat.app.screen, ApprovalDialog))
             await chat.until("asks to use bash")
             assert "the last line" not in chat.screen
+            assert "Always and never: exactly this command in this folder, in this" in chat.screen
             await chat.press("end")
-            await chat.until("the last line")
+            await chat.until("echo the last line")
             await chat.press("y")
             await chat.until("Done.")
             assert "F8" not in chat.screen
@@ -118,8 +120,12 @@ def test_the_questions_of_several_agents_wait_behind_each_other(log: Log) -> Non
     assert answers == {child.id: "yes", other.id: "no"}
 
 
-def test_the_dialog_of_an_approval(log: Log) -> None:
+def test_the_dialog_of_an_approval(log: Log, tmp_path: Path) -> None:
     agent = log.agent("notes")
+    work_in(log, tmp_path)
+    file = tmp_path / "src" / "export" / "registry.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("import csv\n" + "\n" * 97 + "EXPORTERS = {}\nadd(csv)\n")
     edit = {
         "path": "src/export/registry.py",
         "edits": [{"oldText": "EXPORTERS = {}\nadd(csv)\n", "newText": "EXPORTERS = {'csv': csv}\nadd(csv)\n"}],
@@ -127,13 +133,28 @@ def test_the_dialog_of_an_approval(log: Log) -> None:
         "note": "evil \x1b[2J",
     }
 
+    permission = Permission("mcp__fs__edit_file", "call …", edit, "every use of mcp__fs__edit_file")
+
+    def colour(chat: Driven, text: str) -> str:
+        segments = (segment for row in chat.lines for strip in row for segment in strip)
+        style = next(segment.style for segment in segments if text in segment.text)
+        assert style is not None
+        assert style.color is not None
+        return style.color.get_truecolor().hex
+
     async def look() -> None:
         async with driven(sample(log), size=(80, 24)) as chat:
-            chat.app.push_screen(
-                ApprovalDialog(Asked(Approval(agent, Permission("mcp__fs__edit_file", "call …", edit)), Future()))
-            )
-            await chat.until("+ ")
+            chat.app.push_screen(ApprovalDialog(Asked(Approval(agent, permission), Future())))
+            await chat.until(" 99 -     EXPORTERS = {}")
+            assert " 99 +     EXPORTERS = {'csv': csv}" in chat.screen
+            assert "100       add(csv)" in chat.screen
+            for theme in (LIGHT, DARK):
+                chat.app.theme = theme.name
+                await chat.still()
+                assert colour(chat, "99 - ") == theme.variables["removed"]
+                assert colour(chat, "99 + ") == theme.variables["added"]
             assert "evil \\x1b[2J" in chat.screen
+            assert "Always and never: every use of mcp__fs__edit_file, in this" in chat.screen
             await chat.still()
             check(chat.app, "approval")
 

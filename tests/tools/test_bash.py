@@ -119,11 +119,10 @@ def test_a_person_is_always_asked_and_sees_the_command_as_it_is(place: Place) ->
     assert not (place.folder / "x").exists()
 
 
-def test_always_is_for_all_commands(place: Place) -> None:
-    place.answer = "always"
-    run(place, "true")
-    assert run(place, "echo other") == "other\n[exit code 0]"
-    assert len(place.asked) == 1
+def test_always_as_a_setting_is_for_all_commands(place: Place) -> None:
+    place.agent.do("/config set tool_approval=ask, bash=always")
+    assert run(place, "true; echo other") == "other\n[exit code 0]"
+    assert place.asked == []
 
 
 def test_nobody_is_asked_for_what_cannot_be_run(place: Place) -> None:
@@ -274,8 +273,7 @@ def test_a_killed_program_leaves_no_command_behind(tmp_path: Path, command: str,
 
 def test_nothing_is_run_in_a_turn_that_was_interrupted(place: Place) -> None:
     interruption = Interruption()
-    place.answer = "always"
-    run(place, "true")
+    place.agent.do("/config set tool_approval=always")
     interruption.happen()
     thread, came = in_turn(lambda: run(place, "touch x"), interruption)
     thread.join(LIMIT)

@@ -92,7 +92,7 @@ class Config(Struct, frozen=True):
     The model: `model` is `offline` or `provider/model`, `system` the system prompt, `thinking` the thinking effort,
     `turn_steps` the maximum number of requests in one turn. `tools` and `model_commands` are the tools and commands
     that the model may use; `tool_approval` decides which tools run without asking the person: `ask`, `always` or
-    `never`, then exceptions, as in `ask, bash=always`.
+    `never`, then exceptions, as in `ask, grep=always, bash(git status)=always`.
 
     The window [SPEC 5.3, 5.7]: `context_policy` is `steady` or `eager`, `sliding_context_tokens` the budget (0: none),
     `sliding_context_low_water` the share of it to which `steady` reduces a full window, `context_size` the maximum
@@ -173,6 +173,10 @@ _MODEL = pattern(r"[\w.:/@+~-]{0,200}", re.ASCII)
 """Model names appear in URLs and on terminals, so their characters are restricted."""
 
 _TOOL = pattern(r"[\w.:/-]{1,128}")
+_APPROVED = pattern(r"[\w.:/-]{1,128}(?:\([\w.:/+@-]+(?: [\w.:/+@-]+)*\))?")
+"""A tool's name, and perhaps what of it the answer covers: `bash(git status)`."""
+
+_APPROVAL = pattern(r"(?:[^\s,()]|\([^()]*\))+|[()]")
 
 
 class Kind(NamedTuple):
@@ -264,20 +268,20 @@ def _tools(given: str | list[str]) -> str:
 
 
 def approvals(text: str) -> dict[str, str]:
-    """Parse `tool_approval`: "" -> the answer for all tools, a tool's name -> the answer for that tool. Raises
-    ValueError."""
+    """Parse `tool_approval`: "" -> the answer for all tools, a tool's name -> the answer for that tool, and the name
+    with a part of its uses, as in `bash(git status)` -> the answer for these. Raises ValueError."""
     found = {"": "ask"}
-    for word in text.replace(",", " ").split():
+    for word in _APPROVAL.findall(text):
         name, equals, answer = word.rpartition("=")
-        if answer not in APPROVALS or bool(equals) != bool(name) or (name and not _TOOL.fullmatch(name)):
+        if answer not in APPROVALS or bool(equals) != bool(name) or (name and not _APPROVED.fullmatch(name)):
             raise ValueError(word)
         found[name] = answer
     return found
 
 
-def approved(text: str, tool: str, answer: str) -> str:
-    """Return `tool_approval` with another answer for one tool."""
-    return _approvals({**approvals(text), tool: answer})
+def approved(text: str, name: str, answer: str) -> str:
+    """Return `tool_approval` with another answer for one tool, or for a part of its uses."""
+    return _approvals({**approvals(text), name: answer})
 
 
 def _approvals(found: Mapping[str, str]) -> str:
@@ -300,7 +304,7 @@ _OWN = {
     "urgent_threshold": _PERCENT,
     "tools": Kind("'all', 'none' or names of tools", _tools, (list, tuple)),
     "tool_approval": Kind(
-        "ask, always or never, then exceptions by tool, as in 'ask, bash=always'",
+        "ask, always or never, then exceptions by tool or command, as in 'ask, grep=always, bash(git status)=always'",
         lambda text: _approvals(approvals(text)),
     ),
     "turn_steps": number(least=1),

@@ -136,11 +136,12 @@ Decision = Literal["yes", "always", "no", "never"]
 
 class Permission(Struct, frozen=True):
     """A tool's request for permission: `question` says what the tool would do. `arguments` are its arguments in full;
-    the first line of the question shortens them."""
+    the first line of the question shortens them. `covers` names the uses of the tool that always and never decide."""
 
     tool: str
     question: str
     arguments: Mapping[str, Any] = {}
+    covers: str = ""
 
 
 class Asking(Struct, frozen=True):

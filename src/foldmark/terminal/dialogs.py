@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from foldmark.chat.approvals import Approval
+from foldmark.chat.approvals import Approval, ApprovalLine
 from foldmark.core.wording import FINAL, count
 from foldmark.operations.effects import Decision
 from foldmark.rendering import harmless
@@ -87,14 +87,14 @@ class ApprovalDialog(ModalScreen[Decision]):
 
     DEFAULT_CSS = """
     ApprovalDialog { align: center middle; }
-    ApprovalDialog Vertical { width: 90%; height: auto; max-height: 90%; border: round $accent; padding: 0 1; }
-    ApprovalDialog VerticalScroll { height: auto; max-height: 100%; margin: 1 0; }
+    ApprovalDialog VerticalScroll { width: 90%; height: auto; max-height: 90%; border: round $accent; padding: 0 1; }
+    ApprovalDialog .coverage { color: $text-muted; margin-bottom: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss('yes')", "yes", tooltip="yes, this once"),
-        Binding("a", "dismiss('always')", "always", tooltip="always in this conversation"),
+        Binding("a", "dismiss('always')", "always", tooltip="always in this conversation, for what the dialog names"),
         Binding("n,escape", "dismiss('no')", "no", tooltip="no, not now"),
-        Binding("v", "dismiss('never')", "never", tooltip="never in this conversation"),
+        Binding("v", "dismiss('never')", "never", tooltip="never in this conversation, for what the dialog names"),
     ]
 
     def __init__(self, asked: Asked) -> None:
@@ -104,20 +104,30 @@ class ApprovalDialog(ModalScreen[Decision]):
     def compose(self) -> ComposeResult:
         """Lay out the dialog."""
         approval = self.asked.approval
-        with Vertical():
+        with VerticalScroll():
             yield Static(harmless(approval.heading), markup=False, classes="heading")
-            with VerticalScroll():
-                yield Static(_details(approval), markup=False)
+            yield Static(harmless(approval.coverage), markup=False, classes="coverage")
+            yield Static(_details(approval), markup=False)
         yield KeyLine()
 
 
 def _details(approval: Approval) -> Content:
-    """Return the whole question, with the sign of each line if any line is removed or added."""
+    """Return the whole question. If any line is removed or added, each begins with its number in the file and its
+    sign."""
     lines = approval.lines()
     signs = any(line.sign != " " for line in lines)
-    style = {" ": "", "-": "$text-muted", "+": "bold"}
-    shown = [(f"{line.sign} {line.text}" if signs else line.text, style[line.sign]) for line in lines]
-    return Content("\n").join(Content.styled(harmless(text), style) for text, style in shown)
+    width = max(len(_number(line)) for line in lines)
+    style = {" ": "", "-": "$removed", "+": "$added"}
+    shown = []
+    for line in lines:
+        number = f"{_number(line):>{width}} " if width else ""
+        text = f"{number}{line.sign} {line.text}" if signs else line.text
+        shown.append(Content.styled(harmless(text), style[line.sign]))
+    return Content("\n").join(shown)
+
+
+def _number(line: ApprovalLine) -> str:
+    return "" if line.number is None else str(line.number)
 
 
 class ApprovalBar(Static):

@@ -38,6 +38,8 @@ def _theme(
         "text-muted": muted,
         "text-disabled": muted,
         "scrollbar-corner-color": background,
+        "removed": red,
+        "added": colours["user"],
         **colours,
     }
     return Theme(

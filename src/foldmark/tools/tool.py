@@ -1,15 +1,16 @@
 """Tools, and the permission of a person that some of them need [SPEC 4.1].
 
 An answer of always or never is remembered for the conversation, as a setting of its root agent, so its children need
-not ask again. A project's settings file cannot give this permission (`foldmark.settings.loading`). Settings of the
-environment or the command line override it; a permanent answer then holds until the log is closed.
+not ask again. It covers what its `Coverage` says: all uses of the tool, or those that begin with the same command. A
+project's settings file cannot give this permission (`foldmark.settings.loading`). Settings of the environment or the
+command line override it; a permanent answer then holds until the log is closed.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Lock
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -65,12 +66,28 @@ def about(description: str, **more: Any) -> Meta:
     return Meta(description=description, extra_json_schema=more or None)
 
 
+class Coverage(NamedTuple):
+    """The names in `tool_approval` that decide a use of a tool, the most specific first. A permanent answer sets
+    `remembered`, and `words` says what that covers. An `unclear` use may contain any other one."""
+
+    names: tuple[str, ...]
+    remembered: str
+    words: str
+    unclear: bool = False
+
+
+def all_uses(tool: str, words: str = "") -> Coverage:
+    """Return the coverage of an answer for a whole tool."""
+    return Coverage((tool,), tool, words or f"every use of {tool}")
+
+
 class Tool(Struct, frozen=True):
     """A tool: `arguments` is the type that its JSON must fit, and `run` gets a value of it.
 
     A tool that runs `together` with others changes nothing that another call of the same answer could see. `question`
-    returns the question that a person has to answer with yes before it runs, or None if no question is needed. For a
-    `quiet` tool, the person sees no results, only errors.
+    returns the question that a person has to answer with yes before it runs, or None if no question is needed;
+    `coverage` returns what a permanent answer covers, by default all uses of the tool. For a `quiet` tool, the person
+    sees no results, only errors.
     """
 
     spec: ToolSpec
@@ -79,6 +96,7 @@ class Tool(Struct, frozen=True):
     together: bool = False
     quiet: bool = False
     question: Callable[[Agent, Any], str | None] | None = None
+    coverage: Callable[[Agent, Any], Coverage] | None = None
 
     @classmethod
     def of(
@@ -98,7 +116,8 @@ class Tool(Struct, frozen=True):
         """Run with a model's arguments. Raises CommandError for wrong arguments, and without an approval."""
         arguments = read_arguments(self.spec, self.arguments, args)
         if self.question is not None and (question := self.question(agent, arguments)) is not None:
-            approve(agent, self.spec.name, question, asking)
+            coverage = self.coverage(agent, arguments) if self.coverage is not None else None
+            approve(agent, self.spec.name, question, asking, coverage=coverage)
         return self.run(agent, arguments, asking)
 
 
@@ -113,7 +132,7 @@ def read_arguments(spec: ToolSpec, arguments: type[_T], given: Mapping[str, Any]
 
 class _Conversation:
     """A conversation while its log is open. The question being asked holds `lock`, `waiting` lists the uuids of all
-    agents with an unanswered question, and `answers` holds permanent answers by tool."""
+    agents with an unanswered question, and `answers` holds permanent answers by `Coverage.remembered`."""
 
     def __init__(self) -> None:
         self.lock, self.waiting, self.answers = Lock(), list[str](), dict[str, str]()
@@ -132,24 +151,32 @@ _open: WeakKeyDictionary[Log, defaultdict[str, _Conversation]] = WeakKeyDictiona
 _opening = Lock()
 
 
-def approve(agent: Agent, tool: str, question: str, asking: Asking, arguments: Mapping[str, Any] | None = None) -> None:
+def approve(
+    agent: Agent,
+    tool: str,
+    question: str,
+    asking: Asking,
+    arguments: Mapping[str, Any] | None = None,
+    coverage: Coverage | None = None,
+) -> None:
     """Return if the tool may do what `question` describes; block while a person is asked. `arguments` are the tool's if
-    the question shortens them.
+    the question shortens them. A permanent answer is for `coverage`, by default all uses of the tool.
 
     A conversation asks one question at a time. A permanent answer to another question also answers waiting ones. Raises
     CommandError, worded for the model, if the tool is not allowed, nobody can be asked, the agent has ended, or the
     turn was interrupted.
     """
     _check_living(agent)
-    root = family.root(agent)
-    if _allowed(root, tool):
+    root, coverage = family.root(agent), coverage or all_uses(tool)
+    if _allowed(root, tool, coverage):
         return
     override = root.log.given.overrides.get("tool_approval")
     if asking.approve is None:
+        name = coverage.remembered
         if override is None:
-            where = f" in {family.label(root)}: /config set tool_approval={_setting_with(root, tool, 'always')}"
+            where = f" in {family.label(root)}: /config set tool_approval={_setting_with(root, name, 'always')}"
         else:
-            where = f": {override.source} would have to say {approved(override.value, tool, 'always')}"
+            where = f": {override.source} would have to say {approved(override.value, name, 'always')}"
         raise CommandError(
             f"{tool} needs a person's approval for this, and nobody is there to ask; "
             f"a person can allow it beforehand{where}"
@@ -158,13 +185,13 @@ def approve(agent: Agent, tool: str, question: str, asking: Asking, arguments: M
         question += f"\n({override.source} says to ask: always and never hold until Foldmark ends)"
     conversation = _conversation(root)
     with watched() as cut, conversation.waits(agent), _exclusive(conversation.lock, cut):
-        if _allowed(root, tool):
+        if _allowed(root, tool, coverage):
             return
-        answer = asking.approve(Permission(tool, question, arguments or {}))
+        answer = asking.approve(Permission(tool, question, arguments or {}, coverage.words))
         _check_going_on(cut)
         _check_living(agent)
         if answer in ("always", "never"):
-            _remember(root, tool, answer)
+            _remember(root, coverage.remembered, answer)
     if answer not in ("yes", "always"):
         raise CommandError(f"the person did not allow {tool} to do this; ask what they want instead, or go on without")
 
@@ -175,16 +202,26 @@ def waiting_for_approval(agent: Agent) -> list[str]:
     return [*_conversation(family.root(agent)).waiting]
 
 
-def _allowed(root: Agent, tool: str) -> bool:
-    """Return True if the tool is allowed without asking. Raises CommandError if it is forbidden."""
+def _allowed(root: Agent, tool: str, coverage: Coverage) -> bool:
+    """Return True if this use of the tool is allowed without asking. Raises CommandError if it is forbidden."""
     known = _known(root.standing().config.tool_approval)
     override = root.log.given.overrides.get("tool_approval")
-    answer, where = known.get(tool, known[""]), override.source if override else "tool_approval of this conversation"
-    if answer == "ask" and (permanent := _conversation(root).answers.get(tool)):
-        answer, where = permanent, "the person"
+    where = override.source if override else "tool_approval of this conversation"
+    decisive = _decisive(coverage, known)
+    answer = known[decisive]
+    if answer == "ask" and (permanent := _decisive(coverage, answers := _conversation(root).answers)):
+        answer, where = answers[permanent], "the person"
+    forbids = any(each == "never" and name.startswith(f"{tool}(") for name, each in known.items())
+    if answer == "always" and coverage.unclear and forbids and decisive in ("", tool):
+        return False  # it may contain what is forbidden
     if answer == "never":
         raise CommandError(f"{tool} may not do this, and nobody is asked: {where} says never; go on without it")
     return answer == "always"
+
+
+def _decisive(coverage: Coverage, known: Mapping[str, str]) -> str:
+    """Return the most specific name that has an answer; "" if none has."""
+    return next((name for name in coverage.names if name in known), "")
 
 
 def _known(text: str) -> dict[str, str]:
@@ -195,23 +232,23 @@ def _known(text: str) -> dict[str, str]:
         return {"": "ask"}
 
 
-def _remember(root: Agent, tool: str, answer: str) -> None:
+def _remember(root: Agent, name: str, answer: str) -> None:
     """Store an answer for the conversation. If the setting is overridden, keep the answer while the log is open."""
     with root.log.store.write():
         root.context()
-        value = _setting_with(root, tool, answer)
-        if "tool_approval" in root.log.given.overrides or tool not in _known(value):
-            _conversation(root).answers[tool] = answer
+        value = _setting_with(root, name, answer)
+        if "tool_approval" in root.log.given.overrides or name not in _known(value):
+            _conversation(root).answers[name] = answer
         else:
             root.configure("tool_approval", value)
 
 
-def _setting_with(root: Agent, tool: str, answer: str) -> str:
-    """Return the conversation's setting with a new answer for one tool."""
+def _setting_with(root: Agent, name: str, answer: str) -> str:
+    """Return the conversation's setting with a new answer for one tool, or for a part of its uses."""
     try:
-        return approved(root.standing().config.tool_approval, tool, answer)
+        return approved(root.standing().config.tool_approval, name, answer)
     except ValueError:
-        return approved("ask", tool, answer)
+        return approved("ask", name, answer)
 
 
 def _conversation(root: Agent) -> _Conversation:

@@ -32,7 +32,7 @@ def chat(
     """Chat line by line, as `converse` does. `ask` asks the person a command's question; None without a person.
     `opening` is shown first."""
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
-    first = Asking(approve=lambda asked: decides(asked.tool, asked.question)) if ask else Asking()
+    first = Asking(approve=lambda asked: decides(asked.tool, asked)) if ask else Asking()
     view = LineView(keyboard, ask)
     controller = ChatController(agent, view, opening)
     code = converse(controller, models, keyboard, first)
@@ -167,7 +167,7 @@ class LineView:
                 if line.strip() and not self._is_late_answer(line):
                     self.waiting.append(line)
             try:
-                return decides(approval.heading, approval.permission.question, self._keyboard.answer, self._keep_line)
+                return decides(approval.heading, approval.permission, self._keyboard.answer, self._keep_line)
             except TakenError:
                 print("\n(the question is withdrawn: its turn has ended)", flush=True)
                 return "no"

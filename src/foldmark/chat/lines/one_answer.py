@@ -42,7 +42,7 @@ def answer_prompt(
         def ask() -> Decision:
             screen.end_line()
             heading = Approval(agent, permission).heading
-            return decides(heading, permission.question, answer_beside_output, stream=sys.stderr)
+            return decides(heading, permission, answer_beside_output, stream=sys.stderr)
 
         return front.ask(ask, "no")
 

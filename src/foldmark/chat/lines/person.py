@@ -13,7 +13,7 @@ from typing import TextIO
 import click
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.operations.effects import CopyText, Decision, EditText
+from foldmark.operations.effects import CopyText, Decision, EditText, Permission
 from foldmark.rendering import fitted, harmless
 
 
@@ -45,7 +45,7 @@ ANSWERS: dict[str, Decision] = {
 
 def decides(
     heading: str,
-    question: str,
+    permission: Permission,
     answer: Callable[[str], str] = input,
     other: Callable[[str], object] = lambda _: None,
     stream: TextIO | None = None,
@@ -55,7 +55,8 @@ def decides(
     `answer` reads a line. Any other line is passed to `other`, and the question is asked again. The question is printed
     to `stream`, by default standard output.
     """
-    print(fitted(harmless(f"{heading}: {question}"), stream), file=stream, flush=True)
+    covers = f"\nAlways and never: {permission.covers}, in this conversation." if permission.covers else ""
+    print(fitted(harmless(f"{heading}: {permission.question}{covers}"), stream), file=stream, flush=True)
     while True:
         try:
             said = answer("[y]es, [a]lways, [N]o, ne[v]er: ")

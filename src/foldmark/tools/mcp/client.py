@@ -27,7 +27,7 @@ from foldmark.log import Agent
 from foldmark.log.log import AddedTool
 from foldmark.operations.effects import Asking
 from foldmark.tools.mcp.servers import McpServer, Program, configured
-from foldmark.tools.tool import approve
+from foldmark.tools.tool import all_uses, approve
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -281,7 +281,8 @@ class Servers:
             servers = ()
         for server in servers:
             try:
-                approve(agent, server.approval, self._question(server), asking)
+                covers = all_uses(server.approval, f"the MCP server {server.name}, as it is configured now")
+                approve(agent, server.approval, self._question(server), asking, coverage=covers)
                 agreed.append(server)
             except CommandError as error:
                 wrong.append(f"the MCP server {server.name} was not started: {error}")

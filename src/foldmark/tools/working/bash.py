@@ -27,7 +27,8 @@ from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
 from foldmark.settings.access import keys
-from foldmark.tools.tool import Tool
+from foldmark.tools.tool import Coverage, Tool
+from foldmark.tools.working.command_prefix import command_coverage
 from foldmark.tools.working.paths import working_folder
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
@@ -237,6 +238,10 @@ def _question(agent: Agent, arguments: BashArguments) -> str:
     return f"run in {one_line(working_folder(agent.log))}:\n{lines}"
 
 
+def _coverage(agent: Agent, arguments: BashArguments) -> Coverage:
+    return command_coverage("bash", arguments.command, working_folder(agent.log))
+
+
 def _run(agent: Agent, arguments: BashArguments, asking: Asking) -> str:
     shell = shutil.which("bash") or "/bin/sh"
     command = (shell, "-c", "--", arguments.command.encode())
@@ -280,4 +285,5 @@ BASH = Tool.of(
     BashArguments,
     _run,
     question=_question,
+    coverage=_coverage,
 )

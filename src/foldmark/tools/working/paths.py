@@ -21,7 +21,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Asking
-from foldmark.tools.tool import approve
+from foldmark.tools.tool import all_uses, approve
 
 LONGEST, MOST_PARTS = 4096, 250
 """Maximum number of characters of a path, and of names in it."""
@@ -63,7 +63,8 @@ def agreed_path(agent: Agent, tool: str, doing: str, path: str, asking: Asking) 
     folder = working_folder(agent.log)
     real = resolved_path(path, folder)
     if worry := reason_to_ask(real, folder):
-        approve(agent, tool, f"{doing} {one_line(real)}, {worry}", asking)
+        covers = all_uses(tool, f"{tool} of any file and folder, also outside of the working folder and with secrets")
+        approve(agent, tool, f"{doing} {one_line(real)}, {worry}", asking, coverage=covers)
     return real
 
 
