@@ -193,6 +193,7 @@ def test_slash_export_writes_documents_into_the_working_folder(talk: foldmark.Ag
         ("/export --context --to x.jsonl", "a session always has only the context"),
         ("/export folder --to json", "unexpected argument 'folder'"),
         ("/export notes.md", "/export --to notes.md writes a document"),
+        ("/export markdown", "/export --to markdown writes a document"),
     ],
 )
 def test_slash_export_refuses_a_wrong_target(talk: foldmark.Agent, line: str, said: str) -> None:

@@ -1,11 +1,13 @@
 """Commands whose effect the screen carries out: `/copy` and `/theme`."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from driven import driven, sample
 from msgspec.structs import replace
 
+import foldmark
 from foldmark.log import Log
 from foldmark.settings.given import Value
 
@@ -28,6 +30,22 @@ def test_copy_puts_an_answer_on_the_clipboard(log: Log) -> None:
             assert chat.app.clipboard == r"copy \x1b]52;c;QQ==\x07 this"
 
     asyncio.run(copy())
+
+
+def test_a_document_is_written_from_the_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def export() -> None:
+        with foldmark.open(str(tmp_path / "log.db")) as log:
+            async with driven(sample(log)) as chat:
+                await chat.type("/export --to markdown")
+                await chat.until("Wrote the whole history as Markdown to notes.md")
+                await chat.type("/export --to json")
+                await chat.until("notes.json")
+
+    asyncio.run(export())
+    assert (tmp_path / "notes.md").read_text().startswith("# notes")
+    assert (tmp_path / "notes.json").exists()
 
 
 def test_the_theme_is_changed_and_an_unknown_one_refused(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,12 +50,6 @@ class Approval(Struct, frozen=True):
         return f"{who[0].upper()}{who[1:]} asks to use {self.permission.tool}"
 
     @property
-    def coverage(self) -> str:
-        """`Always and never: git status … (with any arguments), in this conversation`; "" if that is not known."""
-        covers = self.permission.covers
-        return f"Always and never: {covers}, in this conversation" if covers else ""
-
-    @property
     def waiting(self) -> int:
         """The number of questions in this conversation that are queued after this one."""
         return max(0, len(waiting_for_approval(self.agent)) - 1)

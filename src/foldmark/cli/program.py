@@ -136,7 +136,7 @@ def cli(context: click.Context, db: str | None, in_utc: bool) -> None:
 def chat(setup: Setup, name: str | None, session: str | None, model: str | None, plain: bool) -> int:
     """Chat in conversation NAME, creating it if needed.
 
-    Without NAME, the full screen lets you choose a conversation, if you have several; other chats are in `default`.
+    Without NAME, the full screen opens your only conversation or lets you choose one; other chats are in `default`.
     With --session, import a session of Claude Code or Codex, or its new messages, and chat in its conversation.
 
     On a terminal the chat fills the screen; with --plain, or TERM=dumb, it prints line by line. Lines may also come

@@ -143,6 +143,11 @@ class Permission(Struct, frozen=True):
     arguments: Mapping[str, Any] = {}
     covers: str = ""
 
+    @property
+    def coverage(self) -> str:
+        """`Always and never: git status … (with any arguments), in this conversation.`; "" if that is not known."""
+        return f"Always and never: {self.covers}, in this conversation." if self.covers else ""
+
 
 class Asking(Struct, frozen=True):
     """The callbacks: `confirm` asks a yes-or-no question (None: nobody can answer); `progress` receives the progress of

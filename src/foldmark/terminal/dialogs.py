@@ -106,7 +106,7 @@ class ApprovalDialog(ModalScreen[Decision]):
         approval = self.asked.approval
         with VerticalScroll():
             yield Static(harmless(approval.heading), markup=False, classes="heading")
-            yield Static(harmless(approval.coverage), markup=False, classes="coverage")
+            yield Static(harmless(approval.permission.coverage), markup=False, classes="coverage")
             yield Static(_details(approval), markup=False)
         yield KeyLine()
 

@@ -55,8 +55,8 @@ def decides(
     `answer` reads a line. Any other line is passed to `other`, and the question is asked again. The question is printed
     to `stream`, by default standard output.
     """
-    covers = f"\nAlways and never: {permission.covers}, in this conversation." if permission.covers else ""
-    print(fitted(harmless(f"{heading}: {permission.question}{covers}"), stream), file=stream, flush=True)
+    lines = [f"{heading}: {permission.question}", *([permission.coverage] if permission.coverage else [])]
+    print(fitted(harmless("\n".join(lines)), stream), file=stream, flush=True)
     while True:
         try:
             said = answer("[y]es, [a]lways, [N]o, ne[v]er: ")

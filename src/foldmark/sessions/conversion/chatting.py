@@ -54,7 +54,8 @@ def write_out(agent: Agent, folder: str | None, environment: Mapping[str, str], 
 
     cwd = Path(os.path.expanduser(folder)) if folder else working_folder(agent) or Path.cwd()  # noqa: PTH111 - no `~name` raises
     if not cwd.is_dir():
-        hint = f"; /export --to {one_line(str(cwd))} writes a document" if cwd.suffix in (".md", ".json") else ""
+        is_document = cwd.suffix in (".md", ".json") or folder in ("markdown", "json")
+        hint = f"; /export --to {one_line(str(cwd))} writes a document" if is_document else ""
         raise CommandError(
             f"there is no folder {one_line(str(cwd))}; name the one that the session is to work in{hint}"
         )
