@@ -62,7 +62,7 @@ def test_the_screen_of_the_choice_comes_before_the_chat(log: Log) -> None:
             assert "gone" not in chat.screen
             check(chat.app, "conversations")
             await chat.press("down", "enter")
-            await chat.until("Conversation 'old plans', 2 messages in the context")
+            await chat.until("Conversation 'old plans', 2 messages sent")
             await chat.type("hello there")
             await chat.until("I am the offline model")
             chat.app.action_leave()

@@ -20,7 +20,7 @@ from foldmark.chat.display.transcript import (
     WindowEdge,
     page,
 )
-from foldmark.core.request import Edge
+from foldmark.cost.messages import NextMessages
 from foldmark.log import Agent, Log
 from foldmark.terminal.scrollback.answer import LONGEST, Answer, parted, settled
 from foldmark.terminal.scrollback.transcript import Transcript
@@ -103,7 +103,7 @@ def long_turn(agent: Agent, calls: int) -> None:
 
 def beginning(agent: Agent) -> Page:
     with agent.reading() as (moment, at):
-        return page(moment, at, Edge(None, None, 0), after=-1)
+        return page(moment, at, NextMessages(moment, at, None), after=-1)
 
 
 def test_a_turn_that_the_page_cuts_has_its_whole_size(log: Log) -> None:
@@ -127,16 +127,16 @@ def test_the_cost_of_a_page_does_not_grow_with_its_turn(log: Log) -> None:
     assert more < 1.1 * lines
 
 
-def test_the_edge_of_the_window_is_computed_once_for_each_state_of_the_log(log: Log) -> None:
+def test_the_next_request_is_made_once_for_each_state_of_the_log(log: Log) -> None:
     agent = log.agent("long")
     long_turn(agent, 500)
     known = read(agent, Place("end"), Pages())
     first = steps(log, lambda: read(agent, Place("beginning"), Pages()))
     again = steps(log, lambda: read(agent, Place("beginning"), known))
     assert again < first / 2
-    assert read(agent, Place("beginning"), known).edge == known.edge
+    assert read(agent, Place("beginning"), known).sent is known.sent
     agent.do("/context window 1")
-    assert read(agent, Place("same"), known).edge != known.edge
+    assert read(agent, Place("same"), known).sent is not known.sent
 
 
 def test_an_operation_directly_behind_what_it_took_is_one_line(log: Log) -> None:
