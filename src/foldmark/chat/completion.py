@@ -18,6 +18,7 @@ from foldmark.core.search import FILTERED_ROLES
 from foldmark.core.segments import Segments
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line, title
+from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, family
 from foldmark.operations.history import marks, operations
 from foldmark.settings.given import GLOBAL_KINDS
@@ -241,9 +242,10 @@ def _turns(agent: Agent, where: Callable[..., Segments]) -> Iterator[Value]:
     with agent.reading() as (moment, at):
         messages = islice(moment.messages(where(at), newest_first=True), MESSAGES_READ)
         turns = newest_turns(messages, MOST)
+        coming = next_messages(agent, moment, at)
     for turn in reversed(turns):
         if turn.id is not None:
-            tokens = sum(each.tokens for each in turn.messages)
+            tokens = coming.total(turn.messages)
             yield str(turn.id), f"{turn_title(turn.messages)} · {count(len(turn.messages), 'message')}, ~{tokens:,}"
 
 
@@ -282,10 +284,11 @@ def _results(agent: Agent) -> Iterator[Value]:
         found = [each for each in newest if each.kind in ("tool_call", "tool_result")]
         calls = {each.id: each for each in found if each.kind == "tool_call"}
         results = [each for each in found if each.kind == "tool_result" and each.id not in at.fold.evicted]
-    for each in sorted(results, key=lambda result: -result.tokens):
+        tokens = next_messages(agent, moment, at).tokens
+    for each in sorted(results, key=lambda result: -tokens(result)):
         call = calls.get(each.answers or 0)
         name = str((call.data or {}).get("name", "")) if call is not None else ""
-        yield str(each.id), f"~{each.tokens:,} · {name} · {title(each.content)}"
+        yield str(each.id), f"~{tokens(each):,} · {name} · {title(each.content)}"
 
 
 def _requests(agent: Agent) -> Iterator[Value]:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from foldmark.chat import live, shell
 from foldmark.chat.approvals import Approval
+from foldmark.chat.display.turns import relief
 from foldmark.chat.imported import ImportNotes
 from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
@@ -257,7 +258,7 @@ class ChatController:
             text = None
         # An answer to an offer may free space, and needs no request.
         if not self._offered() and has_no_room(self.agent):
-            self.view.show(FULL)
+            self._show_full()
         elif text is None:
             self._answer(None)
         else:
@@ -282,6 +283,12 @@ class ChatController:
             if is_secret and not confirm(f"Attach {each}, which may hold secrets?"):
                 raise CommandError(f"{each} is not attached, and nothing was sent")
         return [attached_file(each, folder) for each in named]
+
+    def _show_full(self) -> None:
+        """Say that the context is full, and what frees space here."""
+        self.view.show(FULL)
+        with suppress(FoldmarkError):  # shown by the next command
+            self.view.show(f"({relief(self.agent)})")
 
     def _may_send(self, text: str, files: "list[Attachment]") -> bool:
         """Ask the person whether to send a text, with its files, that does not fit into the model's window. Return
@@ -330,7 +337,7 @@ class ChatController:
         except ContextChangedError as error:
             view.show(f"({error})")
         except ContextFullError:
-            view.show(FULL)
+            self._show_full()
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             turn.interrupted(kept=text is None or self._has_text(before))
             self._tell_dropped()

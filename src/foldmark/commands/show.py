@@ -1,6 +1,6 @@
 """Contexts, requests and messages as text for a person and as JSON: `/context show | count | sent` [SPEC 4, 5.6]."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, groupby, takewhile
 from operator import attrgetter
 from typing import Any
@@ -16,6 +16,7 @@ from foldmark.core.request import Part, Request
 from foldmark.core.segments import END
 from foldmark.core.turns import Turn, naming, newest_turns
 from foldmark.core.wording import count, title, told_title
+from foldmark.cost.filling import portions
 from foldmark.cost.misses import Cached, cached, newest_cached, newest_turn
 from foldmark.log import Agent, Context, Result
 from foldmark.operations.history import sized
@@ -98,6 +99,7 @@ def addressee(request: Request | SentRequest) -> str:
 def request_text(opening: str, context: Context, request: Request) -> str:
     """Return a request as text: each part with its origin, and the marks of its context between the parts."""
     edge, lines = request.manifest.edge, [opening]
+    sizes = {id(each.part): each.tokens for each in portions(request) if each.part is not None}
     marks = sorted(context.marks.items(), key=lambda mark: mark[1])
     if edge.before:
         while marks and edge.first is not None and marks[0][1] < edge.first:
@@ -106,9 +108,9 @@ def request_text(opening: str, context: Context, request: Request) -> str:
         if layer == "window":
             if edge.before:
                 lines.append(rule(edge))
-            lines += _turns(list(parts), marks, context)
+            lines += _turns(list(parts), marks, context, sizes)
         elif layer == "pinned":
-            lines += ["", _rule("pinned turns"), *_turns(list(parts), [], context)]
+            lines += ["", _rule("pinned turns"), *_turns(list(parts), [], context, sizes)]
         else:
             shown = list(parts)
             details = "; ".join(part.detail for part in shown if part.detail)
@@ -124,15 +126,17 @@ def request_text(opening: str, context: Context, request: Request) -> str:
     return "\n".join(lines)
 
 
-def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context) -> list[str]:
+def _turns(
+    parts: Sequence[Part], marks: list[tuple[str, int]], context: Context, sizes: Mapping[int, int]
+) -> list[str]:
     lines: list[str] = []
     # A summary before older messages also precedes the marks between it and them.
     behind = list(accumulate((part.event or END for part in reversed(parts)), min))
     for turn, group in groupby(parts, key=lambda part: part.turn):
         mine = list(group)
         pinned = " · pinned" if turn in context.pins else ""
-        tokens = sum(-(-len(part.text.encode()) // 4) for part in mine)
-        head = ["", f"Turn {turn or '-'} · ~{tokens} tokens{pinned}"]
+        tokens = sum(sizes[id(part)] for part in mine)
+        head = ["", f"Turn {turn or '-'} · ~{count(tokens, 'token')}{pinned}"]
         for part in mine:
             oldest = behind.pop()
             while marks and (part.kind == "go_on" or (part.event is not None and marks[0][1] < oldest)):
@@ -182,7 +186,7 @@ def context_text(
         tokens = sum(map(tokens_of, turn.messages))
         lines += [
             "",
-            f"Turn {turn.id or '-'} · ~{tokens} tokens · {time_of(turn.messages[0].created_at)}",
+            f"Turn {turn.id or '-'} · ~{count(tokens, 'token')} · {time_of(turn.messages[0].created_at)}",
         ]
         lines += [message_line(message) for message in turn.messages]
     lines += [f"\n{_rule(f'mark {name}')}" for name, _ in marks]

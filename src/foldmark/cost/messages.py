@@ -18,7 +18,7 @@ from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Request
-from foldmark.core.segments import Segment, Segments, contains, subtract, until
+from foldmark.core.segments import Segment, Segments, contains, normal, subtract, until
 from foldmark.core.wording import count
 from foldmark.cost.filling import portions_in
 from foldmark.log.log import Agent
@@ -50,7 +50,7 @@ class NextMessages:
         self._client = NextRequest.of(moment, at)
         self._left_out: frozenset[int] = frozenset()
         self._sent: dict[int, int] = {}
-        self._beyond: list[tuple[str, int, int]] | None = None  # tokens beyond the recorded ones, by agent and id
+        self._beyond: list[tuple[str, int, float]] | None = None  # tokens beyond the recorded ones, by agent and id
         if request is not None:
             for each in portions_in(moment, at, request):
                 if each.part is not None and each.part.event is not None:
@@ -97,10 +97,10 @@ class NextMessages:
         of messages that are sent."""
         if self._beyond is None:
             sent = moment.events(list(self._sent))
-            self._beyond = [(e.agent_id, e.id, self._sent[e.id] - self._counted(e.tokens)) for e in sent]
+            self._beyond = [(e.agent_id, e.id, self._sent[e.id] - e.tokens * self._ratio) for e in sent]
         size = moment.size(segments) if recorded is None else recorded
         beyond = sum(more for agent, id, more in self._beyond if contains(segments, agent, id))
-        return size._replace(tokens=max(0, self._counted(size.tokens) + beyond))
+        return size._replace(tokens=max(0, round(size.tokens * self._ratio + beyond)))
 
     def place(self, event: Event) -> Place:
         """Return the place of a message of the agent's lineage."""
@@ -139,9 +139,19 @@ class NextMessages:
         (first, number), *rest = sorted(counts.items(), key=lambda each: PLACES.index(each[0].partition(" · ")[0]))
         return ", ".join([f"{number} of {len(words)} {first}", *(f"{number} {place}" for place, number in rest)])
 
+    def before(self, moment: Snapshot) -> Segments:
+        """Return the messages before the window, without pinned ones that are sent."""
+        first = self.edge.first
+        if first is None or not self.edge.before:
+            return ()
+        pinned = moment.lookup(id for id in self._sent if id < first)
+        return subtract(
+            until(self._at.visible, first - 1), normal(Segment(each.agent_id, each.id, each.id) for each in pinned)
+        )
+
     def counts(self) -> str:
         """Return how many messages are in each place: `24 messages sent, 48 before the window, 4 out`."""
-        shown, before = self._at.size.messages, self.edge.before
+        shown, before = self._at.size.messages, self._moment.size(self.before(self._moment)).messages
         out = self._moment.size(until(self._at.lineage, self._at.newest)).messages - shown
         if not shown + out:
             return "no messages yet"

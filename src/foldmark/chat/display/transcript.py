@@ -210,7 +210,7 @@ def page(
         messages = [message for message in messages if first <= message.id <= last]
     edge = sent.edge
     if edge.first is not None and edge.before and first <= edge.first <= last:
-        rows.append(WindowEdge(edge.first, sent.whole(moment.size(until(at.visible, edge.first - 1)))))
+        rows.append(WindowEdge(edge.first, sent.whole(moment.size(sent.before(moment)))))
     said = _messages(moment, at, sent, shown, messages, last)
     return Page(_in_order(moment, sent, rows, said, entries, at.fold.evicted), first, last, at.newest)
 

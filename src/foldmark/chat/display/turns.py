@@ -106,13 +106,12 @@ def context_turns(agent: Agent, listed: Mapping[Place, int] | None = None) -> Co
     with agent.reading() as (moment, at):
         request = agent.request()
         coming = NextMessages(moment, at, request)
-        edge = request.manifest.edge
         rows = _sent(portions_in(moment, at, request), at)
         tokens = client_tokens(agent, moment, at) if is_live(agent) else request.tokens
         visible = at.visible
-        before = until(visible, edge.first - 1) if edge.before and edge.first is not None else ()
+        before = coming.before(moment)
         out = subtract(until(at.lineage, at.newest), visible)
-        sent = Size(at.size.messages - edge.before, sum(row.tokens for row in rows if not row.tool))
+        sent = Size(at.size.messages - moment.size(before).messages, sum(row.tokens for row in rows if not row.tool))
         sections = [Section(SENT, sent, 0)]
         inside = {row.turn for row in rows}
         for place, segments in ((BEFORE, before), (OUT, out)):
@@ -301,6 +300,21 @@ class Stale(NamedTuple):
 
     ids: frozenset[int]
     text: str
+
+
+def relief(agent: Agent) -> str:
+    """Return in one line what makes the next request of an agent smaller, with its largest turn. Raises
+    FoldmarkError."""
+    rows = [row for row in context_turns(agent).rows if not row.tool]
+    largest = max(rows, key=lambda row: row.tokens, default=None)
+    first = ""
+    if largest is not None:
+        first = f"The largest turn is {largest.id}, “{largest.title}”, {brief(largest.tokens)}: "
+        first += f"/context drop {largest.id} takes it out. "
+    return (
+        f"{first}/undo takes out the newest turn, /forget a topic, /context evict single results; "
+        "/message list, or F2 on the full screen, lists all turns."
+    )
 
 
 def stale_results(agent: Agent) -> Stale:

@@ -104,21 +104,23 @@ class AgentsPanel(Panel):
 
 
 def _agent_row(line: AgentLine) -> Content:
-    """Return an agent as two lines, or three if it has a goal. Unread mail and open questions are bold."""
+    """Return an agent as two lines, or three if it has a name and a goal. An agent without a name is called by its
+    goal. Unread mail and open questions are bold."""
     entry = line.entry
     indent = "  " * entry.depth
-    name = harmless(entry.name or entry.agent[:8])
+    name = harmless(entry.name or line.goal or entry.agent[:8])
+    about = "" if entry.name else f"{entry.agent[:8]} · "
     parts = [
         Content(indent),
         Content.styled(f"{SIGNS.get(entry.state, '●')} {name}", "bold" if entry.current else ""),
         Content.styled(f" · {entry.state}" + (" · here" if entry.current else ""), "$text-muted"),
         Content(f"\n{indent}  "),
-        Content.styled(f"{count(entry.messages, 'message')}, {brief(entry.tokens)} ({entry.percent}%)", "$text-muted"),
+        Content.styled(f"{about}{count(entry.messages, 'message')}, {brief(entry.tokens)} recorded", "$text-muted"),
     ]
     waits = [f"{entry.unread:,} unread"] if entry.unread else []
     waits += [f"{count(line.asks, 'question')} · F8"] if line.asks else []
     parts += [Content.styled(f" · {each}", "bold") for each in waits]
-    if line.goal:
+    if line.goal and entry.name:
         parts += [Content(f"\n{indent}  {harmless(line.goal)}")]
     return Content.assemble(*parts)
 
