@@ -351,10 +351,10 @@ def test_the_tree_of_agents(talk: Log) -> None:
     result = agent(talk, 2).do("/agents")
     assert result.event_id is None
     assert result.text.splitlines() == [
-        "  10000000 default  idle · 2 messages · ~3 tokens (0%)",
-        "*   20000000  turn open · 5 messages · ~99,755 tokens (49%) · 2 unread",
-        "      30000000  dead · 4 messages · ~5 tokens (0%)",
-        "    60000000  waits for its first message · 2 messages · ~3 tokens (0%)",
+        "  10000000 default  idle · 2 messages · ~3 recorded tokens (0%)",
+        "*   20000000  turn open · 5 messages · ~99,755 recorded tokens (49%) · 2 unread",
+        "      30000000  dead · 4 messages · ~5 recorded tokens (0%)",
+        "    60000000  waits for its first message · 2 messages · ~3 recorded tokens (0%)",
     ]
     assert [(each["agent"], each["parent"], each["depth"]) for each in result.data["agents"]] == [
         (uuid(1), None, 0),

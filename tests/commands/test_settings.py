@@ -451,3 +451,22 @@ def test_another_providers_model_says_what_it_is_not_sent(agent: Agent) -> None:
     assert "6 messages: sent again, since this model reads their form" in back.text
     assert back.data["returned"] == 6
     assert agent.do("/model anthropic/claude-opus-4-5").text == "Model: anthropic/claude-opus-4-5"
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-5", "gemini/gemini-2.5-pro", "anthropic/claude-opus-4-5", "offline"])
+def test_the_preview_of_a_model_says_what_will_be_sent(agent: Agent, name: str) -> None:
+    agent.do("/model anthropic/claude-sonnet-4-5")
+    for turn in range(4):  # old results are shortened at the boundary
+        agent.append("user", f"Read it {turn}.")
+        agent.append_tool_call("read", {"path": "a"}, call_id=f"c{turn}", dialect="anthropic")
+        agent.append_tool_result(f"c{turn}", "text " * 500, dialect="anthropic")
+        agent.append("assistant", "Read.")
+        agent.end_turn()
+    before, newest = agent.request(), agent.standing().newest
+    preview = agent.do(f"/model {name} --preview")
+    assert agent.standing().newest == newest
+    assert agent.request().bytes == before.bytes
+    assert preview.text.startswith(f"Preview: model {name}. Nothing was changed.\n")
+    agent.do(f"/model {name}")
+    assert (preview.data["tokens"], preview.data["before"]) == (agent.request().tokens, before.tokens)
+    assert f"next request ~{preview.data['tokens']:,} tokens instead of ~{before.tokens:,}" in preview.text

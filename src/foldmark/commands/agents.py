@@ -188,7 +188,7 @@ def _agents(call: CommandCall) -> Result:
         f"{'*' if each.current else ' '} {'  ' * each.depth}{each.agent[:8]}"
         + (f" {each.name}" if each.name else "")
         + f"  {each.state} · {count(each.messages, 'message')}"
-        + f" · ~{count(each.tokens, 'recorded token')}"
+        + f" · ~{count(each.tokens, 'recorded token')} ({each.percent}%)"
         + (f" · {each.unread:,} unread" if each.unread else "")
         for each in found
     ]

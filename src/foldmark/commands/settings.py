@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.commands.registry import CommandCall, command
+from foldmark.commands.registry import PREVIEW, CommandCall, command
 from foldmark.core.config import KEYS, check_together, checked, key_of
 from foldmark.core.errors import CommandError
 from foldmark.core.request import Request
@@ -131,7 +131,7 @@ def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
     return key, checked(key, value), f"{key} = {value}{remark}"
 
 
-@command("model [NAME]")
+@command("model [NAME] [--preview]")
 def _model(call: CommandCall) -> Result:
     """Show or change the model, and say which messages the new one is not sent."""
     agent = call.agent
@@ -142,28 +142,51 @@ def _model(call: CommandCall) -> Result:
     name = call.arguments["NAME"]
     agent.log.check_model(name)
     now = _next_request(agent)
+    if call.flag(PREVIEW):
+        return _previewed(agent, name, now)
     result = _set(call, "model", name, f"Model: {name}")
     then = _next_request(agent)
     lines, data = ([], {}) if now is None or then is None else _change_of_request(agent, now, then)
     return replace(result, text="\n".join([result.text, *lines]), own={**result.own, **data})
 
 
-def _next_request(agent: Agent) -> Request | None:
-    """Return the next request; None if it cannot be made, which the next turn reports."""
+def _previewed(agent: Agent, name: str, now: Request | None) -> Result:
+    """Return what a change of the model would do."""
+    from foldmark.operations.receipts import thinking_change
+
+    with agent.reading() as (moment, at):
+        there = at.with_setting("model", name)
+        thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
+        then = _next_request(agent, there)
+    lines, data = ([], {}) if now is None or then is None else _change_of_request(agent, now, then, always=True)
+    lines = [
+        f"Preview: model {name}. Nothing was changed.",
+        *lines,
+        *(f"  {each}" for each in thoughts.lines(would=True)),
+    ]
+    return Result("\n".join(lines), None, {"preview": True, "model": name, **data, **thoughts.data()})
+
+
+def _next_request(agent: Agent, at: Standing | None = None) -> Request | None:
+    """Return the next request, by default of the current standing; None if it cannot be made, which the next turn
+    reports."""
     try:
-        return agent.request()
+        return agent.request(at=at)
     except CommandError:
         return None
 
 
-def _change_of_request(agent: Agent, now: Request, then: Request) -> tuple[list[str], dict[str, Any]]:
-    """Return what another model has made of the next request, as lines and as data. Messages in the form of one
-    provider, such as its calls of tools, are not sent to a model of another one."""
+def _change_of_request(
+    agent: Agent, now: Request, then: Request, *, always: bool = False
+) -> tuple[list[str], dict[str, Any]]:
+    """Return what another model makes of the next request, as lines and as data. Messages in the form of one provider,
+    such as its calls of tools, are not sent to a model of another one. Without such messages there are no lines, unless
+    they are `always` wanted."""
     out, was = ({each.event for each in one.manifest.left_out if each.why == "isolation"} for one in (then, now))
     with agent.log.store.read() as moment:
         gone, back = ([event.dialect for event in moment.events(sorted(ids))] for ids in (out - was, was - out))
     data: dict[str, Any] = {"tokens": then.tokens, "before": now.tokens, "isolated": len(gone), "returned": len(back)}
-    if not gone and not back:
+    if not gone and not back and not always:
         return [], data
     forms = Counter(form for form in gone if form)
     leaving = [f"{count(number, 'message')} in the form of {form}" for form, number in forms.most_common()]

@@ -84,6 +84,15 @@ class Standing(Struct, frozen=True):
         """The settings, with defaults from outside and built-in ones for everything that is not set [SPEC 10]."""
         return self.given.config(self.counting)
 
+    def with_setting(self, key: str, value: Any) -> "Standing":
+        """Return the standing that would follow from a change of a setting, which is the newest boundary then."""
+        at = self.newest + 1
+        data = {"settings": {**self.settings, key: value}}
+        event = Event(at, self.record.id, None, "config", f"{key} = {value}", data, None, "human", 0, "", False)
+        return structs.replace(
+            self, fold=structs.replace(self.fold, at=at), newest_of={**self.newest_of, "config": event}
+        )
+
     @property
     def model(self) -> tuple[str, str]:
         """The names of the provider and of its model; both are `offline` for the offline model."""

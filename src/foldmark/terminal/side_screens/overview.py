@@ -115,7 +115,7 @@ def _agent_row(line: AgentLine) -> Content:
         Content.styled(f"{SIGNS.get(entry.state, '●')} {name}", "bold" if entry.current else ""),
         Content.styled(f" · {entry.state}" + (" · here" if entry.current else ""), "$text-muted"),
         Content(f"\n{indent}  "),
-        Content.styled(f"{about}{count(entry.messages, 'message')}, {brief(entry.tokens)} recorded", "$text-muted"),
+        Content.styled(f"{about}{count(entry.messages, 'message')}, {brief(entry.tokens)} recorded ({entry.percent}%)", "$text-muted"),
     ]
     waits = [f"{entry.unread:,} unread"] if entry.unread else []
     waits += [f"{count(line.asks, 'question')} · F8"] if line.asks else []
