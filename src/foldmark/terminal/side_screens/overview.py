@@ -110,12 +110,13 @@ def _agent_row(line: AgentLine) -> Content:
     indent = "  " * entry.depth
     name = harmless(entry.name or line.goal or entry.agent[:8])
     about = "" if entry.name else f"{entry.agent[:8]} · "
+    about += f"{count(entry.messages, 'message')}, {brief(entry.tokens)} recorded ({entry.percent}%)"
     parts = [
         Content(indent),
         Content.styled(f"{SIGNS.get(entry.state, '●')} {name}", "bold" if entry.current else ""),
         Content.styled(f" · {entry.state}" + (" · here" if entry.current else ""), "$text-muted"),
         Content(f"\n{indent}  "),
-        Content.styled(f"{about}{count(entry.messages, 'message')}, {brief(entry.tokens)} recorded ({entry.percent}%)", "$text-muted"),
+        Content.styled(about, "$text-muted"),
     ]
     waits = [f"{entry.unread:,} unread"] if entry.unread else []
     waits += [f"{count(line.asks, 'question')} · F8"] if line.asks else []
