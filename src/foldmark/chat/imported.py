@@ -104,6 +104,19 @@ def _model(agent: Agent) -> list[str]:
     return []
 
 
+def folder_of(agent: Agent) -> str:
+    """Return the folder to which paths of a conversation are relative: that of its imported session, otherwise the
+    working folder; empty if that was removed."""
+    from foldmark.sessions.conversion.chatting import session_folder
+
+    if (folder := session_folder(agent)) is not None:
+        return str(folder)
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
 def _export(agent: Agent) -> str:
     """Return the shell command that exports an agent."""
     from foldmark.sessions.conversion.chatting import working_folder

@@ -5,9 +5,7 @@ expandable line for messages that left the context. Cost grows with the page and
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import takewhile
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -182,10 +180,11 @@ def page(
     before: int = END,
     after: int | None = None,
     opened: Segments = (),
+    folder: str = "",
 ) -> Page:
     """Return the page of an agent's transcript that ends before event `before`, or begins after event `after`.
 
-    Messages that left the context are shown only if they are in `opened`.
+    Messages that left the context are shown only if they are in `opened`. Paths in `folder` are relative to it.
     """
     lineage = until(at.lineage, at.newest)
     shown = normal((*at.visible, *intersect(lineage, opened)))
@@ -212,11 +211,11 @@ def page(
     if edge.first is not None and edge.before and first <= edge.first <= last:
         rows.append(WindowEdge(edge.first, sent.whole(moment.size(sent.before(moment)))))
     said = _messages(moment, at, sent, shown, messages, last)
-    return Page(_in_order(moment, sent, rows, said, entries, at.fold.evicted), first, last, at.newest)
+    return Page(_in_order(moment, sent, rows, said, entries, at.fold.evicted, folder), first, last, at.newest)
 
 
 def page_at(
-    moment: Snapshot, at: Standing, sent: NextMessages, event_id: int, opened: Segments = ()
+    moment: Snapshot, at: Standing, sent: NextMessages, event_id: int, opened: Segments = (), folder: str = ""
 ) -> tuple[Page, Segments]:
     """Return the page with event `event_id`, and the opened segments, including the gap that contains the event.
 
@@ -232,7 +231,7 @@ def page_at(
     begin = min(event_id, event.answers or event_id, event.turn_id or event_id)
     if moment.size((Segment(event.agent_id, begin, event_id),)).messages > LIMIT // 2:
         begin = event.answers or event_id
-    return page(moment, at, sent, after=begin - 1, opened=opened), opened
+    return page(moment, at, sent, after=begin - 1, opened=opened, folder=folder), opened
 
 
 def _whole_turns(read: Iterator[Event]) -> tuple[list[Event], int]:
@@ -333,6 +332,7 @@ def _in_order(
     said: Iterable[Said | _Step],
     entries: Sequence[OperationEntry],
     evicted: Mapping[int, int],
+    folder: str,
 ) -> tuple[Entry, ...]:
     """Return all entries in the order of the log. Consecutive calls are merged into one entry, and so are gaps of one
     operation."""
@@ -342,7 +342,7 @@ def _in_order(
 
     def end_run() -> None:
         if run:
-            found.append(_calls(run, evicted))
+            found.append(_calls(run, evicted, folder))
         found.extend(behind)
         run.clear()
         behind.clear()
@@ -378,7 +378,7 @@ def _worded(moment: Snapshot, sent: NextMessages, gap: Gap, entries: Mapping[int
     return replace(gap, line=f"✂ {count(size.messages, 'message')}, {brief(sent.whole(size).tokens)} left the context")
 
 
-def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> ToolCallGroup:
+def _calls(run: Sequence[_Step], evicted: Mapping[int, int], folder: str) -> ToolCallGroup:
     asked = {step.id for step in run if step.event.kind == "tool_call"}
     results = {step.event.answers: step for step in run if step.event.kind == "tool_result"}
     calls = []
@@ -386,7 +386,9 @@ def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> ToolCallGroup:
         event = step.event
         if event.kind == "tool_call":
             name = str((event.data or {}).get("name"))
-            calls.append(_call(event.id, name, about(event.content), step.tokens, results.get(event.id), evicted))
+            calls.append(
+                _call(event.id, name, about(event.content, folder), step.tokens, results.get(event.id), evicted)
+            )
         elif event.answers not in asked:  # its call is on another page
             calls.append(_call(event.id, "result", f"of call {event.answers or '?'}", 0, step, evicted))
     return ToolCallGroup(run[0].id, tuple(calls), run[0].outside, run[0].left)
@@ -399,9 +401,9 @@ def _call(id: int, name: str, what: str, tokens: int, result: _Step | None, evic
     return Call(id, name, what, text, tokens, result.id, evicted.get(result.id))
 
 
-def about(arguments: str) -> str:
-    """Return the subject of a tool call on one line: the first text among its JSON arguments. A path in the working
-    folder is relative to it."""
+def about(arguments: str, folder: str = "") -> str:
+    """Return the subject of a tool call on one line: the first text among its JSON arguments. A path in `folder` is
+    relative to it."""
     try:
         found = msgspec.json.decode(arguments) if len(arguments) < 100_000 else arguments
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -409,7 +411,4 @@ def about(arguments: str) -> str:
     if isinstance(found, dict):
         found = next((value for value in found.values() if isinstance(value, str)), arguments if found else "")
     text = found if isinstance(found, str) else arguments
-    if text.startswith("/"):
-        with suppress(OSError):  # the folder was removed
-            text = text.removeprefix(f"{Path.cwd()}/")
-    return title(text, TITLE)
+    return title(text.removeprefix(f"{folder}/") if folder else text, TITLE)

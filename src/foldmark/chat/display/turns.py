@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from foldmark.chat.display.operated import brief, line
 from foldmark.chat.display.transcript import about
+from foldmark.chat.imported import folder_of
 from foldmark.chat.live import is_live
 from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, FoldmarkError
@@ -106,7 +107,7 @@ def context_turns(agent: Agent, listed: Mapping[Place, int] | None = None) -> Co
     with agent.reading() as (moment, at):
         request = agent.request()
         coming = NextMessages(moment, at, request)
-        rows = _sent(portions_in(moment, at, request), at)
+        rows = _sent(portions_in(moment, at, request), at, folder_of(agent))
         tokens = client_tokens(agent, moment, at) if is_live(agent) else request.tokens
         visible = at.visible
         before = coming.before(moment)
@@ -126,8 +127,8 @@ def context_turns(agent: Agent, listed: Mapping[Place, int] | None = None) -> Co
     return ContextTurns(tuple(rows), tuple(sections), tokens, back, at.newest)
 
 
-def _sent(found: Sequence[Portion], at: Standing) -> list[TurnRow]:
-    """Return the rows of a request with these parts: its turns, then the results."""
+def _sent(found: Sequence[Portion], at: Standing, folder: str) -> list[TurnRow]:
+    """Return the rows of a request with these parts: its turns, then the results. `folder` is as for `about`."""
     turns: dict[int, TurnRow] = {}
     results: list[TurnRow] = []
     calls: deque[str] = deque()
@@ -148,7 +149,7 @@ def _sent(found: Sequence[Portion], at: Standing) -> list[TurnRow]:
             results=before.results + is_result,
         )
         if is_result and part.event is not None:
-            named = f"{each.name} {about(asked)}".rstrip()
+            named = f"{each.name} {about(asked, folder)}".rstrip()
             evicted, shortened = part.how == "evicted", part.how == "truncated"
             row = TurnRow(part.event, part.turn, named, each.tokens, each.name, evicted=evicted, shortened=shortened)
             results.append(row)

@@ -69,12 +69,17 @@ def write_out(agent: Agent, folder: str | None, environment: Mapping[str, str], 
 
 def working_folder(agent: Agent) -> Path | None:
     """Return the working folder of the imported session if it exists, otherwise None."""
+    return existing(session_folder(agent))
+
+
+def session_folder(agent: Agent) -> Path | None:
+    """Return the working folder that the imported session names; None without one."""
     imported = newest_import(agent)
     if imported is None or not imported[1].file:
         return None
     note = imported[1]
     with suppress(FoldmarkError, OSError):
-        return existing(format_named(note.source).surroundings(session_path(Path(note.file), note.source)).cwd)
+        return format_named(note.source).surroundings(session_path(Path(note.file), note.source)).cwd
     return None
 
 
