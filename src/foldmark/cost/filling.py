@@ -14,7 +14,8 @@ from foldmark.request.client_requests import NextRequest
 from foldmark.request.standing import Standing
 
 RESULT, FORM, OTHER = "result", "form", "other"
-"""The kinds of tool results; of braces, roles and Foldmark's own remarks; and of everything too small to name."""
+"""The kinds of tool results; of Foldmark's own remarks, with the form of a request without messages; and of everything
+too small to name."""
 
 IMAGES = "images"
 """The kind of images and documents."""
@@ -57,7 +58,9 @@ class Portion(NamedTuple):
 def portions(request: Request) -> list[Portion]:
     """Return the tokens of each part of a request, in order; their sum is the estimate of the whole.
 
-    Tokens are distributed in proportion to the bytes of the texts. Tools, thinking, images and the form come last.
+    Tokens are distributed in proportion to the bytes of the texts. Each message has an equal share of the form (braces,
+    roles, ids of calls), so that the size of a turn is about what the request loses without it. Tools, thinking and
+    images come last.
     """
     found: list[tuple[str, str, int, Part | None]] = []
     found += [(_kind(part), name, _bytes(part.text), part) for part, name in _named(request)]
@@ -71,10 +74,14 @@ def portions(request: Request) -> list[Portion]:
     for kind, size in (
         ("tools", _bytes(body.get("tools") or "")),
         ("thinking", sum(_bytes(block) for block in blocks if _is_thought(block))),
-        (FORM, rest),
     ):
         found.append((kind, kind, min(size, rest), None))
         rest -= found[-1][2]
+    messages = [at for at, (*_, part) in enumerate(found) if part is not None and part.layer in ("window", "pinned")]
+    for number, at in enumerate(messages):
+        kind, name, size, part = found[at]
+        found[at] = kind, name, size + rest * (number + 1) // len(messages) - rest * number // len(messages), part
+    found.append((FORM, FORM, 0 if messages else rest, None))
     found.append((IMAGES, IMAGES, text * pictured // max(1, request.tokens - pictured), None))
     every = sum(size for _, _, size, _ in found) or 1
     shared, done, before = [], 0, 0
