@@ -55,8 +55,21 @@ class Portion(NamedTuple):
     part: Part | None = None
 
 
+class Filling(NamedTuple):
+    """What fills a request: its `portions` in order, whose sum is the estimate of the whole, and the tokens of the form
+    of each message."""
+
+    portions: list[Portion]
+    form: float
+
+
 def portions(request: Request) -> list[Portion]:
-    """Return the tokens of each part of a request, in order; their sum is the estimate of the whole.
+    """Return the tokens of each part of a request, as `filling` does."""
+    return filling(request).portions
+
+
+def filling(request: Request) -> Filling:
+    """Return what fills a request.
 
     Tokens are distributed in proportion to the bytes of the texts. Each message has an equal share of the form (braces,
     roles, ids of calls), so that the size of a turn is about what the request loses without it. Tools, thinking and
@@ -90,7 +103,7 @@ def portions(request: Request) -> list[Portion]:
         end = request.tokens * done // every
         shared.append(Portion(kind, name, end - before, part))
         before = end
-    return shared
+    return Filling(shared, request.tokens * rest / every / len(messages) if messages else 0.0)
 
 
 def portions_in(moment: Snapshot, at: Standing, request: Request) -> list[Portion]:

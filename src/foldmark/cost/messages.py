@@ -20,7 +20,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Request
 from foldmark.core.segments import Segment, Segments, contains, normal, subtract, until
 from foldmark.core.wording import count
-from foldmark.cost.filling import portions_in
+from foldmark.cost.filling import filling, portions_in
 from foldmark.log.log import Agent
 from foldmark.operations.history import OperationEntry, kept_out, operations
 from foldmark.request.client_requests import NextRequest
@@ -48,6 +48,8 @@ class NextMessages:
     def __init__(self, moment: Snapshot, at: Standing, request: Request | None) -> None:
         self.request, self._moment, self._at = request, moment, at
         self._client = NextRequest.of(moment, at)
+        # Of a live session's requests, the sizes of the messages include it.
+        self._form = filling(request).form if request is not None and self._client is None else 0.0
         self._left_out: frozenset[int] = frozenset()
         self._sent: dict[int, int] = {}
         self._beyond: list[tuple[str, int, float]] | None = None  # tokens beyond the recorded ones, by agent and id
@@ -71,7 +73,7 @@ class NextMessages:
             return own
         if self._client is not None and message.kind == "client":
             return 0  # what the client itself wrote is always sent, so it leaves no request
-        return self._counted(message.tokens)
+        return self._counted(message.tokens, 1)
 
     def total(self, messages: "Iterable[Event | Candidate]") -> int:
         """Return the tokens of these messages."""
@@ -83,7 +85,7 @@ class NextMessages:
 
     def whole(self, size: Size) -> Size:
         """Return a stored size with the tokens that so many messages have unshortened."""
-        return size._replace(tokens=self._counted(size.tokens))
+        return size._replace(tokens=self._counted(*reversed(size)))
 
     def of(self, then: Standing) -> Size:
         """Return the size of the context at a standing: in a live session that of the request, otherwise that of its
@@ -97,10 +99,10 @@ class NextMessages:
         of messages that are sent."""
         if self._beyond is None:
             sent = moment.events(list(self._sent))
-            self._beyond = [(e.agent_id, e.id, self._sent[e.id] - e.tokens * self._ratio) for e in sent]
+            self._beyond = [(e.agent_id, e.id, self._sent[e.id] - self._estimate(e.tokens, 1)) for e in sent]
         size = moment.size(segments) if recorded is None else recorded
         beyond = sum(more for agent, id, more in self._beyond if contains(segments, agent, id))
-        return size._replace(tokens=max(0, round(size.tokens * self._ratio + beyond)))
+        return size._replace(tokens=max(0, round(self._estimate(*reversed(size)) + beyond)))
 
     def place(self, event: Event) -> Place:
         """Return the place of a message of the agent's lineage."""
@@ -173,8 +175,12 @@ class NextMessages:
 
         return per_stored(self._at, *self._at.model)
 
-    def _counted(self, tokens: int) -> int:
-        return ceil(tokens * self._ratio)
+    def _estimate(self, tokens: int, messages: int) -> float:
+        """Return the tokens of so many messages with these recorded tokens, unshortened."""
+        return tokens * self._ratio + messages * self._form
+
+    def _counted(self, tokens: int, messages: int) -> int:
+        return ceil(self._estimate(tokens, messages))
 
 
 def next_messages(agent: Agent, moment: Snapshot, at: Standing) -> NextMessages:
