@@ -201,3 +201,54 @@ def test_the_state_panel_next_to_the_chat(log: Log) -> None:
             await chat.until("taken back by")
 
     asyncio.run(look())
+
+
+def test_an_open_panel_moves_when_the_width_of_the_terminal_changes(log: Log) -> None:
+    """Next to the chat, it leaves most of the width to the chat; on its own screen, it takes all of it."""
+    agent, _, _ = family_of(log)
+
+    async def resize() -> None:
+        async with driven(agent, size=(120, 30)) as chat:
+
+            async def beside() -> None:
+                await chat.until(lambda: chat.app.screen is chat.app.chat and chat.app.chat.query(StatePanel))
+                await chat.until("try csv first")
+                panel = chat.app.chat.query_one(StatePanel)
+                assert panel.size.width < chat.app.chat.transcript.size.width
+                assert panel.has_focus_within
+
+            await chat.press("f4")
+            await beside()
+            for _ in range(2):
+                await chat.pilot.resize_terminal(80, 24)
+                await chat.until(lambda: shows(chat, StatePanel))
+                await chat.until("try csv first")
+                assert chat.app.screen.query_one(StatePanel).size.width == 80 - 2  # its padding
+                assert not chat.app.chat.query(Panel)
+                await chat.pilot.resize_terminal(120, 30)
+                await beside()
+            await chat.press("a")
+            assert chat.app.chat.prompt.text == "a"
+            await chat.pilot.resize_terminal(80, 24)
+            await chat.until(lambda: shows(chat, StatePanel))
+            await chat.press("escape")
+            await chat.until(lambda: chat.app.screen is chat.app.chat and chat.app.chat.prompt.has_focus_within)
+            assert chat.app.chat.prompt.text == "a"
+
+    asyncio.run(resize())
+
+
+def test_a_panel_below_a_dialog_is_closed_when_the_terminal_becomes_too_narrow(log: Log) -> None:
+    async def resize() -> None:
+        async with driven(sample(log), size=(120, 30)) as chat:
+            await chat.press("f4")
+            await chat.until(lambda: chat.app.chat.query(StatePanel))
+            chat.app.push_screen(Question("Go on?"))
+            await chat.until("Go on?")
+            await chat.pilot.resize_terminal(80, 24)
+            await chat.until(lambda: not chat.app.chat.query(Panel))
+            assert isinstance(chat.app.screen, Question)
+            await chat.press("escape")
+            await chat.until(lambda: chat.app.screen is chat.app.chat and chat.app.chat.prompt.has_focus_within)
+
+    asyncio.run(resize())

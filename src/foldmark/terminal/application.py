@@ -15,6 +15,7 @@ from typing import ClassVar
 import click
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.events import Resize
 from textual.reactive import Initialize, Reactive
 from textual.screen import Screen
 from textual.theme import Theme
@@ -265,6 +266,20 @@ class ChatApplication(App[None]):
         elif opened is not shown:
             make = partial(PanelScreen, opened) if issubclass(opened, Panel) else opened
             self.push_screen(make(self.chat.agent, self.submit))
+
+    async def on_resize(self, event: Resize) -> None:
+        """Move an open panel next to the chat, or to a screen of its own if the terminal has become too narrow."""
+        shown = self.screen
+        if event.size.width >= WIDE:
+            if isinstance(shown, PanelScreen):
+                await self.pop_screen()
+                await self.chat.toggle(shown.panel)
+            return
+        for panel in self.chat.query(Panel):
+            await panel.remove()
+            self.chat.prompt.focus()
+            if shown is self.chat:
+                self.push_screen(PanelScreen(type(panel), self.chat.agent, self.submit))
 
     def submit(self, line: str) -> None:
         """Accept a line that was typed, or that a screen made from a person's action."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.events import Key, Resize
+from textual.events import Key
 from textual.message import Message
 from textual.screen import Screen
 
@@ -22,7 +22,7 @@ from foldmark.operations.effects import ChangeTheme, ChooseConversation, CopyTex
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import ApprovalBar
 from foldmark.terminal.meter import Bar, Meter
-from foldmark.terminal.panels import WIDE, Panel
+from foldmark.terminal.panels import Panel
 from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import (
     ContextScreen,
@@ -88,10 +88,6 @@ class ChatScreen(Screen[None]):
             event.stop()
             self.prompt.focus()
             self.prompt.insert(event.character)
-
-    def on_resize(self, event: Resize) -> None:
-        """Hide the panel if the screen is too narrow."""
-        self.set_class(event.size.width < WIDE, "-narrow")
 
     async def toggle(self, kind: type[Panel]) -> None:
         """Open a panel in place of any other and focus it. If it already has the focus, close it."""

@@ -28,8 +28,6 @@ class Panel(Vertical):
     Panel .title { text-style: bold; color: $accent; }
     Panel .muted { color: $text-muted; }
     Panel OptionList, Panel OptionList:focus { height: 1fr; border: none; padding: 0; background: transparent; }
-    ChatScreen Panel { width: 44; border-left: solid $line; }
-    ChatScreen.-narrow Panel { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
 
