@@ -45,7 +45,7 @@ def test_a_deleted_conversation_is_left_for_another(log: Log) -> None:
 def test_the_screen_of_the_chat(log: Log) -> None:
     async def look() -> None:
         async with driven(sample(log)) as chat:
-            await chat.until("─ free")
+            await chat.until("■ tools")
             await chat.until("a module per format")
             await chat.still()
             check(chat.app, "chat")

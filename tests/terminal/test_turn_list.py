@@ -1,6 +1,7 @@
 """The list of the turns in the context, the cost of an edit, the edits, and the bar that leads to the list."""
 
 import asyncio
+import re
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -20,8 +21,9 @@ from foldmark.chat.display.turns import (
     results_named,
     span,
 )
+from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError
-from foldmark.cost.filling import RESULT, Portion
+from foldmark.cost.filling import ORDER, RESULT, TURNLESS, Portion
 from foldmark.cost.messages import BEFORE, OUT, SENT, Place
 from foldmark.log import Agent, Log
 from foldmark.terminal.meter import GAP, Bar, pieces
@@ -178,7 +180,21 @@ def test_a_bar_has_its_width() -> None:
         if width >= 78:
             assert sum(piece.columns for piece in found) == width
             assert min(piece.columns for piece in found) >= 1
-            assert sum(cell_len(piece.label) for piece in found) + GAP * (len(found) - 1) <= width
+            labels = [piece.label for piece in found if piece.label]
+            assert sum(map(cell_len, labels)) + GAP * (len(labels) - 1) <= width
+
+
+def test_the_legend_omits_what_is_free_before_it_merges_parts() -> None:
+    shares = [Portion("tools", "tools", 1900), Portion("user", "user", 65), Portion("assistant", "assistant", 354)]
+    assert [piece.label for piece in pieces(shares, 96_000, 56)] == [
+        *("■ tools 1.9K", "■ user 65", "■ assistant 354"),
+        "─ free 96K",
+    ]
+    assert [piece.label for piece in pieces(shares, 96_000, 40)] == [
+        *("■ tools 1.9K", "■ user 65", "■ assistant 354"),
+        "",
+    ]
+    assert [piece.label for piece in pieces(shares, 96_000, 39)] == ["■ tools 1.9K", "■ other 419", "─ free 96K"]
 
 
 # The screen
@@ -204,6 +220,30 @@ def test_the_screen_of_the_turns(log: Log) -> None:
             await chat.until("d drops 1 turn: ")
             await chat.still()
             check(chat.app, "turns")
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize(
+    ("width", "keys"),
+    [
+        (80, "Space tick d drop e evict u restore / filter o order t rule Esc back F1 keys"),
+        (100, "Space tick d drop e evict u restore / filter o order t rule s summarize p pin Esc back F1 keys"),
+    ],
+)
+def test_the_line_of_keys_names_the_most_important_ones(log: Log, width: int, keys: str) -> None:
+    """While a line is typed, it names the keys of that line alone."""
+
+    async def look() -> None:
+        async with driven(sample(log), size=(width, 24)) as chat:
+            await opened(chat)
+            await chat.still()
+            assert chat.screen.split("\n")[-1].strip() == keys
+            await chat.press("e")
+            await chat.until("a reason, or nothing")
+            await chat.still()
+            assert chat.screen.split("\n")[-1].strip() == "Enter done Esc cancel ^C stop F1 keys"
+            assert "\n a reason" in chat.screen  # in the same column as the lines above it
 
     asyncio.run(look())
 
@@ -384,7 +424,7 @@ def test_a_turn_opens_whole_and_hostile_text_stays_text(log: Log) -> None:
 def test_the_bar_leads_to_the_turns_of_its_part(log: Log) -> None:
     async def choose() -> None:
         async with driven(sample(log)) as chat:
-            await chat.until("─ free")
+            await chat.until("■ tools")
             bar = chat.app.chat.query_one(Bar)
             bar.focus()
             names = [piece.share.name for piece in bar.pieces]
@@ -398,3 +438,33 @@ def test_the_bar_leads_to_the_turns_of_its_part(log: Log) -> None:
             await chat.until("Why does the import of tags fail?")
 
     asyncio.run(choose())
+
+
+def test_a_part_of_the_bar_that_belongs_to_no_turn_says_where_it_is_changed(log: Log) -> None:
+    """The list of turns would be empty; filtered by such a kind, it says the same."""
+
+    async def choose() -> None:
+        async with driven(sample(log)) as chat:
+            await chat.until("■ tools")
+            bar = chat.app.chat.query_one(Bar)
+            bar.focus()
+            for kind in (piece.share.kind for piece in bar.pieces[:2]):
+                await chat.press("enter", "right")
+                await chat.until(lambda: chat.app._notifications)
+                assert [each.message for each in chat.app._notifications] == [TURNLESS[kind]]
+                chat.app.clear_notifications()
+                assert chat.app.screen is chat.app.chat
+            await opened(chat)
+            await chat.press("slash", *"tools")
+            await chat.until(TURNLESS["tools"])
+
+    asyncio.run(choose())
+
+
+@pytest.mark.parametrize("kind", TURNLESS)
+def test_where_a_part_of_the_bar_is_changed_names_real_commands(log: Log, kind: str) -> None:
+    assert kind in ORDER
+    for line in re.findall(r"/([a-z]+(?: [a-z]+)?)", TURNLESS[kind]):
+        assert {line, line.split()[0]} & {*REGISTRY.commands}, line
+    for change in re.findall(r"/config set \S+\w", TURNLESS[kind]):
+        sample(log).do(change)

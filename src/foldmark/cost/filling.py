@@ -20,6 +20,22 @@ too small to name."""
 IMAGES = "images"
 """The kind of images and documents."""
 
+TURNLESS = {
+    "system": "The system prompt: /system shows it, /system edit changes it. In a session under `foldmark live`, these "
+    "are the agent's own system prompt and tools, which only the agent changes.",
+    "tools": "The descriptions of the tools: /config set tools=read_file,bash offers these alone.",
+    "state": "The state block and the scratchpad: F4 shows them. The model writes both.",
+    "memos": "Memos that fit the newest message: /memo list shows all, /memo remove ID erases one, and "
+    "/config set memos_injected=0 sends none.",
+    "summaries": "Summaries of turns: /context show prints them. /restore takes back one of /summarize; "
+    "/config set window_summary=off sends none of the turns before the window.",
+    "thinking": "The model's thinking, which leaves with its turns: F2 lists these.",
+    IMAGES: "Images and documents, which leave with their messages: F2 lists the turns.",
+    FORM: "Braces, roles and Foldmark's own notes: they shrink with the number of messages. /context show prints the "
+    "request.",
+}
+"""What the kinds are that may belong to no turn, and where a person changes them."""
+
 ORDER = (
     *("system", "tools", "state", "memos", "summaries", "user", "client", "assistant", "thinking"),
     *(RESULT, IMAGES, FORM, OTHER),

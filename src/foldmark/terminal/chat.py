@@ -15,7 +15,7 @@ from textual.screen import Screen
 from foldmark.chat.history import input_history
 from foldmark.chat.lines.person import edited
 from foldmark.core.errors import FoldmarkError
-from foldmark.cost.filling import OTHER
+from foldmark.cost.filling import OTHER, TURNLESS
 from foldmark.editing.offer import Offer
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import ChangeTheme, ChooseConversation, CopyText
@@ -108,11 +108,14 @@ class ChatScreen(Screen[None]):
         self.app.push_screen(CommandPalette(), lambda text: self.prompt.put_command(text) if text else None)
 
     def on_bar_chosen(self, message: Bar.Chosen) -> None:
-        """Show the turns of the chosen part of the bar."""
+        """Show the turns of the chosen part of the bar, or say what it is if it belongs to no turn."""
         from foldmark.terminal.side_screens.turns import TurnsScreen
 
-        wanted = "" if message.share.kind == OTHER else message.share.name
-        self.app.push_screen(TurnsScreen(self.agent, self._submit, wanted))
+        share = message.share
+        if share.kind in TURNLESS:
+            self.app.notify(TURNLESS[share.kind], title=share.name, timeout=15, markup=False)
+            return
+        self.app.push_screen(TurnsScreen(self.agent, self._submit, "" if share.kind == OTHER else share.name))
 
     async def on_input_prompt_submitted(self, message: InputPrompt.Submitted) -> None:
         """Submit a line, unless it opens a screen or answers the review."""

@@ -2,6 +2,7 @@
 shows what fills that request, by kind, with a legend."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -43,7 +44,7 @@ GAP = 2
 
 
 class BarPiece(NamedTuple):
-    """A part of the bar: its share, the columns that it fills, and its entry in the legend."""
+    """A part of the bar: its share, the columns that it fills, and its entry in the legend, or ""."""
 
     share: Portion
     columns: int
@@ -51,13 +52,13 @@ class BarPiece(NamedTuple):
 
 
 def pieces(shares: Sequence[Portion], free: int, width: int) -> list[BarPiece]:
-    """Return the parts of a bar of `width` columns, each as wide as its share. The smallest parts are merged as `other`
-    until the legend fits below the bar."""
+    """Return the parts of a bar of `width` columns, each as wide as its share. Until the legend fits below the bar, what
+    is free has no entry in it, and the smallest parts are merged as `other`."""
     rest, found, labels = [Portion(FREE, FREE, free)] if free else [], list[Portion](), list[str]()
-    for most in range(len(shares), 0, -1):
+    for most, named in product(range(len(shares), 0, -1), (True, False)):
         found = [*merged(shares, most), *rest]
-        labels = [_label(each) for each in found]
-        if sum(map(cell_len, labels)) + GAP * (len(labels) - 1) <= width and len(found) <= width:
+        labels = [_label(each) if named or each.kind != FREE else "" for each in found]
+        if sum(cell_len(label) + GAP for label in labels if label) - GAP <= width and len(found) <= width:
             break
     total = sum(each.tokens for each in found) or 1
     spare, done, before = max(0, width - len(found)), 0, 0
@@ -130,7 +131,7 @@ class Bar(Widget, can_focus=True):
             if y == 0:
                 fill = "─" * each.columns if each.share.kind == FREE else f"{'█' * (each.columns - 1)}▉"
                 drawn.append(Segment(fill, colour))
-            else:
+            elif each.label:
                 sign, _, text = each.label.partition(" ")
                 drawn += [
                     Segment(sign, colour),
@@ -143,7 +144,7 @@ class Bar(Widget, can_focus=True):
         """Choose the clicked part of the bar or of its legend."""
         end = 0
         for number, each in enumerate(self.pieces):
-            end += each.columns if event.y == 0 else cell_len(each.label) + GAP
+            end += each.columns if event.y == 0 else cell_len(each.label) + GAP if each.label else 0
             if event.x < end:
                 self._at = number
                 self.action_choose()
@@ -240,20 +241,26 @@ class Meter(Vertical):
         state = WAITING if self._waiting else ANSWERING if self._answering else found.state
         state += f" · {self._progress}" if self._progress else ""
         name, model = harmless(found.name), harmless(found.model)
-        # What a narrow terminal lacks, least important first: the cost, the model, the name.
-        for left, cost in (((name, model), found.cost), ((name, model), ""), ((name,), ""), ((), "")):
-            begin = " · ".join((*left, state))
-            end = " · ".join(filter(None, (cost, found.fullness)))
+        full = found.fullness
+        # What a narrow terminal lacks, least important first: the cost, the model, the name, the numbers of tokens.
+        for left, right in (
+            ([name, model], [found.cost, full]),
+            ([name, model], [full]),
+            ([name], [full]),
+            ([], [full]),
+            ([], [found.share]),
+        ):
+            begin = " · ".join([*left, state])
+            end = " · ".join(filter(None, right))
             if cell_len(begin) + cell_len(end) < width:
                 break
         parts = [(each, "bold" if each is name else "$text-muted") for each in left]
         parts.append((state, "$text-muted" if state == IDLE else "$text-accent"))
-        shown = Content.styled(" · ", "$text-muted").join(Content.styled(*part) for part in parts)
-        right = Content.styled(" · ", "$text-muted").join(
-            Content.styled(*part) for part in ((cost, "$text-muted"), (found.fullness, "bold")) if part[0]
-        )
+        sizes = [(each, "bold" if each is right[-1] else "$text-muted") for each in right if each]
+        dot = Content.styled(" · ", "$text-muted")
+        shown, filled = (dot.join(Content.styled(*part) for part in each) for each in (parts, sizes))
         gap = " " * max(1, width - cell_len(begin) - cell_len(end))
-        self.query_one(Static).update(Content.assemble(shown, gap, right))
+        self.query_one(Static).update(Content.assemble(shown, gap, filled))
 
 
 def _colour(share: Portion) -> str:

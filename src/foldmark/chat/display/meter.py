@@ -40,10 +40,14 @@ class MeterReading(NamedTuple):
         return max(0, self.limit - self.tokens)
 
     @property
+    def share(self) -> str:
+        """`⚪ 62%`."""
+        return f"{self.light} {percent(self.tokens, self.limit)}%"
+
+    @property
     def fullness(self) -> str:
         """`⚪ 62% · 62K of 100K budget`."""
-        share = percent(self.tokens, self.limit)
-        return f"{self.light} {share}% · {brief(self.tokens)} of {brief(self.limit)} {self.limited_by}"
+        return f"{self.share} · {brief(self.tokens)} of {brief(self.limit)} {self.limited_by}"
 
     @property
     def cost(self) -> str:

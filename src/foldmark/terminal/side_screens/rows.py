@@ -39,9 +39,6 @@ class RowList(ScrollView, can_focus=True):
     RowList > .rows--section { text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "tick", "tick"),
-        Binding("enter", "open", "open", tooltip="show the messages of the turn, or open a section"),
-        Binding("right", "fold(True)", "results", tooltip="show the results of a turn, or the turns of a section"),
         Binding("left", "fold(False)", show=False, tooltip="fold a turn or a section"),
         Binding("up,k", "move(-1)", show=False, tooltip="the row above"),
         Binding("down,j", "move(1)", show=False, tooltip="the row below"),

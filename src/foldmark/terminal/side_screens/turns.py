@@ -29,6 +29,7 @@ from foldmark.chat.display.turns import (
 )
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
+from foldmark.cost.filling import TURNLESS
 from foldmark.cost.messages import OUT, SENT, Place
 from foldmark.log import Agent
 from foldmark.rendering import harmless
@@ -48,7 +49,10 @@ FILTER, RULE = "/", "t"
 class LineInput(Input):
     """The line for a filter or a reason; Esc leaves it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "screen.leave_line", "cancel")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "done"),
+        Binding("escape", "screen.leave_line", "cancel"),
+    ]
 
 
 class TurnsScreen(ContextScreen):
@@ -58,18 +62,22 @@ class TurnsScreen(ContextScreen):
     TurnsScreen #head { height: 1; padding: 0 1; text-style: bold; }
     TurnsScreen #price { height: auto; max-height: 8; padding: 0 1; border-top: solid $line; }
     TurnsScreen #told { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
-    TurnsScreen LineInput { display: none; height: 1; border: none; padding: 0 1; }
+    TurnsScreen LineInput, TurnsScreen LineInput.-textual-compact { display: none; height: 1; padding: 0 1; }
     TurnsScreen LineInput.asked { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        # In the order of their importance: a narrow terminal omits the last ones.
+        Binding("space", "row('tick')", "tick"),
         Binding("d", "ask('d')", "drop", tooltip="take the ticked turns out of the context"),
         Binding("e", "ask('e')", "evict", tooltip="send a placeholder instead of the ticked results"),
-        Binding("p", "pin", "pin", tooltip="pin or unpin the turn: the window keeps it"),
-        Binding("s", "ask('s')", "summarize", tooltip="put a summary in place of the ticked turns"),
         Binding("u", "undo", "restore", tooltip="restore the newest operation"),
-        Binding("o", "order", "order", tooltip="sort by size, newest or kind"),
         Binding("slash", "filter", "filter", key_display="/"),
-        Binding("t", "rule", "tick by rule", tooltip="tick results by size and tool: over 2K, bash, bash over 500"),
+        Binding("o", "order", "order", tooltip="sort by size, newest, results or kind"),
+        Binding("t", "rule", "rule", tooltip="tick results by size and tool: over 2K, bash, bash over 500"),
+        Binding("s", "ask('s')", "summarize", tooltip="put a summary in place of the ticked turns"),
+        Binding("p", "pin", "pin", tooltip="pin or unpin the turn: the window keeps it"),
+        Binding("right", "row('fold(True)')", "results", tooltip="show the results of a turn, or a section"),
+        Binding("enter", "row('open')", "open", tooltip="show the messages of the turn, or open a section"),
         Binding("x", "tick_stale", show=False, tooltip="tick the results that later calls superseded"),
         Binding("a", "tick_all", show=False, tooltip="tick all rows, or none"),
     ]
@@ -100,6 +108,10 @@ class TurnsScreen(ContextScreen):
     def table(self) -> RowList:
         """The rows."""
         return self.query_one(RowList)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for the filter's key while the line takes it as text, as Textual does for letters."""
+        return action != "filter" or not self._asked
 
     # Reading
 
@@ -140,7 +152,7 @@ class TurnsScreen(ContextScreen):
         self.query_one("#head", Static).update(f"{set_cell_size(left, room)} {right}")
         if not rows:
             about = (
-                f"No turn holds “{self._wanted}”; / changes the filter."
+                TURNLESS.get(self._wanted) or f"No turn holds “{self._wanted}”; / changes the filter."
                 if self._wanted
                 else "There is nothing to list."
             )
@@ -217,6 +229,10 @@ class TurnsScreen(ContextScreen):
             self._listed[what] = self._listed.get(what, 0) + (PAGE if message.more or what not in self._listed else 0)
             self.renew()
         self._arrange()
+
+    async def action_row(self, action: str) -> None:
+        """Carry out an action of the list."""
+        await self.table.run_action(action)
 
     def action_order(self) -> None:
         """Switch to the next sort order."""
