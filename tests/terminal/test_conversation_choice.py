@@ -54,7 +54,7 @@ def test_the_screen_of_the_choice_comes_before_the_chat(log: Log) -> None:
 
     async def choose() -> None:
         async with choosing(log, chosen) as chat:
-            rows = [line for line in chat.screen.split("\n") if " · offline" in line]
+            rows = [line.strip() for line in chat.screen.split("\n") if " · offline" in line]
             assert [row.split("  ")[0] for row in rows] == ["tests", "old plans", "notes"]
             assert rows[0] == "tests  2026-03-02 09:00 · 2 messages · offline"
             assert "    Why is the test of dates slow?" in chat.screen

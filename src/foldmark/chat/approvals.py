@@ -75,13 +75,12 @@ def _file(agent: Agent, arguments: Mapping[str, Any]) -> str:
 
 
 def _members(arguments: Mapping[str, Any], indent: str, file: str) -> Iterator[ApprovalLine]:
-    shown: set[str] = set()
-    for old, new in EDITS:
-        if isinstance(before := arguments.get(old), str) and isinstance(after := arguments.get(new), str):
-            yield from _difference(before, after, indent, _line_of(before, file))
-            shown |= {old, new}
-    for name, value in arguments.items():
-        if name not in shown:
+    edits = {old: new for old, new in EDITS if all(isinstance(arguments.get(name), str) for name in (old, new))}
+    texts = {*edits.values()}
+    for name, value in sorted(arguments.items(), key=lambda each: each[0] not in PATHS):
+        if name in edits:
+            yield from _difference(value, arguments[edits[name]], indent, _line_of(value, file))
+        elif name not in texts:
             yield from _value(f"{indent}{name}:", value, indent, file)
 
 

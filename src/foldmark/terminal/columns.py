@@ -2,6 +2,9 @@
 
 from rich.cells import cell_len, set_cell_size
 
+PROSE = 110
+"""Maximum columns of a line of prose: a longer line is hard to read. Code and tables take the whole width."""
+
 SHORTEST = 12
 """Minimum number of characters that are left of a path that is cut."""
 

@@ -112,8 +112,8 @@ class ApprovalDialog(ModalScreen[Decision]):
 
 
 def _details(approval: Approval) -> Content:
-    """Return the whole question. If any line is removed or added, each begins with its number in the file and its
-    sign."""
+    """Return the whole question. If any line is removed or added, each line of the diff begins with its number in the
+    file, if that is known, and its sign."""
     lines = approval.lines()
     signs = any(line.sign != " " for line in lines)
     width = max(len(_number(line)) for line in lines)
@@ -121,7 +121,8 @@ def _details(approval: Approval) -> Content:
     shown = []
     for line in lines:
         number = f"{_number(line):>{width}} " if width else ""
-        text = f"{number}{line.sign} {line.text}" if signs else line.text
+        is_diff = signs and (line.sign != " " or line.number is not None or not width)
+        text = f"{number}{line.sign} {line.text}" if is_diff else line.text
         shown.append(Content.styled(harmless(text), style[line.sign]))
     return Content("\n").join(shown)
 

@@ -52,8 +52,8 @@ class BarPiece(NamedTuple):
 
 
 def pieces(shares: Sequence[Portion], free: int, width: int) -> list[BarPiece]:
-    """Return the parts of a bar of `width` columns, each as wide as its share. Until the legend fits below the bar, what
-    is free has no entry in it, and the smallest parts are merged as `other`."""
+    """Return the parts of a bar of `width` columns, each as wide as its share. Until the legend fits below the bar, it
+    omits what is free, and the smallest parts are merged as `other`."""
     rest, found, labels = [Portion(FREE, FREE, free)] if free else [], list[Portion](), list[str]()
     for most, named in product(range(len(shares), 0, -1), (True, False)):
         found = [*merged(shares, most), *rest]

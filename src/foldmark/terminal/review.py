@@ -28,7 +28,7 @@ from foldmark.terminal.screens import Submit, TextScreen, read_in_thread
 from foldmark.text.consent import No, Refinement, Yes, read
 
 REST = (
-    "Enter takes a line out or puts it back, → opens it. The prompt takes answers, too.\n"
+    "Enter takes a line out or puts it back, → opens it. The prompt takes answers.\n"
     "Anything else you type there is an ordinary message and ends this review."
 )
 CARRY_OUT, CARRIED_OUT = "▸ Carry out what is ticked", "carried-out"
@@ -40,10 +40,11 @@ class ReviewPanel(Vertical):
     """The agent's open offer. `is_open` is True until a command answers it."""
 
     DEFAULT_CSS = """
-    ReviewPanel { height: auto; max-height: 60%; border-top: solid $accent; padding: 0 1; }
+    ReviewPanel { height: auto; max-height: 80%; border-top: solid $accent; padding: 0 1; }
     ReviewPanel .heading { text-style: bold; }
-    ReviewPanel OptionList { height: auto; max-height: 12; border: none; padding: 0; background: $background; }
-    ReviewPanel OptionList:focus { border: none; }
+    ReviewPanel OptionList, ReviewPanel OptionList:focus {
+        height: auto; max-height: 25vh; border: none; padding: 0; background: transparent;
+    }
     ReviewPanel .rest { color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -33,8 +33,11 @@ def _theme(
     track = {f"scrollbar-background{state}": background for state in ("", "-hover", "-active")}
     chosen = {f"block-cursor{state}-background": panel for state in ("", "-blurred")}
     chosen |= {f"block-cursor{state}-foreground": accent for state in ("", "-blurred")}
+    chosen |= {f"block-cursor{state}-text-style": "bold" for state in ("", "-blurred")}  # in 16 colours, too
     others = {
         "line": line,
+        "text-accent": accent,
+        "text-error": red,
         "text-muted": muted,
         "text-disabled": muted,
         "scrollbar-corner-color": background,

@@ -23,7 +23,7 @@ from foldmark.chat.display.operated import brief
 from foldmark.chat.display.transcript import Call, Entry, Flag, Gap, Operated, Said, ToolCallGroup, WindowEdge
 from foldmark.core.wording import count, one_line, told_title
 from foldmark.rendering import harmless
-from foldmark.terminal.columns import fitted
+from foldmark.terminal.columns import PROSE, fitted
 
 GUTTER = 3
 """Columns before each line: the bar of the cursor, a sign for who speaks, and a space."""
@@ -142,7 +142,8 @@ class Drawing:
             case Loose(text=text, event=int()):
                 yield Item(key, self._operated(text, ""), entry)
             case Loose(text=text, kind=kind):
-                yield Item(key, self._block(self._folded(text, level, "error" if kind == "error" else "muted")), entry)
+                style, sign = ("error", "✕") if kind == "error" else ("muted", "")
+                yield Item(key, self._block(self._folded(text, level, style), sign=(sign, style)), entry)
 
     def _operated(self, line: str, aside: str) -> list[Strip]:
         """Draw an operation: its sign before its text, and its way back at the right."""
@@ -169,7 +170,7 @@ class Drawing:
         elif said.kind == "client" and level % 2 == 0:
             lines = self._lines(f"{LABELS[said.kind]} · {told_title(said.text, max(20, self.room - 22))}", "muted")
         elif said.text.strip():
-            narrow = self.room - cell_len(aside) - 2 if aside else self.room
+            narrow = min(PROSE, self.room - cell_len(aside) - 2 if aside else self.room)
             lines += self._folded(said.text, level, "user" if person else "plain", narrow)
         if said.interrupted:
             lines += self._lines("(interrupted)", "muted")

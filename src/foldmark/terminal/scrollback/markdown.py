@@ -9,10 +9,14 @@ from markdown_it.rules_inline import StateInline, emphasis
 from markdown_it.token import Token
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String  # type: ignore[import-untyped]
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
-from rich.markdown import CodeBlock, Heading, ImageItem, Markdown, MarkdownElement
+from rich.constrain import Constrain
+from rich.markdown import CodeBlock, Heading, ImageItem, Markdown, MarkdownElement, Paragraph, TableElement
 from rich.style import Style
 from rich.syntax import ANSISyntaxTheme, Syntax, SyntaxTheme
+from rich.table import Table
 from rich.text import Text
+
+from foldmark.terminal.columns import PROSE
 
 # HTML is text: `Vec<String>` and `<your-name>` are no tags to leave out. References are shown as written, and so are
 # entities, because one may encode an escape or a mark that changes the text direction.
@@ -68,6 +72,23 @@ class _Code(CodeBlock):
         yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1))
 
 
+class _Paragraph(Paragraph):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text in super().__rich_console__(console, options):
+            assert isinstance(text, Text)
+            yield Constrain(text, PROSE)
+
+
+class _Table(TableElement):
+    """A table without the empty lines above and below it: paragraphs have one between them already."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            assert isinstance(table, Table)
+            table.show_edge = False
+            yield table
+
+
 class _Image(ImageItem):
     """An image, by its text and its address."""
 
@@ -79,6 +100,8 @@ class _Markdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _LeftHeading,
+        "paragraph_open": _Paragraph,
+        "table_open": _Table,
         "fence": _Code,
         "code_block": _Code,
         "image": _Image,

@@ -53,7 +53,7 @@ class ConversationsScreen(ContextScreen):
         """Lay out the screen."""
         yield Input(placeholder=HINT, compact=True)
         yield Static(id="about", markup=False)
-        yield OptionList(compact=True, markup=False)
+        yield OptionList(markup=False)
 
     async def on_mount(self) -> None:
         """Read the conversations."""

@@ -165,7 +165,7 @@ class StatePanel(Panel):
             ("Scratchpad", found.scratchpad or "It is empty."),
             ("Memory", f"{memos}; /memo list shows them"),
         ]
-        shown = [part for head, text in texts for part in (Content.styled(head, "bold"), Content(harmless(text)))]
+        shown = [Content.assemble((head, "bold $accent"), f"\n{harmless(text)}\n") for head, text in texts]
         self.query_one("#texts", Static).update(Content("\n").join(shown))
         self._rows = {f"mark {each.name}": each for each in found.marks}
         self._rows |= {f"operation {each.event.id}": each for each in found.operations}

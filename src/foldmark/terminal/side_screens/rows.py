@@ -24,6 +24,9 @@ from foldmark.terminal.theme import component_style
 WIDE = 96
 """Minimum width, in columns, at which each row has a bar."""
 
+WIDEST = 120
+"""Maximum columns of a row: in a wider one, the eye loses the size of a title."""
+
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
@@ -124,7 +127,7 @@ class RowList(ScrollView, can_focus=True):
         line = self.lines[at]
         match line:
             case TurnRow():
-                parts = self._row(line, width)
+                parts = self._row(line, min(width, WIDEST))
             case Section():
                 parts = self._section(line)
             case More():

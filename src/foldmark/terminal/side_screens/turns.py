@@ -34,7 +34,7 @@ from foldmark.cost.messages import OUT, SENT, Place
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.screens import ContextScreen, Submit, TextScreen, read_in_thread
-from foldmark.terminal.side_screens.rows import RowList
+from foldmark.terminal.side_screens.rows import WIDEST, RowList
 
 PAUSE = 0.15
 """Seconds without a change of ticks before prices are computed."""
@@ -148,7 +148,7 @@ class TurnsScreen(ContextScreen):
         orders = "  ".join(f"▾ {each}" if each == self._order else each for each in ORDERS)
         left = f"Turns · next request {brief(found.tokens)}"
         right = f"sort: {orders}" + (f" · filter: {harmless(self._wanted)}" if self._wanted else "")
-        room = max(0, self.size.width - 3 - cell_len(right))
+        room = max(0, min(self.size.width, WIDEST) - 3 - cell_len(right))
         self.query_one("#head", Static).update(f"{set_cell_size(left, room)} {right}")
         if not rows:
             about = (
