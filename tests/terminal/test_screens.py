@@ -177,6 +177,19 @@ def test_the_picture_of_a_screen(log: Log, name: str, keys: list[str]) -> None:
     looked_at(log, name, *keys)
 
 
+SIZES = [("chat-120", (120, 36)), ("chat-160", (160, 45))]
+
+
+@pytest.mark.parametrize(("name", "size"), SIZES)
+def test_the_picture_of_the_chat_in_a_larger_terminal(log: Log, name: str, size: tuple[int, int]) -> None:
+    looked_at(log, name, size=size)
+
+
+def test_the_picture_of_the_chat_in_the_light_theme(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORFGBG", "0;15")
+    looked_at(log, "chat-light")
+
+
 @pytest.mark.parametrize(("name", "keys"), sampled([("chat-80", []), ("turns-80", ["f2"]), ("time-80", ["f5"])], 2))
 def test_the_picture_of_a_screen_of_80_columns(log: Log, name: str, keys: list[str]) -> None:
     looked_at(log, name, *keys, size=(80, 24))

@@ -209,7 +209,9 @@ async def opened(chat: Driven) -> RowList:
     return rows
 
 
-def test_the_screen_of_the_turns(log: Log) -> None:
+@pytest.mark.parametrize(("name", "background"), [("turns", "0"), ("turns-light", "15")])
+def test_the_screen_of_the_turns(log: Log, name: str, background: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORFGBG", f"7;{background}")
     agent = sample(log)
     agent.configure("model", "anthropic/claude-sonnet-4-5")
 
@@ -219,7 +221,7 @@ def test_the_screen_of_the_turns(log: Log) -> None:
             await chat.press("space")
             await chat.until("d drops 1 turn: ")
             await chat.still()
-            check(chat.app, "turns")
+            check(chat.app, name)
 
     asyncio.run(look())
 
