@@ -13,10 +13,9 @@ from textual.widgets import OptionList
 from foldmark.chat.approvals import Approval
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Permission
-from foldmark.terminal.columns import PROSE
+from foldmark.terminal.columns import PROSE, WIDEST
 from foldmark.terminal.dialogs import ApprovalDialog, Asked
 from foldmark.terminal.palette import CommandPalette
-from foldmark.terminal.side_screens.rows import WIDEST
 
 ANSWER = f"""# Importing tags
 
@@ -70,7 +69,7 @@ def test_sizes_end_in_one_column_and_prose_is_never_too_wide(log: Log, size: tup
     asyncio.run(look())
 
 
-def test_the_rows_of_turns_end_where_the_eye_still_follows(log: Log) -> None:
+def test_the_rows_of_turns_and_of_a_review_end_where_the_eye_still_follows(log: Log) -> None:
     async def look() -> None:
         async with driven(sample(log), size=(200, 30)) as chat:
             await chat.press("f2")
@@ -79,6 +78,24 @@ def test_the_rows_of_turns_end_where_the_eye_still_follows(log: Log) -> None:
             lines = chat.screen.split("\n")
             assert cell_len(lines[0]) == WIDEST - 1
             assert max(map(cell_len, lines[1:5])) < WIDEST
+            await chat.press("escape")
+            await chat.type("/forget messages 4, 14, 20")
+            await chat.until("[x] 3 ")
+            await chat.still()
+            rows = [line for line in chat.screen.split("\n") if line.startswith(" [x] ")]
+            assert {cell_len(row) for row in rows} == {WIDEST - 1}
+
+    asyncio.run(look())
+
+
+def test_the_dialog_of_operations_names_the_key_that_carries_one_out(log: Log) -> None:
+    async def look() -> None:
+        async with driven(sample(log)) as chat:
+            await chat.press("tab", "home", "enter")
+            await chat.until("drop this turn")
+            await chat.until("Enter carry out Esc back")
+            await chat.press("down", "down", "down", "down", "enter")
+            await chat.until("Turn 1 left the context.")
 
     asyncio.run(look())
 

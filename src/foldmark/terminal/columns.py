@@ -5,6 +5,9 @@ from rich.cells import cell_len, set_cell_size
 PROSE = 110
 """Maximum columns of a line of prose: a longer line is hard to read. Code and tables take the whole width."""
 
+WIDEST = 120
+"""Maximum columns of a row of a list: in a wider one, the eye loses the size of a title."""
+
 SHORTEST = 12
 """Minimum number of characters that are left of a path that is cut."""
 

@@ -37,7 +37,10 @@ class OperationsDialog(ModalScreen[Possible]):
     }
     OperationsDialog #price { height: auto; min-height: 3; max-height: 8; margin-top: 1; color: $text-muted; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "back", tooltip="do nothing")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "carry_out", "carry out", tooltip="carry out the operation at the cursor", priority=True),
+        Binding("escape", "dismiss", "back", tooltip="do nothing"),
+    ]
 
     def __init__(self, agent: Agent, heading: str, possible: Sequence[Possible]) -> None:
         super().__init__()
@@ -66,6 +69,10 @@ class OperationsDialog(ModalScreen[Possible]):
         read_in_thread(
             self, lambda: self._agent.do(f"{chosen.command} --preview").text, show, failed=self._tell, group="price"
         )
+
+    def action_carry_out(self) -> None:
+        """Select the highlighted operation."""
+        self.query_one(OptionList).action_select()
 
     def _tell(self, text: str) -> None:
         self.query_one("#price", Static).update(harmless(text))

@@ -20,7 +20,7 @@ from foldmark.commands.show import message_line
 from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
-from foldmark.terminal.columns import fitted
+from foldmark.terminal.columns import WIDEST, fitted
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.panels import fill
 from foldmark.terminal.prompt import InputPrompt
@@ -124,7 +124,7 @@ class ReviewPanel(Vertical):
         found = self._found
         if found is None:
             return
-        rows = _rows(found, self._unticked, self._list.scrollable_content_region.width - 2)
+        rows = _rows(found, self._unticked, min(WIDEST, self._list.scrollable_content_region.width) - 2)
         self._lines = [line for line, _ in rows]
         options = [Option(row, id=str(line)) for line, row in rows]
         fill(self._list, [*options, Option(CARRY_OUT, id=CARRIED_OUT)])

@@ -18,14 +18,11 @@ from foldmark.chat.display.turns import Line, More, Section, TurnRow
 from foldmark.core.wording import count
 from foldmark.cost.messages import OUT, SENT, Place
 from foldmark.rendering import harmless
-from foldmark.terminal.columns import fitted
+from foldmark.terminal.columns import WIDEST, fitted
 from foldmark.terminal.theme import component_style
 
 WIDE = 96
 """Minimum width, in columns, at which each row has a bar."""
-
-WIDEST = 120
-"""Maximum columns of a row: in a wider one, the eye loses the size of a title."""
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
 

@@ -33,8 +33,9 @@ from foldmark.cost.filling import TURNLESS
 from foldmark.cost.messages import OUT, SENT, Place
 from foldmark.log import Agent
 from foldmark.rendering import harmless
+from foldmark.terminal.columns import WIDEST
 from foldmark.terminal.screens import ContextScreen, Submit, TextScreen, read_in_thread
-from foldmark.terminal.side_screens.rows import WIDEST, RowList
+from foldmark.terminal.side_screens.rows import RowList
 
 PAUSE = 0.15
 """Seconds without a change of ticks before prices are computed."""
