@@ -27,7 +27,8 @@ class Tmux:
         given = [f"{name}={value}" for name, value in self._env.items()]
         # Windows inherit tmux's environment, hence `env -i`; -f keeps the user's own settings out.
         shell = ("env", "-i", *given, "sh", "-c", line)
-        self._tmux("-f", "/dev/null", "new-session", "-d", *self._size, "-c", str(self._folder), *shell)
+        copying = (";", "set-option", "-s", "set-clipboard", "on")  # else OSC 52 is ignored
+        self._tmux("-f", "/dev/null", "new-session", "-d", *self._size, "-c", str(self._folder), *shell, *copying)
         return self
 
     def __exit__(
@@ -40,6 +41,20 @@ class Tmux:
     def screen(self) -> str:
         """The text on the terminal."""
         return self._tmux("capture-pane", "-p")
+
+    @property
+    def styled(self) -> str:
+        """The text on the terminal, with the escape sequences of its colours."""
+        return self._tmux("capture-pane", "-p", "-e")
+
+    @property
+    def clipboard(self) -> str:
+        """The text that the program has copied last."""
+        return self._tmux("show-buffer")
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the window another size."""
+        self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
     def type(self, text: str) -> None:
         """Type the text literally."""
