@@ -66,13 +66,14 @@ def runs_at_once(line: str) -> bool:
 
 class ChatController:
     """A chat: the agent that the person talks to, the waiting lines, and whether the chat is over. It is the
-    supervisor's audience (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else."""
+    supervisor's audience (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else. `broken`
+    is the error of the database that has ended the chat, or empty."""
 
     agents: Background
 
     def __init__(self, agent: Agent, view: ChatView, opening: str = "") -> None:
         self.agent, self.view, self._opening = agent, view, opening
-        self.left, self.code, self.broken = False, 0, False
+        self.left, self.code, self.broken = False, 0, ""
         self._failed = False
         self._running: Future[None] | None = None
         self._waiting: deque[str] = deque()
@@ -101,14 +102,15 @@ class ChatController:
             step()
         except FoldmarkError as error:
             self.code = error.exit_code
-            self.view.show(f"foldmark: {self.agent.log.secrets.hidden(str(error))}", error=True)
+            wrong = f"foldmark: {self.agent.log.secrets.hidden(str(error))}"
+            self.view.show(wrong, error=True)
             if self._failed:
                 self.view.show("(/retry asks again)")
                 self._failed = False
             if isinstance(error, ConflictError):
                 self.agent.context()
             elif isinstance(error, StoreError):
-                self.left = self.broken = True
+                self.left, self.broken = True, wrong
         except KeyboardInterrupt:
             self.view.show("\n(interrupted)")
 
@@ -259,6 +261,7 @@ class ChatController:
         # An answer to an offer may free space, and needs no request.
         if not self._offered() and has_no_room(self.agent):
             self._show_full()
+            self._give_back(text)
         elif text is None:
             self._answer(None)
         else:
@@ -269,6 +272,11 @@ class ChatController:
                 raise
             if self._may_send(text, files):
                 self._answer(text, files)
+
+    def _give_back(self, text: str | None) -> None:
+        """Give back a text that was not recorded, if a person typed one."""
+        if text is not None and self.view.confirm is not None:
+            self.view.give_back(text)
 
     def _attached(self, text: str) -> "list[Attachment]":
         """Read the files that a person's text mentions, after a question where one may hold secrets: the text may have
@@ -343,6 +351,12 @@ class ChatController:
             self._tell_dropped()
         except ProviderError:
             self._failed = True
+            raise
+        except StoreError:  # whether the text was recorded is not known
+            raise
+        except FoldmarkError:
+            if not self._has_text(before):
+                self._give_back(text)
             raise
         finally:
             self._running = None

@@ -54,7 +54,7 @@ class ChatView(Protocol):
 
     def give_back(self, line: str) -> None:
         """Give back a line that is not sent: it was typed before the open offer was shown, the person did not agree to
-        send it, or a file that it mentions cannot be attached."""
+        send it, a file that it mentions cannot be attached, or the conversation takes no message now."""
 
     def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
         """Show how full the context is and, if the window has moved, where it begins. With `turns`, show the newest

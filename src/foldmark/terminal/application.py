@@ -59,8 +59,8 @@ def run(agent: Agent, models: Models, opening: str = "", chosen: Callable[[Agent
         application.end()
     if application.failure is not None:
         raise application.failure
-    if text := application.controller.farewell:
-        click.echo(harmless(text))
+    if text := application.farewell:
+        click.echo(harmless(text), err=bool(application.controller.broken))
     return application.code
 
 
@@ -119,6 +119,14 @@ class ChatApplication(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the chat."""
         return self.chat
+
+    @property
+    def farewell(self) -> str:
+        """The text to print once the screen is gone. After an error of the database, it is the error with what the
+        person typed last, which may be recorded nowhere."""
+        if wrong := self.controller.broken:
+            return "\n".join((wrong, *(["You had typed:", *typed] if (typed := self._view.typed) else ())))
+        return self.controller.farewell
 
     @property
     def idle(self) -> bool:

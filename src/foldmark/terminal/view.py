@@ -81,13 +81,15 @@ class TerminalView:
     without waiting.
 
     `idle` is True while the controller waits for a line, `leaving` once the chat is to end. Submitted lines wait in two
-    places: here until the controller reads them, then in `waiting` until the turn ends.
+    places: here until the controller reads them, then in `waiting` until the turn ends. `line` is the line that was
+    carried out last.
     """
 
     def __init__(self, chat: ChatScreen, put: Callable[[Callable[[], object]], None]) -> None:
         self.confirm: Callable[[str], bool] | None = self._agrees
         self.waiting: deque[str] = deque()
         self.idle = self.leaving = False
+        self.line = ""
         self._chat, self._put = chat, put
         self._lines: deque[str] = deque()
         self._wakes: SimpleQueue[bool] = SimpleQueue()
@@ -111,6 +113,11 @@ class TerminalView:
                 self._show_waiting()
                 return line
         return None
+
+    @property
+    def typed(self) -> list[str]:
+        """The lines that may not be recorded: the one that was carried out last, those that wait, and the prompt's."""
+        return [each for each in (self.line, *self.waiting, *self._lines, self._chat.prompt.editor.whole) if each]
 
     def leave(self) -> None:
         """End the chat after the submitted lines."""
@@ -195,6 +202,7 @@ class TerminalView:
 
     def show_typed(self, line: str) -> None:
         """Show a line that was typed earlier and runs now."""
+        self.line = line
         self.begin_work()
         self._show_waiting()
         self._put(lambda: self._chat.transcript.add_typed(line))
