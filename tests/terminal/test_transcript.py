@@ -381,3 +381,18 @@ def test_scrolling_reads_on_and_keeps_a_bounded_number_of_lines(log: Log) -> Non
         assert transcript.virtual_size > Size(0, 0)
 
     drive(agent, look)
+
+
+@pytest.mark.parametrize("line", ["hello", "/marks"])
+def test_a_typed_line_shows_the_end_again(log: Log, line: str) -> None:
+    agent = log.agent("notes")
+    ids = talk(agent, 1_200)
+
+    async def look(chat: Driven, transcript: Transcript) -> None:
+        transcript.jump(ids[600])
+        await chat.until("number 600")
+        await chat.type(line)
+        await chat.until("I am the offline model" if line == "hello" else "No checkpoint yet")
+        await chat.until(f"▌ {line}")
+
+    drive(agent, look)

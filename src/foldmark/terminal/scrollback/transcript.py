@@ -86,11 +86,18 @@ class Transcript(Surface):
         self._add(self._loose(text, "error" if error else "line"), above=error)
 
     def add_typed(self, line: str) -> None:
-        """Show a typed line until the log contains it."""
+        """Show a typed line until the log contains it, and the end of the conversation, where its answer comes."""
         self._tail = [each for each in self._tail if not _is_typed(each, line)]
         self._placed = [each for each in self._placed if not _is_typed(each[1], line)]
         self.following = True
         self._add(self._loose(line, "typed"), above=True)
+        if self._ends_early:
+            self.action_read("end")
+
+    @property
+    def _ends_early(self) -> bool:
+        """True if the conversation goes on behind the pages shown."""
+        return bool(self._pages.kept) and self._pages.kept[-1].newer
 
     def add_result(self, result: Result, *, typed: bool) -> None:
         """Add the result of a command; `typed` is True for a person's. A receipt replaces the line of its operation."""
@@ -228,7 +235,7 @@ class Transcript(Surface):
                 yield lines.pop(0)[1]
             if not (isinstance(entry, Operated) and entry.id in receipts):
                 yield entry
-        if not pages or not pages[-1].newer:
+        if not self._ends_early:
             yield from (line for _, line in lines)
             for each in self._tail:
                 if isinstance(each, Answer):
@@ -288,8 +295,7 @@ class Transcript(Surface):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow the end if it is shown. Read another page near either end of the pages."""
         super().watch_scroll_y(old_value, new_value)
-        newer = bool(self._pages.kept) and self._pages.kept[-1].newer
-        self.following = not newer and new_value >= self.max_scroll_y - 1
+        self.following = not self._ends_early and new_value >= self.max_scroll_y - 1
         self._read_on()
 
     # Keys
