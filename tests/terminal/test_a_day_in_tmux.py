@@ -179,7 +179,7 @@ class Day:
         self.screen.press("Right")
         self.screen.until(f"[x] {prompt}", f"[x] {answer}")
         self.screen.press("Down", "Enter")
-        self.screen.until("[-] 1", f"[ ] {prompt}", f"[x] {answer}", "1 message (")
+        self.screen.until("[-] 1", f"[ ] {prompt}", f"[x] {answer}", "1 message (", " tokens) leaves · ")
         self.screen.press("End", "Enter")
         self.screen.until("left the context", "Done. 1 message")
         self.screen.gone("Carry out")

@@ -24,7 +24,7 @@ from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
 from foldmark.sending.interruption import watched
 from foldmark.terminal.dialogs import Question
-from foldmark.terminal.review import ReviewPanel
+from foldmark.terminal.review import CARRY_OUT, ReviewPanel
 from foldmark.terminal.screens import TextScreen
 from patience import LIMIT
 from scripted import ScriptedProvider
@@ -199,6 +199,30 @@ def test_a_choice_of_many_ranges_is_carried_out(log: Log) -> None:
     assert len(command) > 100
     agent.do(command)
     assert agent.context().size.messages == 150
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30)])
+def test_the_effect_and_the_last_line_of_many_ranges_fit_the_screen(log: Log, size: tuple[int, int]) -> None:
+    agent = log.agent("notes")
+    for number in range(180):
+        for kind in ("user", "assistant"):
+            agent.append(kind, f"{'Tables' if number % 3 == 0 else 'Lunch'} {number}")
+        agent.end_turn()
+
+    async def look() -> None:
+        async with driven(agent, size=size) as chat:
+            await chat.type("/forget tables")
+            await chat.until(lambda: chat.app.chat.query(ReviewPanel))
+            await chat.until("context 360 → 240")
+            await chat.until("next request")
+            rows = [line for line in chat.screen.split("\n") if "[x]" in line]
+            assert rows
+            assert all(" tokens" in row for row in rows)
+            await chat.until(lambda: chat.app.chat.query_one(ReviewPanel).query_one(OptionList).has_focus)
+            await chat.press("end")
+            await chat.until(CARRY_OUT)
+
+    asyncio.run(look())
 
 
 def test_the_last_line_applies_the_ticked_ranges(agent: Agent) -> None:

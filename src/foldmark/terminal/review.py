@@ -33,6 +33,9 @@ REST = (
 )
 CARRY_OUT, CARRIED_OUT = "▸ Carry out what is ticked", "carried-out"
 """The last line of the list, and its id."""
+TITLE = 10
+"""Minimum columns of a title. A narrow row lacks its number of messages."""
+
 BEGUN = "Your message waits at the prompt; to send it ends this review. Shift+Tab goes to the ranges."
 
 
@@ -40,7 +43,7 @@ class ReviewPanel(Vertical):
     """The agent's open offer. `is_open` is True until a command answers it."""
 
     DEFAULT_CSS = """
-    ReviewPanel { height: auto; max-height: 80%; border-top: solid $accent; padding: 0 1; }
+    ReviewPanel { height: auto; max-height: 85%; border-top: solid $accent; padding: 0 1; }
     ReviewPanel .heading { text-style: bold; }
     ReviewPanel OptionList, ReviewPanel OptionList:focus {
         height: auto; max-height: 25vh; border: none; padding: 0; background: transparent;
@@ -262,8 +265,11 @@ def _rows(found: Review, unticked: frozenset[int], width: int) -> list[tuple[Rev
 
 def _row(before: str, text: str, messages: int | None, tokens: int, width: int) -> str:
     amount = "" if messages is None else count(messages, "message")
-    after = f"{amount:>14}  {'~' + count(tokens, 'token'):>14}"
-    text, room = harmless(text), max(10, width - len(before) - len(after))
+    size = f"  {'~' + count(tokens, 'token'):>14}"
+    after = f"{amount:>14}{size}"
+    if len(before) + TITLE + len(after) > width:
+        after = size
+    text, room = harmless(text), max(TITLE, width - len(before) - len(after))
     return f"{before}{set_cell_size(fitted(text, room), room)}{after}"
 
 

@@ -82,8 +82,9 @@ class Review(Struct, frozen=True):
         if self.chosen is None:
             return f"Nothing is ticked. Tick what to {self.offer.mode}, or keep everything."
         before, after = self.chosen.before, self.chosen.after
-        gone = sized(before.less(after), recorded=False)
-        return f"{gone} leave · context {before.messages:,} → {sized(after, recorded=False)}, before ~{before.tokens:,}"
+        gone, stays = before.less(after), sized(after, recorded=False)
+        leave = f"{sized(gone, recorded=False)} {'leaves' if gone.messages == 1 else 'leave'}"
+        return f"{leave} · context {before.messages:,} → {stays}, before ~{before.tokens:,}"
 
     def command(self, unticked: Collection[int] = ()) -> str | None:
         """Return the command that applies the offer without the matches in `unticked`; None if none remains."""
