@@ -66,6 +66,23 @@ def test_keys_that_come_at_once_keep_their_order(log: Log) -> None:
     assert asked(agent) == ["adc"]
 
 
+def test_keys_that_come_at_once_keep_their_order_wherever_the_focus_is(log: Log) -> None:
+    async def steps(chat: Driven) -> None:
+        await chat.press("tab")
+        await chat.until(lambda: chat.app.chat.transcript.has_focus)
+        for event in PasteParser().feed("hello \x1b[200~pasted\x1b[201~ there\r"):
+            chat.app.post_message(event)
+        await chat.until("I am the offline model")
+        await chat.press("tab")
+        await chat.until(lambda: chat.app.chat.transcript.has_focus)
+        chat.app.post_message(Paste("a paste alone"))
+        await chat.until(lambda: chat.app.chat.prompt.text == "a paste alone")
+        assert chat.app.chat.prompt.editor.has_focus
+
+    run(agent := log.agent("notes"), steps)
+    assert asked(agent) == ["hello pasted there"]
+
+
 def test_the_prompt_grows_to_a_third_of_the_screen(log: Log) -> None:
     async def steps(chat: Driven) -> None:
         editor = chat.app.chat.prompt.editor

@@ -15,7 +15,7 @@ from typing import ClassVar
 import click
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.events import Resize
+from textual.events import Event, Key, Paste, Resize
 from textual.reactive import Initialize, Reactive
 from textual.screen import Screen
 from textual.theme import Theme
@@ -209,6 +209,13 @@ class ChatApplication(App[None]):
             self._actions.popleft()()
 
     # Keys
+
+    async def on_event(self, event: Event) -> None:
+        """Give what is typed or pasted in the chat to its prompt from the first key on. By way of another part, keys
+        would reach the prompt behind keys that are typed after them."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen is self.chat:
+            self.chat.focus_for(event)
+        await super().on_event(event)
 
     def action_interrupt(self) -> None:
         """Copy the selected text. Without a selection, interrupt the turn or command. If none runs, clear the prompt.

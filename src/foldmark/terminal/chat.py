@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.message import Message
 from textual.screen import Screen
 
@@ -81,13 +81,12 @@ class ChatScreen(Screen[None]):
         self.prompt.focus()
         self.post_message(self.Ready())
 
-    def on_key(self, event: Key) -> None:
-        """Insert a printable key into the prompt, wherever the focus is. Typing never carries out an operation."""
-        asks = event.key == "question_mark" and not self.prompt.text
-        if event.is_printable and event.character and not asks:
-            event.stop()
-            self.prompt.focus()
-            self.prompt.insert(event.character)
+    def focus_for(self, typed: Key | Paste) -> None:
+        """Focus the prompt for a printable key or a paste, wherever the focus is. Typing never carries out an
+        operation."""
+        asks = isinstance(typed, Key) and typed.key == "question_mark" and not self.prompt.text
+        if isinstance(typed, Paste) or (typed.is_printable and not asks):
+            self.set_focus(self.prompt.editor)
 
     async def toggle(self, kind: type[Panel]) -> None:
         """Open a panel in place of any other and focus it. If it already has the focus, close it."""
