@@ -199,12 +199,12 @@ class Day:
         wait_until(lambda: WHITE in self.screen.styled, "a white background")
         for columns, rows in ((60, 20), (80, 24), (160, 45)):
             self.screen.resize(columns, rows)
-            shown = self.screen.until(f"\n{'─' * columns}\n ❯ A message", "\n F2 turns", "· idle")
+            shown = self.screen.until(f"\n{'─' * columns}\n ❯ A message", "\n F2 turns", "· idle", "of 100K budget")
             lines = shown.removesuffix("\n").split("\n")
             assert len(lines) == rows
             assert max(map(cell_len, lines)) <= columns
             assert "Traceback" not in shown
-            assert "of 100K budget" in lines[0]
+            assert "· idle" in lines[0]
         self._sizes_agree()
 
     def _sizes_agree(self) -> None:
