@@ -64,6 +64,25 @@ def test_shift_and_an_arrow_select_whole_lines(log: Log) -> None:
     run(log, act)
 
 
+def test_a_selection_has_no_sign_before_a_line(log: Log) -> None:
+    async def act(chat: Driven) -> None:
+        await chat.type("first\n  second")
+        await chat.until("I am the offline model")
+        await chat.still()
+        await _dragged(chat, "second")
+        assert chat.app.screen.get_selected_text() == "second"
+        chat.app.screen.clear_selection()
+        chat.app.chat.transcript.focus()
+        await chat.until(lambda: chat.app.chat.transcript.current is not None)
+        await chat.press("shift+up", "shift+up")
+        await chat.press("ctrl+c")
+        await chat.until(lambda: told(chat, "Copied "))
+        assert "\n  second\n" in chat.app.clipboard
+        assert "▌" not in chat.app.clipboard
+
+    run(log, act)
+
+
 def test_a_selected_part_of_the_prompt_is_copied(log: Log) -> None:
     async def act(chat: Driven) -> None:
         chat.app.chat.prompt.focus()

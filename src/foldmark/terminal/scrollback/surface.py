@@ -115,9 +115,11 @@ class Surface(ScrollView, can_focus=True):
         return strip.crop_extend(0, width, None).apply_style(base).apply_offsets(0, line)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the text selected with the mouse, without its indentation."""
+        """Return the selected text, without the signs and spaces before its lines."""
         text = selection.extract("\n".join(strip.text for item in self._items for strip in item.strips))
-        lines = [line[self.indent :] if not line[: self.indent].strip() else line for line in text.split("\n")]
+        first, *rest = text.split("\n")
+        begin = 0 if selection.start is None else selection.start.x
+        lines = [first[max(0, self.indent - begin) :], *(line[self.indent :] for line in rest)]
         return "\n".join(line.rstrip() for line in lines), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
