@@ -252,3 +252,18 @@ def test_a_panel_below_a_dialog_is_closed_when_the_terminal_becomes_too_narrow(l
             await chat.until(lambda: chat.app.screen is chat.app.chat and chat.app.chat.prompt.has_focus_within)
 
     asyncio.run(resize())
+
+
+def test_a_panel_that_is_closed_while_it_opens_is_gone(log: Log) -> None:
+    async def close() -> None:
+        async with driven(sample(log), size=(120, 30)) as chat:
+            panel = StatePanel(chat.app.chat.agent, chat.app.submit)
+            mounted = chat.app.chat.query_one("#middle").mount(panel)
+            removed = panel.remove()
+            await mounted
+            await removed
+            await chat.until(lambda: not chat.app.chat.query(StatePanel))
+            await chat.press("a")
+            assert chat.app.chat.prompt.text == "a"
+
+    asyncio.run(close())

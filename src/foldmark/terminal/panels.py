@@ -48,8 +48,9 @@ class Panel(Vertical):
         self.renew()
 
     def take_keys(self) -> None:
-        """Focus the list."""
-        self.screen.set_focus(self.query_one(OptionList))
+        """Focus the list. A panel that was closed while it opened has none."""
+        for options in self.query(OptionList):
+            self.screen.set_focus(options)
 
     def attend(self, agent: Agent) -> None:
         """Show the agent again: its log may have changed."""
