@@ -111,16 +111,16 @@ def _agent_row(line: AgentLine) -> Content:
     name = harmless(entry.name or line.goal or entry.agent[:8])
     about = "" if entry.name else f"{entry.agent[:8]} · "
     about += f"{count(entry.messages, 'message')}, {brief(entry.tokens)} recorded ({entry.percent}%)"
+    waits = [f"{entry.unread:,} unread"] if entry.unread else []
+    waits += [f"{count(line.asks, 'question')} · F8"] if line.asks else []
     parts = [
         Content(indent),
         Content.styled(f"{SIGNS.get(entry.state, '●')} {name}", "bold" if entry.current else ""),
         Content.styled(f" · {entry.state}" + (" · here" if entry.current else ""), "$text-muted"),
         Content(f"\n{indent}  "),
+        *(Content.styled(f"{each} · ", "bold") for each in waits),
         Content.styled(about, "$text-muted"),
     ]
-    waits = [f"{entry.unread:,} unread"] if entry.unread else []
-    waits += [f"{count(line.asks, 'question')} · F8"] if line.asks else []
-    parts += [Content.styled(f" · {each}", "bold") for each in waits]
     if line.goal and entry.name:
         parts += [Content(f"\n{indent}  {harmless(line.goal)}")]
     return Content.assemble(*parts)
