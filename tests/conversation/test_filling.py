@@ -57,7 +57,7 @@ def test_every_token_of_a_request_is_counted_once(agent: Agent, model: str, coun
     results = [each for each in shares(found) if each.kind == RESULT]
     assert [each.name for each in results] == ["Bash", "read_file"]
     assert 1590 < named[IMAGES] < 1610  # an image of unknown size counts as 1,600 tokens
-    assert named[FORM] < request.tokens / 4
+    assert named.get(FORM, 0) < request.tokens / 20
     assert ("thinking" in named) is model.startswith("anthropic")
 
 

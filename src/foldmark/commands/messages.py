@@ -1,6 +1,7 @@
 """Commands for messages, visible or not: `/message list | show | remove`, `/copy`, `/note`, `/attach`,
 `/retry` [SPEC 4, S2]."""
 
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, coming: NextMe
     weighed = counted.input + counted.output if counted else None
     snapshot = weighed
     if weighed is None and shown:
-        snapshot = moment.size(until(at.visible, turn.messages[-1].id)).tokens
+        snapshot = coming.inside(moment, until(at.visible, turn.messages[-1].id)).tokens
     about = "~" if weighed is None else ""
     where = coming.places([(each.agent_id, each.id) for each in turn.messages])
     where = where if snapshot is None else f"{where} · {about}{snapshot:,} tokens"
@@ -125,8 +126,9 @@ def _show(call: CommandCall) -> Result:
         messages = _turn(moment, at, turn_id)
         if not messages:
             call.agent.erasable(moment, at, turn_id)  # raises for an unknown turn
-        weighed = snapshots(moment, at, messages)
-        where = next_messages(call.agent, moment, at).places([(each.agent_id, each.id) for each in messages])
+        coming = next_messages(call.agent, moment, at)
+        weighed = snapshots(moment, at, messages, partial(coming.inside, moment))
+        where = coming.places([(each.agent_id, each.id) for each in messages])
     lines = [message_line(each, whole=True, beside=weighed.get(each.id)) for each in messages]
     shown = sum(contains(at.visible, each.agent_id, each.id) for each in messages)
     head = f"Turn {turn_id}: {count(len(messages), 'message')}, {where}"

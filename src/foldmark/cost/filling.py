@@ -71,6 +71,10 @@ class Portion(NamedTuple):
     part: Part | None = None
 
 
+_BESIDE = ("tools", "system")
+"""The lists of a body that hold no messages."""
+
+
 class Filling(NamedTuple):
     """What fills a request: its `portions` in order, whose sum is the estimate of the whole, and the tokens of the form
     of each message."""
@@ -107,10 +111,11 @@ def filling(request: Request) -> Filling:
         found.append((kind, kind, min(size, rest), None))
         rest -= found[-1][2]
     messages = [at for at, (*_, part) in enumerate(found) if part is not None and part.layer in ("window", "pinned")]
+    form = max(0, rest - _around(request, found, text)) if messages else 0
     for number, at in enumerate(messages):
         kind, name, size, part = found[at]
-        found[at] = kind, name, size + rest * (number + 1) // len(messages) - rest * number // len(messages), part
-    found.append((FORM, FORM, 0 if messages else rest, None))
+        found[at] = kind, name, size + form * (number + 1) // len(messages) - form * number // len(messages), part
+    found.append((FORM, FORM, rest - form, None))
     found.append((IMAGES, IMAGES, text * pictured // max(1, request.tokens - pictured), None))
     every = sum(size for _, _, size, _ in found) or 1
     shared, done, before = [], 0, 0
@@ -119,7 +124,17 @@ def filling(request: Request) -> Filling:
         end = request.tokens * done // every
         shared.append(Portion(kind, name, end - before, part))
         before = end
-    return Filling(shared, request.tokens * rest / every / len(messages) if messages else 0.0)
+    return Filling(shared, request.tokens * form / every / len(messages) if messages else 0.0)
+
+
+def _around(request: Request, found: Iterable[tuple[str, str, int, Part | None]], text: int) -> int:
+    """Return how many of the `text` bytes of a request are the form of what surrounds its messages: names of the model
+    and of options, and the blocks of the system prompt."""
+    body = request.body.get("request", request.body)
+    inside = sum(_bytes(value) for key, value in body.items() if isinstance(value, list) and key not in _BESIDE)
+    inside -= sum(_bytes(block) for block in _blocks([*body.values()]) if tokens_of(block))
+    layers = sum(size for _, _, size, part in found if part is not None and part.layer not in ("window", "pinned"))
+    return max(0, text - inside - _bytes(body.get("tools") or "") - layers)
 
 
 def portions_in(moment: Snapshot, at: Standing, request: Request) -> list[Portion]:

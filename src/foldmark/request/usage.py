@@ -1,16 +1,17 @@
 """Usage: the cost of answers as counted by the provider, and the values derived from it [SPEC 5.4]."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from foldmark.core.agents import Size
 from foldmark.core.assembly.caching import RECENT, Use, lifetime
 from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Stopped, Usage
-from foldmark.core.segments import Segment, contains, until
+from foldmark.core.segments import Segment, Segments, contains, until
 from foldmark.request.exchanges import until_next
 from foldmark.request.standing import Standing
 
@@ -80,8 +81,11 @@ class Weighed(Struct, frozen=True):
         return f"· {'' if self.counted else '~'}{self.tokens:,} tokens"
 
 
-def snapshots(moment: Snapshot, at: Standing, messages: Sequence[Event]) -> dict[int, Weighed]:
+def snapshots(
+    moment: Snapshot, at: Standing, messages: Sequence[Event], size: Callable[[Segments], Size]
+) -> dict[int, Weighed]:
     """Return the snapshots of one turn's messages by their ids, the same for all of one interaction [SPEC 5.4, S2].
+    `size` returns the size of the messages in segments, for interactions that no provider has counted.
 
     An interaction is the input since the model's previous answer, and the next answer with all its calls. An
     interaction that was not counted and has left the context has no snapshot.
@@ -107,7 +111,7 @@ def snapshots(moment: Snapshot, at: Standing, messages: Sequence[Event]) -> dict
         if usage is not None:
             weighed = Weighed(usage.size + usage.output, True)
         elif contains(at.visible, last.agent_id, last.id):
-            weighed = Weighed(moment.size(until(at.visible, last.id)).tokens, False)
+            weighed = Weighed(size(until(at.visible, last.id)).tokens, False)
         else:
             continue
         found |= {message.id: weighed for message in interaction}

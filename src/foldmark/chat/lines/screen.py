@@ -17,6 +17,7 @@ from foldmark.core.request import Edge, Piece, Stopped, ToolCall, Usage, Waiting
 from foldmark.core.segments import contains
 from foldmark.core.turns import Turn, naming, newest_turns
 from foldmark.core.wording import count, title, told_title
+from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, Result
 from foldmark.operations.history import operations
 from foldmark.rendering import Wrapping, columns, fitted, harmless, json_line, result_text
@@ -159,8 +160,9 @@ def last_turns(agent: Agent, edge: Edge) -> str:
     with agent.reading() as (moment, at):
         turns = newest_turns(islice(moment.messages(at.visible, newest_first=True), room), room)
         shown: list[str] = []
+        size = partial(next_messages(agent, moment, at).inside, moment)
         for turn in reversed(turns):
-            lines = _turn(turn, snapshots(moment, at, turn.messages))
+            lines = _turn(turn, snapshots(moment, at, turn.messages, size))
             if shown and len(shown) + len(lines) > room:
                 break
             if len(lines) > room:
