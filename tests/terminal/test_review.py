@@ -99,7 +99,7 @@ def test_the_shown_effects_are_what_happens(tmp_path: Path, mode: str) -> None:
             assert found.chosen is not None
             assert found.chosen.before.messages == before.messages
             # Another request divides its form among its messages anew, and these texts are shorter than it.
-            assert abs(found.chosen.before.tokens - before.tokens) <= 6 * before.messages
+            assert abs(found.chosen.before.tokens - before.tokens) <= 8 * before.messages
             gone = found.chosen.before.less(found.chosen.after)
             stays = [each for each in found.ranges if each.ids[0] not in unticked]
             matched = sum(each.matches.tokens + each.along.tokens for each in stays)
@@ -110,7 +110,7 @@ def test_the_shown_effects_are_what_happens(tmp_path: Path, mode: str) -> None:
             agent.do(found.command(unticked) or "")
             after = sized(agent)
             assert after.messages == found.chosen.after.messages
-            assert abs(after.tokens - found.chosen.after.tokens) <= 6 * after.messages
+            assert abs(after.tokens - found.chosen.after.tokens) <= 8 * after.messages
             assert review(agent) is None
 
 
