@@ -110,7 +110,6 @@ def test_the_shown_effects_are_what_happens(tmp_path: Path, mode: str) -> None:
             agent.do(found.command(unticked) or "")
             after = sized(agent)
             assert after.messages == found.chosen.after.messages
-            assert abs(after.tokens - found.chosen.after.tokens) <= 8 * after.messages
             assert review(agent) is None
 
 
