@@ -126,8 +126,10 @@ def test_agents_with_their_states(agent: Agent) -> None:
 
 def test_titles_are_the_help_of_ids(agent: Agent) -> None:
     first, second = complete(REGISTRY, agent, "/message show ").candidates
-    assert first[:2] == ("5", "And plugins? · 3 messages, ~170")
-    assert second[:2] == ("1", "How do tags work? · 2 messages, ~8")
+    assert first[0] == "5"
+    assert first[1].startswith("And plugins? · 3 messages, ~")
+    assert second[0] == "1"
+    assert second[1].startswith("How do tags work? · 2 messages, ~")
 
 
 def test_in_the_middle_of_a_line(agent: Agent) -> None:

@@ -218,7 +218,7 @@ TABLE = [
     Wrong("/model gpt-5", f"{A_MODEL}, not 'gpt-5'"),
     Wrong("/model openai", f"{A_MODEL}, not 'openai'"),
     Wrong("/model openai/", f"{A_MODEL}, not 'openai/'"),
-    Wrong("/model openai gpt-5", "unexpected argument 'gpt-5'; usage: /model [NAME]"),
+    Wrong("/model openai gpt-5", "unexpected argument 'gpt-5'; usage: /model [NAME] [--preview]"),
     Wrong("/model OpenAI/gpt-5", f"{A_MODEL}, not 'OpenAI/gpt-5'"),
     Wrong("/system prompt", "unexpected argument 'prompt'; usage: /system"),
     # Restoring

@@ -136,7 +136,7 @@ def _turns(
         mine = list(group)
         pinned = " · pinned" if turn in context.pins else ""
         tokens = sum(sizes[id(part)] for part in mine)
-        head = ["", f"Turn {turn or '-'} · ~{count(tokens, 'token')}{pinned}"]
+        head = ["", f"Turn {turn or '-'} · ~{tokens} tokens{pinned}"]
         for part in mine:
             oldest = behind.pop()
             while marks and (part.kind == "go_on" or (part.event is not None and marks[0][1] < oldest)):
@@ -186,7 +186,7 @@ def context_text(
         tokens = sum(map(tokens_of, turn.messages))
         lines += [
             "",
-            f"Turn {turn.id or '-'} · ~{count(tokens, 'token')} · {time_of(turn.messages[0].created_at)}",
+            f"Turn {turn.id or '-'} · ~{tokens} tokens · {time_of(turn.messages[0].created_at)}",
         ]
         lines += [message_line(message) for message in turn.messages]
     lines += [f"\n{_rule(f'mark {name}')}" for name, _ in marks]

@@ -53,14 +53,15 @@ class NextMessages:
         self._left_out: frozenset[int] = frozenset()
         self._sent: dict[int, int] = {}
         self._beyond: list[tuple[str, int, float]] | None = None  # tokens beyond the recorded ones, by agent and id
+        if self._client is not None:
+            self._sent = self._client.by_event()  # also what is out: the client sends it to the gateway
         if request is not None:
+            own: dict[int, int] = {}
             for each in portions_in(moment, at, request):
                 if each.part is not None and each.part.event is not None:
-                    event = each.part.event
-                    self._sent[event] = self._sent.get(event, 0) + each.tokens
+                    own[each.part.event] = own.get(each.part.event, 0) + each.tokens
+            self._sent |= own
             self._left_out = frozenset(each.event for each in request.manifest.left_out)
-        elif self._client is not None:
-            self._sent = self._client.by_event()
 
     @property
     def edge(self) -> Edge:
