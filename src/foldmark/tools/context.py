@@ -17,7 +17,6 @@ from foldmark.core.events import Filter
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
-from foldmark.cost.messages import NextMessages, next_messages
 from foldmark.editing.evicting import evict, sent_results
 from foldmark.editing.offers import FilterMatches, applied, look
 from foldmark.log import Agent, Result
@@ -123,10 +122,10 @@ def _preview(agent: Agent, open_one: Planning, arguments: FilterContextArguments
     found = look(agent, criteria, asking, actor="model")
     offer = {"offer": found.offer} if found.matches else {}
     with agent.reading() as (moment, at):
-        return {**_shown(moment, at, next_messages(agent, moment, at), mode, found), **offer}
+        return {**_shown(moment, at, mode, found), **offer}
 
 
-def _shown(moment: Snapshot, at: Standing, messages: NextMessages, mode: str, looked: FilterMatches) -> dict[str, Any]:
+def _shown(moment: Snapshot, at: Standing, mode: str, looked: FilterMatches) -> dict[str, Any]:
     """Return the preview as JSON. The counts come first, because a long result is cut at its end [SPEC 5.2]."""
     candidates, found = looked.candidates.rows, looked.matches
     rows = {row.id: row for row in candidates}
@@ -137,11 +136,11 @@ def _shown(moment: Snapshot, at: Standing, messages: NextMessages, mode: str, lo
     everything_else = len(candidates) - len(found) - len(added)
     return {
         "message_count": len(found),
-        "token_estimate": messages.total(found),
+        "token_estimate": sum(event.tokens for event in found),
         **({"everything_else": everything_else} if mode == "remember" else {}),
-        "ranges": msgspec.to_builtins([messages.in_range(found, each) for each in looked.ranges]),
+        "ranges": msgspec.to_builtins(looked.ranges),
         "added": added,
-        "added_tokens": messages.total(rows[id] for id in added),
+        "added_tokens": sum(rows[id].tokens for id in added),
         "planning_conversation_ids": said,
         "matching_messages": [
             {"id": each.id, "role": each.role, "preview": " ".join(each.content[: 4 * CHARACTERS].split())[:CHARACTERS]}
