@@ -1,6 +1,7 @@
 """One turn (SPEC 3, 4, 6): text, tool calls, results, and the parts that are kept when it is cut short."""
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -658,7 +659,8 @@ def test_a_question_about_the_offer_keeps_it_open(planned: Talk, told: Told) -> 
     provider = play(planned.agent, "show me what you will forget first", ["Two messages."], shown=told.show)
     assert len(provider.requests) == 1
     assert "".join(told.texts).endswith("Two messages.")
-    assert told.results[1].text == told.results[0].text
+    first, again = (re.sub(r"~[\d,]+", "~", each.text) for each in told.results[:2])
+    assert again == first  # the sizes are those of another request
     with pytest.raises(FoldmarkError, match="connection lost"):
         play(planned.agent, "which ones?", [FoldmarkError("connection lost")], shown=told.show)
     assert play(planned.agent, "Yes, forget these 2 messages", shown=told.show).requests == []

@@ -311,7 +311,7 @@ def test_a_log_without_an_archive(home: Home, program: Callable[..., Outcome]) -
     with foldmark.open(str(home.folder / "log.db")) as log:
         log.agent("diary").append("user", "The schema")
     shown = program("search", "schema")
-    assert "diary:1  in the context" in shown.out
+    assert "diary:1\n" in shown.out
     assert "`foldmark sync`" in shown.err
 
 

@@ -156,7 +156,7 @@ def test_no_session_makes_no_database(talk: Talk, work: Path, content: bytes) ->
 
 def test_another_session_opens_from_the_chat(talk: Talk, session: Path) -> None:
     said = talk("notes", lines=f"/note Keep this.\n/import {session}\n/undo\n")
-    assert f"Conversation '{NAME}', 4 messages in the context; model: anthropic/{MODEL}." in said
+    assert f"Conversation '{NAME}', 4 messages sent; model: anthropic/{MODEL}." in said
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         assert shown(log.agent("notes")) == ["Keep this."]
         assert shown(log.agent(NAME)) == ["ask a", "tell a"]

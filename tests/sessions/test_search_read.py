@@ -71,7 +71,7 @@ def test_a_message_with_its_neighbours(program: Program) -> None:
         ("> message 5", "user"),
         ("- message 7", "user"),
     ]
-    assert told[1][3] == "not in the context:"
+    assert told[1][3] == "out:"
     assert told[3][3].startswith("erased by a human on ")
     assert "\nday 5, a giraffe\n" in out
     assert "day 7" not in out
