@@ -1,4 +1,4 @@
-"""A log with a fixed clock and agents with known uuids."""
+"""A log in memory, and one with a fixed clock and agents with known uuids."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -9,6 +9,13 @@ from two_trees import NOW, Open, fork, said
 
 import foldmark
 from foldmark import Log
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    """A log that no settings file changes."""
+    with foldmark.open(":memory:", settings={}) as log:
+        yield log
 
 
 @pytest.fixture

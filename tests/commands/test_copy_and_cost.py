@@ -1,10 +1,7 @@
 """`/copy` finds a text, and `/cost` shows what the meter shows (SPEC 4)."""
 
-from collections.abc import Iterator
-
 import pytest
 
-import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.chat.display.meter import meter
 from foldmark.core.request import Usage
@@ -13,12 +10,6 @@ from foldmark.request.usage import usage_data
 from foldmark.text.code_blocks import code_blocks
 
 ANSWER = "Two ways:\n\n```python\nprint(1)\n\nprint(2)\n```\n\nor\n\n~~~\n```\n~~~\n"
-
-
-@pytest.fixture
-def log() -> Iterator[Log]:
-    with foldmark.open(":memory:", settings={}) as log:
-        yield log
 
 
 @pytest.fixture

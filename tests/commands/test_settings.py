@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from foldmark.core.config import KEYS, Config
 from foldmark.core.errors import ProviderError
 from foldmark.settings.given import Settings, Value
 from stored import stored
-
-
-@pytest.fixture
-def log() -> Iterator[Log]:
-    with foldmark.open(":memory:", settings={}) as log:
-        yield log
 
 
 @pytest.fixture

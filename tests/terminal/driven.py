@@ -1,7 +1,8 @@
 """The application on a log, driven by a pilot: type, wait for the screen, and use a sample conversation."""
 
+import asyncio
 from asyncio import sleep
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -103,6 +104,21 @@ async def driven(
         app.end()
     if app.failure is not None:
         raise app.failure
+
+
+def run(agent: Agent, act: Callable[[Driven], Awaitable[object]]) -> None:
+    """Run the application on an agent, and act on it."""
+
+    async def play() -> None:
+        async with driven(agent) as chat:
+            await act(chat)
+
+    asyncio.run(play())
+
+
+def prompts(agent: Agent) -> list[str]:
+    """Return the texts of the person's messages in the context."""
+    return [each.content for each in agent.context().messages if each.kind == "user"]
 
 
 def sample(log: Log) -> Agent:

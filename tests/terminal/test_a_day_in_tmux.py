@@ -1,7 +1,6 @@
 """A day in a real terminal: every step is compared with the log and with the request that the model was sent."""
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -13,7 +12,7 @@ from plan import Reply, Use
 from playing import asked, say, wait_until
 from rich.cells import cell_len
 from server import Loopback
-from tmux import Tmux
+from tmux import Tmux, environment
 from wire_anthropic import AnthropicWire
 
 import foldmark
@@ -79,15 +78,7 @@ def test_a_day_in_tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 agent.append("user", f"About {talk} of {name}?")
                 agent.append("assistant", f"I say nothing of {talk}.")
                 agent.end_turn()
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path / "home"),
-            "LC_ALL": "C.UTF-8",
-            "TERM": "tmux-256color",
-            "FOLDMARK_DB": str(path),
-            "ANTHROPIC_BASE_URL": server.url,
-            "ANTHROPIC_API_KEY": "test-key-7f3a91c2",
-        }
+        env = environment(tmp_path, path, ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="test-key-7f3a91c2")
         program = (str(Path(sys.executable).with_name("foldmark")), "chat", "--model", "anthropic/claude-sonnet-4-5")
         with Tmux(work, *program, env=env, rows=40) as screen:
             screen.until("3 of 3 conversations", "alpha  ", "beta  ", "gamma  ")

@@ -1,7 +1,6 @@
 """The choice of a conversation: before the chat, and in it with `/resume`."""
 
 import asyncio
-import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from driven import Driven, driven, open_log, sample
 from golden import check
-from tmux import Tmux
+from tmux import Tmux, environment
 
 from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
@@ -143,14 +142,7 @@ def test_resume_opens_the_same_choice_in_the_chat(log: Log) -> None:
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux, a terminal to test with, is missing")
 def test_a_bare_chat_opens_the_only_conversation_and_asks_if_there_are_several(tmp_path: Path) -> None:
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path / "home"),
-        "LC_ALL": "C.UTF-8",
-        "TERM": "tmux-256color",
-        "FOLDMARK_DB": str(tmp_path / "log.db"),
-        "FOLDMARK_OFFLINE_DELAY": "0",
-    }
+    env = environment(tmp_path, tmp_path / "log.db", FOLDMARK_OFFLINE_DELAY="0")
     with open_log(tmp_path / "log.db") as log:
         log.agent("notes").append("user", "a note")
         with Tmux(tmp_path, PROGRAM, "chat", env=env) as tmux:

@@ -1,13 +1,11 @@
 """Harmful text in every field of every screen: it is shown, never obeyed."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from driven import Driven, driven
+from driven import Driven, run
 from textual.screen import Screen
 from textual.widgets import Input, OptionList
 
@@ -124,14 +122,6 @@ async def each_screen(chat: Driven) -> None:
     await chat.still()
     harmless(chat)
     await chat.press("escape")
-
-
-def run(agent: Agent, look: Callable[[Driven], Awaitable[None]]) -> None:
-    async def go() -> None:
-        async with driven(agent) as chat:
-            await look(chat)
-
-    asyncio.run(go())
 
 
 @pytest.mark.parametrize("harm", TEXTS.values(), ids=TEXTS)

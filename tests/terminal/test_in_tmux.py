@@ -3,7 +3,6 @@ marks, a review and a restart; in a deep run also with the list of turns and a c
 in an application without a terminal."""
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -14,7 +13,7 @@ import pytest
 from plan import Reply, Say, Use
 from playing import asked, say
 from server import Loopback
-from tmux import Tmux
+from tmux import Tmux, environment
 from wire_anthropic import AnthropicWire
 
 import foldmark
@@ -52,15 +51,9 @@ def test_a_day_in_the_application(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "tags.py").write_text("def tags(text): return text.split(',')\n")
     with Loopback(WIRE, played) as server:
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path / "home"),
-            "LC_ALL": "C.UTF-8",
-            "TERM": "tmux-256color",
-            "FOLDMARK_DB": str(tmp_path / "log.db"),
-            "ANTHROPIC_BASE_URL": server.url,
-            "ANTHROPIC_API_KEY": "test-key-7f3a91c2",
-        }
+        env = environment(
+            tmp_path, tmp_path / "log.db", ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="test-key-7f3a91c2"
+        )
         program = (str(Path(sys.executable).parent / "foldmark"), "chat", "notes", "--model", MODEL)
         with Tmux(tmp_path / "work", *program, env=env) as screen:
             _talk(screen)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from driven import Driven, driven
+from driven import Driven, prompts, run
 
 from foldmark.chat import path_completion
 from foldmark.chat.path_completion import paths
 from foldmark.core.request import Piece, Request
-from foldmark.log import Agent, Log
+from foldmark.log import Log
 from foldmark.runtime.loop import Shown, turn
 from foldmark.terminal.dialogs import Question
 from foldmark.text.attachment import attachment
@@ -39,18 +39,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (here / "picture.txt").write_bytes(PNG)
     monkeypatch.chdir(here)
     return here
-
-
-def run(agent: Agent, act: Callable[[Driven], Awaitable[object]]) -> None:
-    async def play() -> None:
-        async with driven(agent) as chat:
-            await act(chat)
-
-    asyncio.run(play())
-
-
-def said(agent: Agent) -> list[str]:
-    return [each.content for each in agent.context().messages if each.kind == "user"]
 
 
 def test_a_mention_begins_a_word_and_loses_punctuation() -> None:
@@ -114,7 +102,7 @@ def test_tab_completes_a_path_and_the_files_go_with_the_message(log: Log) -> Non
 
     run(agent := log.agent("notes"), act)
     messages = log.agent("notes").context().messages
-    assert said(agent) == [
+    assert prompts(agent) == [
         'see @app.py @src/wide.py @"a b.txt" @picture.txt @alice user@app.py @property',
         "File app.py:\n```\nprint('app')\n```",
         "File src/wide.py:\n```\nx = 1\n```",
@@ -125,7 +113,7 @@ def test_tab_completes_a_path_and_the_files_go_with_the_message(log: Log) -> Non
     assert (messages[4].data or {})["blocks"][0]["source"]["media_type"] == "image/png"
     agent = log.agent("notes")
     agent.do("/undo")
-    assert said(agent) == []
+    assert prompts(agent) == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +136,7 @@ def test_a_file_that_cannot_be_attached_gives_the_line_back(log: Log, folder: Pa
         await chat.until(lambda: chat.app.chat.prompt.text == f"look at @{named} now")
 
     run(agent := log.agent("notes"), act)
-    assert said(agent) == []
+    assert prompts(agent) == []
 
 
 def test_a_file_with_secrets_is_asked_about(log: Log) -> None:
@@ -166,7 +154,7 @@ def test_a_file_with_secrets_is_asked_about(log: Log) -> None:
         await chat.until("I am the offline model")
 
     run(agent := log.agent("notes"), act)
-    assert said(log.agent(agent.name or "")) == ["use @.env", "File .env:\n```\nKEY=1\n```"]
+    assert prompts(log.agent(agent.name or "")) == ["use @.env", "File .env:\n```\nKEY=1\n```"]
 
 
 def test_an_attached_text_counts_as_part_of_the_message(log: Log) -> None:
@@ -180,7 +168,7 @@ def test_an_attached_text_counts_as_part_of_the_message(log: Log) -> None:
         await chat.until(lambda: chat.app.chat.prompt.text == "sum up @long.txt")
 
     run(agent := log.agent("notes"), act)
-    assert said(agent) == []
+    assert prompts(agent) == []
 
 
 def test_the_same_prompt_after_a_failure_attaches_nothing_twice(log: Log) -> None:
@@ -197,14 +185,14 @@ def test_the_same_prompt_after_a_failure_attaches_nothing_twice(log: Log) -> Non
             await turn(agent, Failing(), "see @app.py", Shown(lambda _: None, lambda _: None), files=[file])
 
     asyncio.run(fail())
-    assert len(said(agent)) == 2
+    assert len(prompts(agent)) == 2
 
     async def act(chat: Driven) -> None:
         await chat.type("see @app.py")
         await chat.until("I am the offline model")
 
     run(agent, act)
-    assert said(log.agent("notes")) == ["see @app.py", "File app.py:\n```\nprint(1)\n```"]
+    assert prompts(log.agent("notes")) == ["see @app.py", "File app.py:\n```\nprint(1)\n```"]
 
 
 def test_a_folder_with_many_files_is_read_within_bounds(log: Log, folder: Path) -> None:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from driven import Driven, driven, open_log, sample
+from driven import Driven, open_log, run, sample
 
 import foldmark
-from foldmark.log import Agent, Log
+from foldmark.log import Log
 from foldmark.runtime.lease import take
 from stored import connection
-
-
-def run(agent: Agent, act: Callable[[Driven], Awaitable[object]]) -> None:
-    async def play() -> None:
-        async with driven(agent) as chat:
-            await chat.still()
-            await act(chat)
-
-    asyncio.run(play())
 
 
 @pytest.mark.parametrize("why", ["is being run by", "nothing can be added", "Context full"])
@@ -34,6 +23,7 @@ def test_a_text_that_is_refused_returns_to_the_prompt(tmp_path: Path, why: str) 
             agent.end_turn()
 
         async def act(chat: Driven) -> None:
+            await chat.still()
             held = take(other.agent("notes"), "somebody") if why == "is being run by" else None
             if why == "nothing can be added":
                 other.agent("notes").do("/session delete notes --yes")
@@ -53,6 +43,7 @@ def test_what_a_full_disk_did_not_take_is_printed_at_the_end(log: Log) -> None:
     agent = sample(log)
 
     async def act(chat: Driven) -> None:
+        await chat.still()
         db = connection(log)
         db.pragma("max_page_count", db.pragma("page_count") + 1)
         chat.app.chat.prompt.editor.put("begun")

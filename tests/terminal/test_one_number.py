@@ -13,7 +13,7 @@ from foldmark.chat.display.operated import brief
 from foldmark.chat.display.overview import agents
 from foldmark.chat.display.turns import Section, context_turns
 from foldmark.commands import REGISTRY
-from foldmark.cost.filling import portions_in, shares
+from foldmark.cost.filling import shares
 from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, Log
 from foldmark.terminal.review import ReviewPanel
@@ -158,7 +158,7 @@ def test_the_parts_of_a_request_add_up(log: Log, model: str) -> None:
     with agent.reading() as (moment, at):
         request = agent.request()
         coming = next_messages(agent, moment, at)
-        parts = portions_in(moment, at, request)
+        parts = coming.portions
         inside = sum(coming.tokens(event) for event in moment.messages(at.visible) if coming.place(event) == "sent")
         whole = coming.of(at)
         assert whole.messages == at.size.messages

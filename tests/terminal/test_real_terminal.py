@@ -14,7 +14,7 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
-from tmux import Tmux
+from tmux import Tmux, environment
 
 import foldmark
 from patience import LIMIT
@@ -32,16 +32,13 @@ file.write_text(file.read_text().replace("world", "WORLD"))
 @needs_tmux
 def test_the_prompt_in_a_real_terminal(tmp_path: Path) -> None:
     (tmp_path / "editor.py").write_text(EDITOR)
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path / "home"),
-        "LC_ALL": "C.UTF-8",
-        "TERM": "tmux-256color",
-        "FOLDMARK_DB": str(tmp_path / "log.db"),
-        "FOLDMARK_OFFLINE_DELAY": "0.2",
-        "XDG_DATA_HOME": str(tmp_path / "data"),
-        "EDITOR": shlex.join([sys.executable, str(tmp_path / "editor.py")]),
-    }
+    env = environment(
+        tmp_path,
+        tmp_path / "log.db",
+        FOLDMARK_OFFLINE_DELAY="0.2",
+        XDG_DATA_HOME=str(tmp_path / "data"),
+        EDITOR=shlex.join([sys.executable, str(tmp_path / "editor.py")]),
+    )
     pasted = "\n".join(f"line {number} \x1b[31mred\x1b[0m" for number in range(240))
     with Tmux(tmp_path, PROGRAM, "chat", env=env) as tmux:
         tmux.until("A message ·")

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import pytest
-from driven import Driven, driven, sample
+from driven import Driven, prompts, run, sample
 
-from foldmark.log import Agent, Log
+from foldmark.log import Log
 from foldmark.terminal.dialogs import Question
 
 HINT = "Enter: rewind to before turn 12, then send this"
-
-
-def run(agent: Agent, act: Callable[[Driven], Awaitable[object]]) -> None:
-    async def play() -> None:
-        async with driven(agent) as chat:
-            await act(chat)
-
-    asyncio.run(play())
 
 
 async def edit(chat: Driven) -> None:
@@ -34,14 +23,10 @@ async def edit(chat: Driven) -> None:
     assert chat.app.chat.prompt.text == "Run the whole test suite."
 
 
-def said(agent: Agent) -> list[str]:
-    return [each.content for each in agent.context().messages if each.kind == "user"]
-
-
 def test_an_edited_prompt_is_sent_in_the_place_of_its_turn(log: Log) -> None:
     async def act(chat: Driven) -> None:
         await edit(chat)
-        assert said(log.agent("notes"))[-1] == "Now the simple way: a module per format."
+        assert prompts(log.agent("notes"))[-1] == "Now the simple way: a module per format."
         await chat.press("backspace", *" twice.")
         await chat.until(HINT)
         await chat.press("enter")
@@ -50,7 +35,7 @@ def test_an_edited_prompt_is_sent_in_the_place_of_its_turn(log: Log) -> None:
         await chat.until(lambda: HINT not in chat.screen)
 
     run(sample(log), act)
-    assert said(log.agent("notes"))[1:] == ["Run the whole test suite twice."]
+    assert prompts(log.agent("notes"))[1:] == ["Run the whole test suite twice."]
 
 
 @pytest.mark.parametrize("way", ["escape", "cleared", "command"])
@@ -75,7 +60,7 @@ def test_nothing_is_rewound_after_esc_an_empty_prompt_or_a_command(log: Log, way
     agent = log.agent("notes")
     assert "rewind" not in [each.kind for each in agent.events(200)]
     if way != "command":
-        assert said(agent)[-1] == ("Run the whole test suite." if way == "escape" else "Another text")
+        assert prompts(agent)[-1] == ("Run the whole test suite." if way == "escape" else "Another text")
 
 
 def test_another_answer_is_asked_about(log: Log) -> None:

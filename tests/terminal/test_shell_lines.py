@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from driven import Driven, driven
+from driven import Driven, prompts, run
 
-from foldmark.log import Agent, Log
+from foldmark.log import Log
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="bash is not available on Windows")
 
@@ -19,18 +17,6 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="bash is not ava
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-
-
-def run(agent: Agent, act: Callable[[Driven], Awaitable[object]]) -> None:
-    async def play() -> None:
-        async with driven(agent) as chat:
-            await act(chat)
-
-    asyncio.run(play())
-
-
-def said(agent: Agent) -> list[str]:
-    return [each.content for each in agent.context().messages if each.kind == "user"]
 
 
 def test_a_command_and_its_output_are_a_message_that_an_undo_takes_out(log: Log) -> None:
@@ -49,7 +35,7 @@ def test_a_command_and_its_output_are_a_message_that_an_undo_takes_out(log: Log)
 
     run(log.agent("notes"), act)
     agent = log.agent("notes")
-    assert said(agent) == []
+    assert prompts(agent) == []
     shown = agent.do("/message show 1").text
     assert "I ran: ls; printf" in shown
     assert "````\n" in shown  # longer than the fence in the output
@@ -62,7 +48,7 @@ def test_an_exclamation_mark_alone_says_what_it_does(log: Log) -> None:
         await chat.until("!COMMAND runs a shell command in the working folder.")
 
     run(agent := log.agent("notes"), act)
-    assert said(agent) == []
+    assert prompts(agent) == []
 
 
 def test_a_command_is_interrupted_and_what_it_wrote_is_kept(log: Log) -> None:
@@ -79,7 +65,7 @@ def test_a_command_is_interrupted_and_what_it_wrote_is_kept(log: Log) -> None:
         await chat.until(lambda: chat.app.idle)
 
     run(log.agent("notes"), act)
-    assert said(log.agent("notes")) == [
+    assert prompts(log.agent("notes")) == [
         "I ran: echo begun; sleep 600\n```\n$ echo begun; sleep 600\nbegun\n[interrupted before it was done]\n```"
     ]
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import pytest
-from driven import Driven, driven, sample
+from driven import Driven, run, sample
 
-from foldmark.log import Agent, Log
+from foldmark.log import Log
 from foldmark.sending.status import too_long
 from foldmark.terminal.dialogs import Question
 
@@ -36,21 +33,13 @@ def test_without_a_budget_the_whole_context_counts(log: Log) -> None:
     assert too_long(agent, "word " * 100_000) is None
 
 
-def run(agent: Agent, act: Callable[[Driven], Awaitable[object]]) -> None:
-    async def play() -> None:
-        async with driven(agent) as chat:
-            await chat.still()
-            await act(chat)
-
-    asyncio.run(play())
-
-
 @pytest.mark.parametrize("agreed", [False, True])
 def test_it_is_asked_about(log: Log, agreed: bool) -> None:
     agent = sample(log)
     before = agent.standing().newest
 
     async def act(chat: Driven) -> None:
+        await chat.still()
         chat.app.submit(LONG)
         await chat.until(lambda: isinstance(chat.app.screen, Question))
         await chat.until("~212,500 tokens; offline takes 200,000. Send it?")

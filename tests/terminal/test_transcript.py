@@ -134,9 +134,9 @@ def test_the_next_request_is_made_once_for_each_state_of_the_log(log: Log) -> No
     first = steps(log, lambda: read(agent, Place("beginning"), Pages()))
     again = steps(log, lambda: read(agent, Place("beginning"), known))
     assert again < first / 2
-    assert read(agent, Place("beginning"), known).sent is known.sent
+    assert read(agent, Place("beginning"), known).coming is known.coming
     agent.do("/context window 1")
-    assert read(agent, Place("same"), known).sent is not known.sent
+    assert read(agent, Place("same"), known).coming is not known.coming
 
 
 def test_an_operation_directly_behind_what_it_took_is_one_line(log: Log) -> None:

@@ -1,5 +1,6 @@
 """A program in a real tmux with its own server: send keys, and read the terminal as text."""
 
+import os
 import shlex
 import subprocess
 import time
@@ -10,6 +11,18 @@ from types import TracebackType
 from typing import Self
 
 from patience import LIMIT
+
+
+def environment(folder: Path, db: Path, **more: str) -> dict[str, str]:
+    """Return the environment of a person whose home is in `folder`, with `more` variables."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder / "home"),
+        "LC_ALL": "C.UTF-8",
+        "TERM": "tmux-256color",
+        "FOLDMARK_DB": str(db),
+        **more,
+    }
 
 
 class Tmux:

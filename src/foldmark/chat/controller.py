@@ -299,8 +299,8 @@ class ChatController:
             self.view.show(f"({relief(self.agent)})")
 
     def _may_send(self, text: str, files: "list[Attachment]") -> bool:
-        """Ask the person whether to send a text, with its files, that does not fit into the model's window. Return
-        False after a no; the text is then back at the prompt."""
+        """Return True if a text fits into the model's window together with its files, or if the person agrees to send
+        it nevertheless. Otherwise, give the text back to the prompt."""
         confirm = self.view.confirm
         whole = "\n".join([text, *(file.content for file in files)])
         over = too_long(self.agent, whole) if confirm is not None else None

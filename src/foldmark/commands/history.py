@@ -164,8 +164,8 @@ def _at(call: CommandCall) -> Result:
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
     data = {**context_json(call.agent.id, context, turns), "older_messages": older}
     with call.agent.reading() as (moment, at):
-        shown = next_messages(call.agent, moment, at)
-    return Result(context_text(name, context, turns, older, shown.tokens, call.agent.log.minute), None, data)
+        coming = next_messages(call.agent, moment, at)
+    return Result(context_text(name, context, turns, older, coming.tokens, call.agent.log.minute), None, data)
 
 
 @command("context diff ID [ID2]", at_once=True)
@@ -176,8 +176,8 @@ def _diff(call: CommandCall) -> Result:
     with agent.log.store.read() as moment:
         then = agent.stood(moment, first)
         now = agent.standing_in(moment) if second is None else agent.stood(moment, call.number("ID2"))
-        found, shown = difference(moment, then, now), next_messages(agent, moment, agent.standing_in(moment))
-        before, after = shown.of(then), shown.of(now)
+        found, coming = difference(moment, then, now), next_messages(agent, moment, agent.standing_in(moment))
+        before, after = coming.of(then), coming.of(now)
         ids = {
             name: [each.id for each in moment.messages(ranges)]
             for name, ranges in (("left", found.left), ("came", found.came))
@@ -195,7 +195,7 @@ def _diff(call: CommandCall) -> Result:
         "state": dict(zip(("before", "after"), found.states, strict=True)),
         "scratchpad": dict(zip(("before", "after"), found.scratchpads, strict=True)),
     }
-    return Result("\n".join(difference_lines(found, before, after, shown.tokens)), None, data)
+    return Result("\n".join(difference_lines(found, before, after, coming.tokens)), None, data)
 
 
 def difference_lines(found: Difference, before: Size, after: Size, tokens_of: Callable[[Event], int]) -> list[str]:

@@ -262,8 +262,8 @@ def _exists(named: str, folder: str) -> bool:
 
 
 def _read(named: str, folder: str, most: int) -> tuple[str, bytes]:
-    """Return the name and the content of a file of up to `most` bytes: its path if that is relative, so that files of
-    one name can be told apart. Raises CommandError."""
+    """Return the name and the content of a file. The name is the path if that is relative, so that files of one name
+    can be told apart. Raises CommandError, also for a file of more than `most` bytes."""
     try:
         path = Path(folder, Path(named).expanduser())
         if path.exists() and not path.is_file():

@@ -23,6 +23,7 @@ from foldmark.commands.registry import CommandCall, command
 from foldmark.core.codec import timestamp, utc, well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.search import FILTERED_ROLES, Filters, SearchResult
+from foldmark.cost.messages import NextMessages
 from foldmark.log import Agent, Log, Result
 from foldmark.log.search import RecallResults, search_with_archive
 
@@ -85,11 +86,11 @@ def read_recall(call: CommandCall) -> RecallQuery:
     return RecallQuery(call.arguments["QUERY"], limit, wanted, shown == ["--archived"])
 
 
-def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]:
+def entries_of(agent: Agent, found: Sequence[SearchResult], coming: NextMessages | None = None) -> list[RecallEntry]:
     """Return the results as entries, in the order of the ranking. An entry with several results ranks as its best
-    one."""
+    one. `coming` is as for `runs_of`."""
     ranks = {each.event_id: rank for rank, each in enumerate(found)}
-    runs = runs_of(agent, found)
+    runs = runs_of(agent, found, coming)
     entries: list[tuple[int, RecallEntry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
     sessions: dict[str, list[tuple[int, SearchResult]]] = {}
     for rank, each in enumerate(found):

@@ -41,8 +41,9 @@ class Run(Struct, frozen=True):
     hits: tuple[Hit, ...]
 
 
-def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
-    """Return the runs of the found messages, as an agent sees them, the run with the best hit first."""
+def runs_of(agent: Agent, found: Iterable[SearchResult], coming: NextMessages | None = None) -> list[Run]:
+    """Return the runs of the found messages, as an agent sees them, the run with the best hit first. `coming` are the
+    agent's messages toward its next request if the caller has them; they are made if a hit is the agent's own."""
     by_id = {each.event_id: each for each in found if each.event_id is not None}
     if not by_id:
         return []
@@ -51,8 +52,7 @@ def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
         outlines, lineage = agent.log.outlines(moment), agent.born(moment).fold.segments
         outlines.meet([agent.id, *(each.hit.agent_id for each in places)])
         visible = outlines.visible(agent.id)
-        coming: NextMessages | None = None
-        if any(contains(lineage, each.hit.agent_id, each.hit.event_id) for each in places):
+        if coming is None and any(contains(lineage, each.hit.agent_id, each.hit.event_id) for each in places):
             coming = next_messages(agent, moment, agent.standing_in(moment))
         runs = [_run(each, visible, lineage, coming) for each in grouped(places, outlines)]
     return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
@@ -100,7 +100,10 @@ def _run(places: Sequence[Surroundings], visible: Segments, lineage: Segments, c
     hits = [each.hit for each in places]
     agent, outside = hits[0].agent_id, hits[0].turn_id is None
     turns = tuple(dict.fromkeys(hit.turn_id or hit.event_id for hit in hits))
-    own = coming is not None and contains(lineage, agent, hits[0].event_id)
+    if coming is None or not contains(lineage, agent, hits[0].event_id):
+        where = "elsewhere"
+    else:
+        where = coming.places([(hit.agent_id, hit.event_id) for hit in hits])
     return Run(
         agent,
         hits[0].agent_name or agent[:8],
@@ -110,7 +113,7 @@ def _run(places: Sequence[Surroundings], visible: Segments, lineage: Segments, c
         1 if outside else places[-1].behind[0][1] - places[0].before,
         hits[0].created_at[:10],
         _title(places),
-        coming.places([(hit.agent_id, hit.event_id) for hit in hits]) if own and coming else "elsewhere",
+        where,
         all(contains(visible, hit.agent_id, hit.event_id) for hit in hits),
         tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.event_id))),
     )

@@ -226,7 +226,7 @@ def number(least: int = 0, most: int = MOST) -> Kind:
 
 
 def one_of(*names: str) -> Kind:
-    """Return the kind of a setting that takes one of these names."""
+    """Return a kind whose values are these names."""
 
     def parse(text: str) -> str:
         return names[names.index(text)]

@@ -7,15 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from foldmark.core.assembly.media import tokens_of
-from foldmark.core.ports import Snapshot
 from foldmark.core.request import Part, Request
-from foldmark.core.segments import contains
-from foldmark.request.client_requests import NextRequest
-from foldmark.request.standing import Standing
 
 RESULT, FORM, OTHER = "result", "form", "other"
-"""The kinds of tool results; of Foldmark's own remarks, with the form of a request without messages; and of everything
-too small to name."""
+"""The kind of tool results; that of Foldmark's own remarks, and of the form of a request without messages; and that of
+the shares that are too small to name."""
 
 IMAGES = "images"
 """The kind of images and documents."""
@@ -74,6 +70,9 @@ class Portion(NamedTuple):
 _BESIDE = ("tools", "system")
 """The lists of a body that hold no messages."""
 
+_OF_MESSAGES = ("window", "pinned")
+"""The layers that hold messages."""
+
 
 class Filling(NamedTuple):
     """What fills a request: its `portions` in order, whose sum is the estimate of the whole, and the tokens of the form
@@ -98,6 +97,7 @@ def filling(request: Request) -> Filling:
     found: list[tuple[str, str, int, Part | None]] = []
     found += [(_kind(part), name, _bytes(part.text), part) for part, name in _named(request)]
     body = request.body.get("request", request.body)  # Gemini's Code Assist wraps the request
+    tools = _bytes(body.get("tools") or "")
     blocks = list(_blocks([value for value in body.values() if isinstance(value, list)]))
     media = [block for block in blocks if tokens_of(block)]
     # An image counts by its own tokens, not by its bytes.
@@ -105,16 +105,20 @@ def filling(request: Request) -> Filling:
     text = len(request.bytes) - sum(map(_bytes, media))
     rest = max(0, text - sum(size for _, _, size, _ in found))
     for kind, size in (
-        ("tools", _bytes(body.get("tools") or "")),
+        ("tools", tools),
         ("thinking", sum(_bytes(block) for block in blocks if _is_thought(block))),
     ):
         found.append((kind, kind, min(size, rest), None))
         rest -= found[-1][2]
-    messages = [at for at, (*_, part) in enumerate(found) if part is not None and part.layer in ("window", "pinned")]
-    form = max(0, rest - _around(request, found, text)) if messages else 0
-    for number, at in enumerate(messages):
-        kind, name, size, part = found[at]
-        found[at] = kind, name, size + form * (number + 1) // len(messages) - form * number // len(messages), part
+    messages = [place for place, (*_, part) in enumerate(found) if part is not None and part.layer in _OF_MESSAGES]
+    # The form of what surrounds the messages: names of the model and of options, and the blocks of the system prompt.
+    layers = sum(size for _, _, size, part in found if part is not None and part.layer not in _OF_MESSAGES)
+    lists = sum(_bytes(value) for name, value in body.items() if isinstance(value, list) and name not in _BESIDE)
+    around = max(0, len(request.bytes) - lists - tools - layers)
+    form = max(0, rest - around) if messages else 0
+    for number, place in enumerate(messages):
+        kind, name, size, part = found[place]
+        found[place] = kind, name, size + form * (number + 1) // len(messages) - form * number // len(messages), part
     found.append((FORM, FORM, rest - form, None))
     found.append((IMAGES, IMAGES, text * pictured // max(1, request.tokens - pictured), None))
     every = sum(size for _, _, size, _ in found) or 1
@@ -125,32 +129,6 @@ def filling(request: Request) -> Filling:
         shared.append(Portion(kind, name, end - before, part))
         before = end
     return Filling(shared, request.tokens * form / every / len(messages) if messages else 0.0)
-
-
-def _around(request: Request, found: Iterable[tuple[str, str, int, Part | None]], text: int) -> int:
-    """Return how many of the `text` bytes of a request are the form of what surrounds its messages: names of the model
-    and of options, and the blocks of the system prompt."""
-    body = request.body.get("request", request.body)
-    inside = sum(_bytes(value) for key, value in body.items() if isinstance(value, list) and key not in _BESIDE)
-    inside -= sum(_bytes(block) for block in _blocks([*body.values()]) if tokens_of(block))
-    layers = sum(size for _, _, size, part in found if part is not None and part.layer not in ("window", "pinned"))
-    return max(0, text - inside - _bytes(body.get("tools") or "") - layers)
-
-
-def portions_in(moment: Snapshot, at: Standing, request: Request) -> list[Portion]:
-    """Return the tokens of each part of a request, in order. In a live session, the messages have the tokens of the
-    agent's own next request, and what Foldmark itself would add is left out."""
-    found, client = portions(request), NextRequest.of(moment, at)
-    if client is None:
-        return found
-    tokens, known = client.by_event(), []
-    for each in found:
-        if each.part is not None and each.part.event is not None:
-            own = tokens.pop(each.part.event, each.tokens)
-            known.append(each if each.part.how == "evicted" else each._replace(tokens=own))
-    # Events without text hold the thinking.
-    thought = sum(own for id, own in tokens.items() if contains(at.visible, at.record.id, id))
-    return [*known, Portion("thinking", "thinking", thought)]
 
 
 def shares(of: Iterable[Portion]) -> list[Portion]:
@@ -178,7 +156,7 @@ def _kind(part: Part) -> str:
         return RESULT
     if part.how == "synthetic":
         return FORM
-    return _KINDS.get(part.kind if part.layer in ("window", "pinned") else part.layer, FORM)
+    return _KINDS.get(part.kind if part.layer in _OF_MESSAGES else part.layer, FORM)
 
 
 def _named(request: Request) -> Iterator[tuple[Part, str]]:

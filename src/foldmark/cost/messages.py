@@ -1,12 +1,12 @@
 """The messages of an agent toward its next request: their places and their tokens.
 
-Every interface asks here, so that a message has one size and one place wherever it is shown. The size of a message is
-that in the next request: calibrated for the model, and with shortened results as they are sent. A message that is not
-sent has the size that it would have unshortened.
+Every interface takes the size and the place of a message from here, so that they are the same wherever they are shown.
+The size of a message is its tokens in the next request, calibrated for the model; a shortened result has the size with
+which it is sent. A message that is not sent has the size that it would have unshortened.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -20,7 +20,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Request
 from foldmark.core.segments import Segment, Segments, contains, normal, subtract, until
 from foldmark.core.wording import count
-from foldmark.cost.filling import filling, portions_in
+from foldmark.cost.filling import Filling, Portion, filling
 from foldmark.log.log import Agent
 from foldmark.operations.history import OperationEntry, kept_out, operations
 from foldmark.request.client_requests import NextRequest
@@ -43,25 +43,28 @@ PLACES = (SENT, BEFORE, NOT_SENT, OUT)
 
 class NextMessages:
     """The messages of a moment toward the next request. In a live session that is the request of its own agent.
-    `request` is None if none can be made; everything in the context then counts as sent."""
+    `request` is None if none can be made; everything in the context then counts as sent.
+
+    `portions` are the tokens of each part of the request, in order. In a live session, the messages have the tokens of
+    the agent's own next request, and what Foldmark itself would add is left out.
+    """
 
     def __init__(self, moment: Snapshot, at: Standing, request: Request | None) -> None:
         self.request, self._moment, self._at = request, moment, at
         self._client = NextRequest.of(moment, at)
-        # Of a live session's requests, the sizes of the messages include it.
-        self._form = filling(request).form if request is not None and self._client is None else 0.0
-        self._left_out: frozenset[int] = frozenset()
+        self.portions, self._form = Filling([], 0.0) if request is None else filling(request)
         self._sent: dict[int, int] = {}
         self._beyond: list[tuple[str, int, float]] | None = None  # tokens beyond the recorded ones, by agent and id
         if self._client is not None:
+            self._form = 0.0  # the sizes of the messages include it
             self._sent = self._client.by_event()  # also what is out: the client sends it to the gateway
-        if request is not None:
-            own: dict[int, int] = {}
-            for each in portions_in(moment, at, request):
-                if each.part is not None and each.part.event is not None:
-                    own[each.part.event] = own.get(each.part.event, 0) + each.tokens
-            self._sent |= own
-            self._left_out = frozenset(each.event for each in request.manifest.left_out)
+            self.portions = [*_client_portions(self.portions, self._sent, at)] if request is not None else []
+        own = Counter[int]()
+        for each in self.portions:
+            if each.part is not None and each.part.event is not None:
+                own[each.part.event] += each.tokens
+        self._sent |= own
+        self._left_out = frozenset(each.event for each in (request.manifest.left_out if request is not None else ()))
 
     @property
     def edge(self) -> Edge:
@@ -69,7 +72,7 @@ class NextMessages:
         return Edge(None, None, 0) if self.request is None else self.request.manifest.edge
 
     def tokens(self, message: "Event | Candidate") -> int:
-        """Return the tokens of a message."""
+        """Return the tokens of a message in the next request; if it is not sent, those that it would have."""
         if (own := self._sent.get(message.id)) is not None:
             return own
         if self._client is not None and message.kind == "client":
@@ -96,8 +99,8 @@ class NextMessages:
         return self.inside(self._moment, then.visible, then.size)
 
     def inside(self, moment: Snapshot, segments: Segments, recorded: Size | None = None) -> Size:
-        """Return the size of the messages in segments, whose `recorded` size may be known. Cost grows with the number
-        of messages that are sent."""
+        """Return the size of the messages in segments. Their stored size is read unless it is given as `recorded`. Cost
+        grows with the number of messages that are sent."""
         if self._beyond is None:
             sent = moment.events(list(self._sent))
             self._beyond = [(e.agent_id, e.id, self._sent[e.id] - self._estimate(e.tokens, 1)) for e in sent]
@@ -128,19 +131,23 @@ class NextMessages:
 
     def where(self, agent_id: str, event_id: int) -> str:
         """Return the place of a message in words, with the way back of one that is out: `out · /restore 17`."""
-        place = self.place_of(agent_id, event_id)
-        by = self.out_by(agent_id, event_id) if place == OUT else None
-        return place if by is None or by.back is None else f"{place} · {by.back}"
+        return _words(*self._way_back(agent_id, event_id))
 
     def places(self, messages: Sequence[tuple[str, int]]) -> str:
         """Return the places of messages, each given by its agent and its id, in words: `sent`, `out · /restore 17`, or
         `3 of 4 sent, 1 out`."""
-        words = [self.where(*each) for each in messages]
-        counts = Counter(words)
-        if len(counts) < 2:
-            return "".join(counts)
-        (first, number), *rest = sorted(counts.items(), key=lambda each: PLACES.index(each[0].partition(" · ")[0]))
-        return ", ".join([f"{number} of {len(words)} {first}", *(f"{number} {place}" for place, number in rest)])
+        counts = Counter(self._way_back(*each) for each in messages)
+        words = [(counts[each], _words(*each)) for each in sorted(counts, key=lambda each: PLACES.index(each[0]))]
+        if len(words) < 2:
+            return "".join(text for _, text in words)
+        (number, first), *rest = words
+        return ", ".join([f"{number} of {len(messages)} {first}", *(f"{number} {text}" for number, text in rest)])
+
+    def _way_back(self, agent_id: str, event_id: int) -> tuple[Place, str | None]:
+        """Return the place of a message, and the command that brings it back if it is out."""
+        place = self.place_of(agent_id, event_id)
+        by = self.out_by(agent_id, event_id) if place == OUT else None
+        return place, None if by is None else by.back
 
     def before(self, moment: Snapshot) -> Segments:
         """Return the messages before the window, without pinned ones that are sent."""
@@ -182,6 +189,22 @@ class NextMessages:
 
     def _counted(self, tokens: int, messages: int) -> int:
         return ceil(self._estimate(tokens, messages))
+
+
+def _client_portions(portions: Iterable[Portion], sent: Mapping[int, int], at: Standing) -> Iterator[Portion]:
+    """Yield the portions of a live session's request, given the tokens of each event that its client sends."""
+    rest = dict(sent)
+    for each in portions:
+        if each.part is not None and each.part.event is not None:
+            own = rest.pop(each.part.event, each.tokens)
+            yield each if each.part.how == "evicted" else each._replace(tokens=own)
+    # Events without text hold the thinking.
+    thought = sum(own for id, own in rest.items() if contains(at.visible, at.record.id, id))
+    yield Portion("thinking", "thinking", thought)
+
+
+def _words(place: Place, back: str | None) -> str:
+    return place if back is None else f"{place} · {back}"
 
 
 def next_messages(agent: Agent, moment: Snapshot, at: Standing) -> NextMessages:

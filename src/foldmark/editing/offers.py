@@ -39,6 +39,7 @@ from foldmark.text.consent import Doubt, Look, No, Refinement, Yes, is_look, rea
 from foldmark.text.selection import Candidate, MatchRange
 
 if TYPE_CHECKING:
+    from foldmark.cost.messages import NextMessages
     from foldmark.cost.requests import Preview
     from foldmark.log.log import Agent
 
@@ -57,8 +58,10 @@ def question(moment: Snapshot, at: Standing) -> str:
 
 def open_offer(agent: "Agent", moment: Snapshot, at: Standing) -> Offer | None:
     """Return the open offer; None if there is none."""
+    from foldmark.cost.messages import next_messages  # imports agents
+
     preview = offer(moment, at)
-    return None if preview is None else described(agent, moment, at, preview)
+    return None if preview is None else described(moment, at, preview, next_messages(agent, moment, at))
 
 
 def standing_offer(agent: "Agent") -> Result:
@@ -93,11 +96,14 @@ def price(agent: "Agent", found: Offer) -> "Preview":
 
 
 def described(
-    agent: "Agent", moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Collection[int] | None = None
+    moment: Snapshot,
+    at: Standing,
+    preview: RecordedPreview,
+    coming: "NextMessages",
+    ids: Collection[int] | None = None,
 ) -> Offer:
-    """Return the offer for a preview, or for only these of its ids."""
-    from foldmark.cost.messages import next_messages  # imports agents
-
+    """Return the offer for a preview, or for only these of its ids; `coming` are the messages toward the next
+    request."""
     wanted = preview.ids if ids is None else tuple(id for id in preview.ids if id in ids)
     kept = frozenset(wanted)
     parts = [
@@ -108,12 +114,11 @@ def described(
     inside = {message.id for message in said}
     closed = closure(moment, at, list(moment.lookup(event.id for event in found)))
     along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
-    messages = next_messages(agent, moment, at)
 
     def size(segments: Segments) -> Size:
-        return messages.of(showing(moment, at, segments))
+        return coming.of(showing(moment, at, segments))
 
-    tokens = [messages.tokens(event) for event in map(moment.event, along) if event is not None]
+    tokens = [coming.tokens(event) for event in map(moment.event, along) if event is not None]
     now = subtract(at.visible, talk(moment, at))
     gone = _filter(moment, at, preview.mode, wanted, preview.criteria)
     return Offer(
@@ -122,11 +127,11 @@ def described(
         preview.criteria,
         tuple(event.id for event in found),
         tuple(
-            messages.in_range(rows, each)
+            coming.in_range(rows, each)
             for near, rows in parts
             for each in near.ranges(moment, [row.id for row in rows])
         ),
-        Size(len(found), messages.total(found)),
+        Size(len(found), coming.total(found)),
         tuple(along),
         sum(tokens),
         size(now),

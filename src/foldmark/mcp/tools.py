@@ -23,6 +23,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.request import ToolCall, ToolSpec
 from foldmark.core.wording import meter, one_line
+from foldmark.cost.messages import next_messages
 from foldmark.cost.misses import newest_turn
 from foldmark.editing.offers import described
 from foldmark.log import Agent
@@ -198,7 +199,7 @@ def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuest
         preview = offer(moment, at)
         assert preview is not None
         ids = sorted({*(arguments.get("message_ids") or preview.ids)})
-        found = described(agent, moment, at, preview, ids)
+        found = described(moment, at, preview, next_messages(agent, moment, at), ids)
     name = agent.name or agent.id[:8]
     text = "\n".join([f"Conversation '{name}': {found.title}?", *found.lines(SHOWN)])
     hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]

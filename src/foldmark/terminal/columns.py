@@ -13,8 +13,8 @@ SHORTEST = 12
 
 
 def fitted(text: str, width: int) -> str:
-    """Return a text that takes at most `width` columns. A path in it is cut in its middle, so that the file's name
-    stays; any other text is cut at its end."""
+    """Return a text, shortened to `width` columns. If it contains a path, the path's middle is left out, so that the
+    name of the file stays; otherwise, or if that is too little, its end is left out."""
     over = cell_len(text) - width
     if over <= 0:
         return text

@@ -67,7 +67,7 @@ class Panel(Vertical):
         raise NotImplementedError
 
     def action_leave(self) -> None:
-        """Close the panel, or its own screen."""
+        """Close the panel; if it fills a screen of its own, close that screen."""
         if isinstance(self.screen, ContextScreen):
             self.screen.dismiss()
         else:

@@ -177,8 +177,9 @@ def _search(agent: Agent, arguments: RecallArguments) -> str:
         agent.log, arguments.query, limit, wanted, partial(_is_news, agent.id, agent.open_turn)
     )
     with agent.reading() as (moment, at):
-        wording = Wording(_AROUND, partial(_ids, next_messages(agent, moment, at)))
-        entries = entries_of(agent, recalled.found)
+        coming = next_messages(agent, moment, at)
+        entries = entries_of(agent, recalled.found, coming)
+    wording = Wording(_AROUND, partial(_ids, coming))
     return text_of(lines_of(arguments.query, describe_filters(wanted), recalled, entries, limit, wording))[0]
 
 

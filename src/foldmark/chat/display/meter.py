@@ -5,7 +5,8 @@ from typing import NamedTuple
 from foldmark.chat.display.operated import brief
 from foldmark.chat.live import is_live
 from foldmark.core.wording import light, percent
-from foldmark.cost.filling import FORM, Portion, portions_in, shares
+from foldmark.cost.filling import FORM, Portion, shares
+from foldmark.cost.messages import NextMessages
 from foldmark.cost.spending import Spending, spent
 from foldmark.log import Agent
 from foldmark.log.family import here, running
@@ -70,7 +71,7 @@ def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
     """
     with agent.reading() as (moment, at):
         request, spending = agent.request(), spent(moment, agent, before)
-        tokens, filled = request.tokens, shares(portions_in(moment, at, request))
+        tokens, filled = request.tokens, shares(NextMessages(moment, at, request).portions)
         if is_live(agent):
             tokens = client_tokens(agent, moment, at)
             filled = [share for share in filled if share.kind not in _FOLDMARKS]

@@ -116,12 +116,12 @@ def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, 
         begins = earlier < max(1, line.first)
         then = showing(moment, now, ()) if begins else agent.stood(moment, earlier)
         found = difference(moment, *((then, now) if earlier <= at else (now, then)))
-        messages = next_messages(agent, moment, agent.standing_in(moment))
-        before, after = messages.of(found.before), messages.of(found.after)
+        coming = next_messages(agent, moment, agent.standing_in(moment))
+        before, after = coming.of(found.before), coming.of(found.after)
         event = moment.event(at)
     entry = line.operations.get(at)
     head = _head(event, entry, agent.log.minute, *((before, after) if second is None else (None, None)))
-    changed = difference_lines(found, before, after, messages.tokens)
+    changed = difference_lines(found, before, after, coming.tokens)
     if second is None:
         changed[0] = "Changed with this event:" if changed[1:] else "Nothing changed in the context with this event."
     shown = _request(agent, at) if request else _context(agent, at)

@@ -25,7 +25,7 @@ class Pages(NamedTuple):
     turn, and the folder to which paths are relative."""
 
     kept: tuple[Page, ...] = ()
-    sent: NextMessages | None = None
+    coming: NextMessages | None = None
     opened: Segments = ()
     open_turn: int | None = None
     folder: str = ""
@@ -39,32 +39,34 @@ class Pages(NamedTuple):
 def read(agent: Agent, place: Place, known: Pages) -> Pages:
     """Return the pages for a place, given the `known` ones. Cost grows with the number of pages read and, if the log
     has changed, with the window. Raises FoldmarkError, and CommandError for an event outside the conversation."""
-    pages, sent, opened, _, folder = known
+    pages, coming, opened, _, folder = known
     folder = folder or folder_of(agent)
     with agent.reading() as (moment, at):
-        if sent is None or (place.where not in ("older", "newer") and at.newest != known.newest):
-            sent = next_messages(agent, moment, at)
+        if coming is None or (place.where not in ("older", "newer") and at.newest != known.newest):
+            coming = next_messages(agent, moment, at)
         match place.where:
             case "older" if pages:
-                pages = (page(moment, at, sent, before=pages[0].first, opened=opened, folder=folder), *pages)
+                pages = (page(moment, at, coming, before=pages[0].first, opened=opened, folder=folder), *pages)
                 pages = pages[:-1] if _entries(pages) > KEPT and len(pages) > 2 else pages
             case "newer" if pages:
-                pages = (*pages, page(moment, at, sent, after=pages[-1].last, opened=opened, folder=folder))
+                pages = (*pages, page(moment, at, coming, after=pages[-1].last, opened=opened, folder=folder))
                 pages = pages[1:] if _entries(pages) > KEPT and len(pages) > 2 else pages
             case "same" if pages:
                 first, last = pages[0].first, pages[-1].last
-                found = [page(moment, at, sent, before=END if last == END else last + 1, opened=opened, folder=folder)]
+                found = [
+                    page(moment, at, coming, before=END if last == END else last + 1, opened=opened, folder=folder)
+                ]
                 while found[0].first > first and sum(len(each.entries) for each in found) <= 2 * KEPT:
-                    found.insert(0, page(moment, at, sent, before=found[0].first, opened=opened, folder=folder))
+                    found.insert(0, page(moment, at, coming, before=found[0].first, opened=opened, folder=folder))
                 pages = tuple(found)
             case "beginning":
-                pages = (page(moment, at, sent, after=-1, opened=opened, folder=folder),)
+                pages = (page(moment, at, coming, after=-1, opened=opened, folder=folder),)
             case "event":
-                found_page, opened = page_at(moment, at, sent, place.event, opened, folder)
+                found_page, opened = page_at(moment, at, coming, place.event, opened, folder)
                 pages = (found_page,)
             case _:
-                pages = (page(moment, at, sent, opened=opened, folder=folder),)
-        return Pages(pages, sent, opened, at.record.open_turn, folder)
+                pages = (page(moment, at, coming, opened=opened, folder=folder),)
+        return Pages(pages, coming, opened, at.record.open_turn, folder)
 
 
 def _entries(pages: tuple[Page, ...]) -> int:

@@ -25,7 +25,7 @@ from foldmark.text.selection import MatchRange
 
 
 class ReviewedMessage(NamedTuple):
-    """A match, its tokens in the next request, and a title for it."""
+    """A match of a range, with its title and its tokens in the next request."""
 
     id: int
     title: str
@@ -115,13 +115,13 @@ def review(agent: Agent, unticked: Collection[int] = (), opened: Collection[int]
         preview = offer(moment, at)
         if preview is None:
             return None
-        whole = described(agent, moment, at, preview)
+        coming = next_messages(agent, moment, at)
+        whole = described(moment, at, preview, coming)
         parts = dict(enumerate(preview.parts, 1))
         ids = frozenset(preview.ids).difference(unticked)
-        chosen = None if not ids else described(agent, moment, at, preview, ids) if unticked else whole
+        chosen = None if not ids else described(moment, at, preview, coming, ids) if unticked else whole
         number_of = {id: number for number, part in parts.items() for id in part}
         turns = {each.turn_id or each.id: number_of[each.id] for each in moment.lookup(preview.ids)}
-        coming = next_messages(agent, moment, at)
         along: dict[int, Size] = defaultdict(lambda: Size(0, 0))
         for event in moment.events(chosen.along if chosen is not None else ()):
             number = turns.get(event.turn_id or event.id, 0)

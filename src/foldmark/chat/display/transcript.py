@@ -39,8 +39,8 @@ TITLE = 160
 
 
 class TurnSize(NamedTuple):
-    """The size of a turn, shown next to the message that opened it. The `calls` of a turn that goes on for more than
-    `COUNTED` messages behind its page are not counted: 0."""
+    """The size of a turn, shown next to the message that opened it. `calls` is the number of its tool calls; 0 if it
+    goes on for more than `COUNTED` messages after its page."""
 
     tokens: int
     calls: int
@@ -175,7 +175,7 @@ class Page(Struct, frozen=True):
 def page(
     moment: Snapshot,
     at: Standing,
-    sent: NextMessages,
+    coming: NextMessages,
     *,
     before: int = END,
     after: int | None = None,
@@ -207,15 +207,15 @@ def page(
         first, last = (rows[-LIMIT].id, last) if after is None else (first, rows[LIMIT].id - 1)
         rows = [row for row in rows if first <= row.id <= last]
         messages = [message for message in messages if first <= message.id <= last]
-    edge = sent.edge
+    edge = coming.edge
     if edge.first is not None and edge.before and first <= edge.first <= last:
-        rows.append(WindowEdge(edge.first, sent.whole(moment.size(sent.before(moment)))))
-    said = _messages(moment, at, sent, shown, messages, last)
-    return Page(_in_order(moment, sent, rows, said, entries, at.fold.evicted, folder), first, last, at.newest)
+        rows.append(WindowEdge(edge.first, coming.whole(moment.size(coming.before(moment)))))
+    said = _messages(moment, at, coming, shown, messages, last)
+    return Page(_in_order(moment, coming, rows, said, entries, at.fold.evicted, folder), first, last, at.newest)
 
 
 def page_at(
-    moment: Snapshot, at: Standing, sent: NextMessages, event_id: int, opened: Segments = (), folder: str = ""
+    moment: Snapshot, at: Standing, coming: NextMessages, event_id: int, opened: Segments = (), folder: str = ""
 ) -> tuple[Page, Segments]:
     """Return the page with event `event_id`, and the opened segments, including the gap that contains the event.
 
@@ -231,7 +231,7 @@ def page_at(
     begin = min(event_id, event.answers or event_id, event.turn_id or event_id)
     if moment.size((Segment(event.agent_id, begin, event_id),)).messages > LIMIT // 2:
         begin = event.answers or event_id
-    return page(moment, at, sent, after=begin - 1, opened=opened, folder=folder), opened
+    return page(moment, at, coming, after=begin - 1, opened=opened, folder=folder), opened
 
 
 def _whole_turns(read: Iterator[Event]) -> tuple[list[Event], int]:
@@ -271,21 +271,23 @@ def _operated(at: Standing, entry: OperationEntry) -> list[Entry]:
 
 
 def _messages(
-    moment: Snapshot, at: Standing, sent: NextMessages, shown: Segments, messages: Sequence[Event], last: int
+    moment: Snapshot, at: Standing, coming: NextMessages, shown: Segments, messages: Sequence[Event], last: int
 ) -> Iterator[Said | _Step]:
     """Yield the text messages and the steps of calls, in order."""
     sizes: dict[int | None, TurnSize] = {}
     for message in messages:
         tokens, calls, pinned = sizes.get(message.turn_id, TurnSize(0, 0, message.turn_id in at.fold.pins))
-        sizes[message.turn_id] = TurnSize(tokens + sent.tokens(message), calls + (message.kind == "tool_call"), pinned)
+        sizes[message.turn_id] = TurnSize(
+            tokens + coming.tokens(message), calls + (message.kind == "tool_call"), pinned
+        )
     if messages and last < END and any(message.id == messages[-1].turn_id for message in messages):
         turn = messages[-1].turn_id  # the page may end inside it
-        sizes[turn] = _whole_size(moment, at, sent, shown, messages[-1], sizes[turn])
+        sizes[turn] = _whole_size(moment, at, coming, shown, messages[-1], sizes[turn])
     for event in messages:
-        place = sent.place(event)
+        place = coming.place(event)
         left, outside = place == OUT, place not in (OUT, SENT)
         if event.kind in _CALLS:
-            yield _Step(event, sent.tokens(event), outside, left)
+            yield _Step(event, coming.tokens(event), outside, left)
         elif event.content.strip() or event.interrupted or event.id == event.turn_id:
             opens = sizes[event.turn_id] if event.id == event.turn_id else None
             yield Said(
@@ -295,7 +297,7 @@ def _messages(
 
 
 def _whole_size(
-    moment: Snapshot, at: Standing, sent: NextMessages, shown: Segments, last: Event, known: TurnSize
+    moment: Snapshot, at: Standing, coming: NextMessages, shown: Segments, last: Event, known: TurnSize
 ) -> TurnSize:
     """Return the size of the turn of the last message of a page; `known` is that of its part on the page. Cost does not
     grow with the turn, except by the logarithm of its length."""
@@ -307,7 +309,7 @@ def _whole_size(
         calls = known.calls + sum(e.kind == "tool_call" and contains(shown, e.agent_id, e.id) for e in rest)
     else:
         end = _end_of_turn(moment, last, end, at.newest)
-    size = sent.inside(moment, intersect(shown, (Segment(last.agent_id, last.turn_id or 0, end),)))
+    size = coming.inside(moment, intersect(shown, (Segment(last.agent_id, last.turn_id or 0, end),)))
     return TurnSize(size.tokens, calls, known.pinned)
 
 
@@ -327,7 +329,7 @@ def _end_of_turn(moment: Snapshot, inside: Event, low: int, high: int) -> int:
 
 def _in_order(
     moment: Snapshot,
-    sent: NextMessages,
+    coming: NextMessages,
     rows: Iterable[Entry],
     said: Iterable[Said | _Step],
     entries: Sequence[OperationEntry],
@@ -366,16 +368,18 @@ def _in_order(
                 found.append(each)
     end_run()
     by_id = {entry.event.id: entry for entry in entries}
-    return tuple(_worded(moment, sent, each, by_id) if isinstance(each, Gap) else each for each in found)
+    return tuple(_worded(moment, coming, each, by_id) if isinstance(each, Gap) else each for each in found)
 
 
-def _worded(moment: Snapshot, sent: NextMessages, gap: Gap, entries: Mapping[int, OperationEntry]) -> Gap:
+def _worded(moment: Snapshot, coming: NextMessages, gap: Gap, entries: Mapping[int, OperationEntry]) -> Gap:
     if gap.line:
         return gap
     size, entry = moment.size(gap.segments), entries.get(gap.operation or 0)
     if entry is not None and size == entry.left:
         return replace(gap, line=line(entry, back=False))
-    return replace(gap, line=f"✂ {count(size.messages, 'message')}, {brief(sent.whole(size).tokens)} left the context")
+    return replace(
+        gap, line=f"✂ {count(size.messages, 'message')}, {brief(coming.whole(size).tokens)} left the context"
+    )
 
 
 def _calls(run: Sequence[_Step], evicted: Mapping[int, int], folder: str) -> ToolCallGroup:

@@ -20,7 +20,7 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segments, subtract, until
 from foldmark.core.wording import count, listing, title
-from foldmark.cost.filling import FORM, ORDER, RESULT, Portion, portions_in
+from foldmark.cost.filling import FORM, ORDER, RESULT, Portion
 from foldmark.cost.messages import BEFORE, OUT, SENT, NextMessages, Place
 from foldmark.cost.requests import Decision, Preview, preview
 from foldmark.editing.evicting import eviction
@@ -32,7 +32,7 @@ from foldmark.operations.history import newest_restorable, operations
 from foldmark.request.standing import Standing
 
 PAGE = 1000
-"""Messages that are read at a time of those that are not sent."""
+"""Number of messages of a section that are read at a time."""
 
 PLACEHOLDER = 40
 """Maximum tokens of the placeholder for an evicted result. Shorter results of a ticked turn are not evicted."""
@@ -102,12 +102,12 @@ class ContextTurns(NamedTuple):
 
 
 def context_turns(agent: Agent, listed: Mapping[Place, int] | None = None) -> ContextTurns:
-    """Return the turns of the next request, and those of the newest messages in the other places, as many as `listed`
-    has for the place. Raises FoldmarkError."""
+    """Return the turns of the next request, and the turns of the newest messages before the window and out of the
+    context; `listed` has the number of messages to read for each place. Raises FoldmarkError."""
     with agent.reading() as (moment, at):
         request = agent.request()
         coming = NextMessages(moment, at, request)
-        rows = _sent(portions_in(moment, at, request), at, folder_of(agent))
+        rows = _sent(coming.portions, at, folder_of(agent))
         tokens = client_tokens(agent, moment, at) if is_live(agent) else request.tokens
         visible = at.visible
         before = coming.before(moment)
@@ -242,10 +242,10 @@ def _below(rows: Sequence[TurnRow], order: str, opened: Collection[int | Place] 
     for turn in sorted(turns, key=lambda row: (0 if order == "newest" else -row.tokens, -row.turn)):
         yield turn
         if opened is None or turn.id in opened:
-            yield from sorted(results.get(turn.id, ()), key=lambda row: (-row.tokens, row.id))
+            yield from _results(results.get(turn.id, ()))
 
 
-def _results(rows: Sequence[TurnRow]) -> list[TurnRow]:
+def _results(rows: Iterable[TurnRow]) -> list[TurnRow]:
     return sorted((row for row in rows if row.tool), key=lambda row: (-row.tokens, row.id))
 
 
