@@ -56,10 +56,9 @@ settings.load_profile("thorough" if DEEP else "quick")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return three workers for two processors: tests wait for a third of their time, mostly for a screen to settle, and
-    each worker imports and collects for ten seconds."""
+    """Return two workers for a processor: tests wait for half of their time, mostly for a screen to settle."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors + processors // 2
+    return 2 * processors
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
