@@ -32,9 +32,8 @@ class ImportNotes:
 
     def greeting(self, agent: Agent) -> list[str]:
         """Return the lines to show when a person opens the chat with an agent or switches to it."""
-        with agent.log.store.read() as moment:
-            if moment.newest("command", (Segment(agent.id, 1, END),)) is None:  # an import records one
-                return []
+        if not _may_be_imported(agent):
+            return []
         from foldmark.sessions.conversion.imported import newest_import
 
         if (imported := newest_import(agent)) is None:
@@ -104,13 +103,20 @@ def _model(agent: Agent) -> list[str]:
     return []
 
 
+def _may_be_imported(agent: Agent) -> bool:
+    """Return False for a conversation without any record of an import, without importing the sessions package."""
+    with agent.log.store.read() as moment:
+        return moment.newest("command", (Segment(agent.id, 1, END),)) is not None
+
+
 def folder_of(agent: Agent) -> str:
     """Return the folder to which paths of a conversation are relative: that of its imported session, otherwise the
     working folder; empty if that was removed."""
-    from foldmark.sessions.conversion.chatting import session_folder
+    if _may_be_imported(agent):
+        from foldmark.sessions.conversion.chatting import session_folder
 
-    if (folder := session_folder(agent)) is not None:
-        return str(folder)
+        if (folder := session_folder(agent)) is not None:
+            return str(folder)
     try:
         return str(Path.cwd())
     except OSError:
