@@ -67,6 +67,7 @@ _COMMANDS = {
     "install": "integration:install",
     "live": "live:live",
     "mcp": "integration:mcp",
+    "mod": "mod:mod",
     "rollover": "continuation:rollover",
     "search": "search:search",
     "sessions": "sessions:sessions",

@@ -196,7 +196,8 @@ def _client_portions(portions: Iterable[Portion], sent: Mapping[int, int], at: S
     rest = dict(sent)
     for each in portions:
         if each.part is not None and each.part.event is not None:
-            own = rest.pop(each.part.event, each.tokens)
+            # What the client itself wrote is always sent: no turn takes it along.
+            own = rest.pop(each.part.event, 0 if each.part.kind == "client" else each.tokens)
             yield each if each.part.how == "evicted" else each._replace(tokens=own)
     # Events without text hold the thinking.
     thought = sum(own for id, own in rest.items() if contains(at.visible, at.record.id, id))

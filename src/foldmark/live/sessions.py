@@ -31,17 +31,16 @@ from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.evicting import Evictor
 from foldmark.live.executing import Executor
-from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated, without_own
+from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited, repeated, without_own
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
 from foldmark.live.quoted import LeftMessages
 from foldmark.live.recording import Recorder
 from foldmark.live.sizes import PassedOn
 from foldmark.live.tally import Tally
-from foldmark.live.transcript import ClientTranscript, sub_agent
+from foldmark.live.transcript import ClientTranscript, binds, named_transcript, sub_agent
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
-from foldmark.log.live_session import client_session
-from foldmark.request.client_sizes import LOCAL, Shown
+from foldmark.request.client_sizes import LOCAL
 from foldmark.sessions.messages import TextMessage
 
 LOG = logging.getLogger(__name__)
@@ -51,9 +50,6 @@ LONGEST = 32 << 20
 
 LONGEST_EDIT = 10.0
 """Maximum seconds until a request is passed on unchanged."""
-
-_LENGTHS = (8, 13, 18)
-"""Numbers of characters of a session's id used in its conversation's name: up to a hyphen of a UUID."""
 
 T = TypeVar("T")
 
@@ -302,7 +298,7 @@ class Sessions:
         if not head.tools and (head.session or begun) and not same:
             return None  # titles, quota probes
         if root is None and head.session:
-            root = self._session(head.session, request.dialect)
+            root = named_transcript(self._log, self._folder, head.session, request.dialect, ClientTranscript)
         elif root is None:
             root = self._unnamed.begin(request.dialect)
         self._transcripts[root.session] = root
@@ -338,21 +334,6 @@ class Sessions:
         made = [clean for each in raw if (clean := prompts.without_repeated(dialect, each, self._sign, left))]
         return EditedMessages(made, "", changed=made != [each.raw for each in request.sent])
 
-    def _session(self, session: str, dialect: ClientDialect) -> ClientTranscript:
-        """Return the transcript of a session that the client names; its conversation is created once it is recorded."""
-        name = self._name(session)
-        agent = self._log.agent(name) if self._log.exists(name) else None
-        return ClientTranscript(agent, session, dialect, lambda: self._log.agent(self._name(session)))
-
-    def _name(self, session: str) -> str:
-        """Return the name of a session's conversation: the folder and the beginning of the session's id, as long as
-        needed to distinguish it from other sessions, since ids may begin with the time."""
-        for length in (*_LENGTHS, len(session)):
-            name = f"{self._folder} · {session[:length]}"
-            if not self._log.exists(name) or client_session(self._log.agent(name)) in (None, session):
-                break
-        return name
-
     def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""
         self._evictor.evict(request, transcript)
@@ -375,17 +356,7 @@ class Sessions:
         at = None if seen is None else seen.at
         if not transcript.is_edited(at) and not any(LOCAL in each.ids for each in known):
             return EditedMessages([each.raw for each in request.sent], "", changed=False)
-        shown = Shown("", ()) if at is None else Shown(at.record.id, at.fold.segments)
-        bound = self._log.model_named(f"{dialect.provider}/{model}").binds
-        view = ContextView(
-            shown.shows,
-            {} if seen is None else seen.evicted,
-            () if seen is None else seen.inserted,
-            dialect.binds(model) if bound is None else bound,
-            transcript.bound,
-            partial(transcript.notice, request.messages),
-            shown.segments,
-        )
+        view = transcript.context_view(seen, request.messages, binds(self._log, dialect, model))
         try:
             made = edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
         except MisplacedError as error:

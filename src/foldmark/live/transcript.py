@@ -26,7 +26,8 @@ from foldmark.live.recognizing import injected_data, injected_in, thoughts_data,
 from foldmark.live.sizes import PassedOn, sizes
 from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
-from foldmark.log import Agent, Result
+from foldmark.log import Agent, Log, Result
+from foldmark.log.live_session import client_session
 from foldmark.operations.decide import exactly
 from foldmark.request.client_requests import LEFT
 from foldmark.request.client_sizes import LOCAL, REFUSED, SENT
@@ -35,9 +36,13 @@ from foldmark.request.usage import usage_data, usage_of
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 T = TypeVar("T")
+C = TypeVar("C", bound="ClientTranscript")
 
 CHILD = "a sub-agent of the client"
 """The reason recorded with the fork that creates the agent of a sub-agent."""
+
+_LENGTHS = (8, 13, 18)
+"""Numbers of characters of a session's id used in its conversation's name: up to a hyphen of a UUID."""
 
 _ATTEMPTS, _PAGE = 10, 1000
 
@@ -424,3 +429,27 @@ def sub_agent(root: ClientTranscript, named: str) -> ClientTranscript:
     """Return the transcript of a sub-agent of the client. A new one is created in the log once it is recorded."""
     agent = root.agent.log.agent(root.children[named]) if named in root.children else None
     return ClientTranscript(agent, root.session, root.dialect, partial(root.child, named), named)
+
+
+def named_transcript(log: Log, folder: str, session: str, dialect: ClientDialect, kind: type[C]) -> C:
+    """Return the transcript of a session that the client names, of this `kind`; its conversation is created once it is
+    recorded."""
+    name = _name(log, folder, session)
+    agent = log.agent(name) if log.exists(name) else None
+    return kind(agent, session, dialect, lambda: log.agent(_name(log, folder, session)))
+
+
+def _name(log: Log, folder: str, session: str) -> str:
+    """Return the name of a session's conversation: the folder and the beginning of the session's id, as long as needed
+    to distinguish it from other sessions, since ids may begin with the time."""
+    for length in (*_LENGTHS, len(session)):
+        name = f"{folder} · {session[:length]}"
+        if not log.exists(name) or client_session(log.agent(name)) in (None, session):
+            break
+    return name
+
+
+def binds(log: Log, dialect: ClientDialect, model: str) -> bool:
+    """Return True if a model binds its thinking to what precedes it."""
+    known = log.model_named(f"{dialect.provider}/{model}").binds
+    return dialect.binds(model) if known is None else known

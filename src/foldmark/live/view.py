@@ -6,6 +6,7 @@ yet is known from memory. While the database is away, the last known state of th
 
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
@@ -19,12 +20,12 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.live.asking import AskedFor, asked_line
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
-from foldmark.live.leaving_out import EditMemory, KnownMessage, aligned, asked_in
+from foldmark.live.leaving_out import ContextView, EditMemory, KnownMessage, aligned, asked_in
 from foldmark.live.prompts import command_in, is_not_done
 from foldmark.live.recognizing import Injected, Thoughts, recognized
 from foldmark.live.sizes import PassedOn
 from foldmark.log import Agent
-from foldmark.request.client_sizes import LOCAL
+from foldmark.request.client_sizes import LOCAL, Shown
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 from foldmark.sessions.messages import ResultMessage, TextMessage
@@ -144,6 +145,14 @@ class TranscriptView:
         if inserts:
             self._seen, self._at = seen, seen.at
         return seen
+
+    def context_view(self, seen: Seen | None, messages: Sequence[ClientMessage], binds: bool) -> ContextView:
+        """Return the context as an edit of a request with these messages needs it. `seen` is what it must show
+        (`look`), and `binds` is True if the model binds its thinking."""
+        shown = Shown("", ()) if seen is None else Shown(seen.at.record.id, seen.at.fold.segments)
+        evicted, inserted = ({}, ()) if seen is None else (seen.evicted, seen.inserted)
+        notice = partial(self.notice, messages)
+        return ContextView(shown.shows, evicted, inserted, binds, self.bound, notice, shown.segments)
 
     def expected(self, messages: Sequence[ClientMessage], sign: str) -> list[KnownMessage]:
         """Return an entry for each message of a request, as far as it is recorded. Commands to Foldmark and its replies

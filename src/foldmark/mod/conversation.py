@@ -1,0 +1,118 @@
+"""The conversation of one session of Claude Code: what the client sends, and what it is to send instead [SPEC 8]."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from foldmark.cost.spending import lifetime_of
+from foldmark.live import prompts
+from foldmark.live.clients.anthropic import ANTHROPIC
+from foldmark.live.clients.dialect import ClientRequest, RequestHead, SentMessage
+from foldmark.live.leaving_out import EditedMessages, edited
+from foldmark.live.sizes import PassedOn
+from foldmark.live.transcript import binds, named_transcript
+from foldmark.log import Agent, Log
+from foldmark.mod.rows import Row, Rows
+from foldmark.mod.transcript import ModTranscript, answered_message
+from foldmark.settings.given import Value
+
+SIGN = "/fm "
+"""The sign before a command, as it is typed in the client."""
+
+HELP = prompts.help_text(SIGN).rpartition("\n")[0]
+"""The help. Its last line is about prompts, and no prompt is a command here."""
+
+Message = Mapping[str, Any]
+"""A message in the form of the Messages API: `role` and `content`, a list of blocks."""
+
+
+def open_for_mod(log: Log) -> None:
+    """Prepare a log for the mod: commands are typed behind `SIGN`, and no prompt is one."""
+    log.given = replace(log.given, overrides={**log.given.overrides, "live_sign": Value(SIGN, "the plugin")})
+
+
+class ModConversation:
+    """The conversation of a session in a folder. It is created once something of it is recorded."""
+
+    def __init__(self, log: Log, session: str, folder: str) -> None:
+        self._log = log
+        self._transcript = named_transcript(log, Path(folder).name or "/", session, ANTHROPIC, ModTranscript)
+
+    @property
+    def agent(self) -> Agent:
+        """The agent in the log. Raises LookupError if nothing is recorded yet."""
+        return self._transcript.agent
+
+    def take(
+        self, messages: Sequence[Message], model: str, usage: Mapping[str, Any] | None = None, besides: int = 0
+    ) -> None:
+        """Record the client's new messages, and those that it no longer sends.
+
+        `usage` is what the provider counted for the newest answer, in the form of the Messages API; then that answer is
+        the last message. `besides` are the tokens of everything in that request but the messages.
+        """
+        transcript, sent = self._transcript, self._request(messages, model)
+        if not sent.sent:
+            return
+        is_answered = usage is not None and sent.messages[-1].role == "assistant"
+        if not is_answered or None not in transcript.places(sent.messages, asks=False, known=transcript.known)[-1:]:
+            transcript.take(sent.messages, model, asks=False)
+            return
+        assert usage is not None
+        before = sent.messages[:-1]
+        known = self._log.model_named(f"{ANTHROPIC.provider}/{model}")
+        passed = PassedOn(before, None, transcript.seen, _bytes(before, usage, besides), lives=lifetime_of(known, 0.0))
+        transcript.take(before, model, asks=True, passed=passed)
+        answer = ANTHROPIC.answer(answered_message(messages[-1], usage, model), streamed=False)
+        if answer is not None:
+            transcript.take_answer(passed, answer)
+
+    def installed(self, rows: Sequence[Row], messages: Sequence[Message], model: str) -> list[dict[str, Any]] | None:
+        """Return the rows that the client is to install in place of its own, so that it sends what the context shows;
+        None if it does. Raises MisplacedError if the provider would refuse the result."""
+        own = Rows(rows, messages)
+        return own.installed(self._edited(own, messages, model))
+
+    def is_pending(self, messages: Sequence[Message], model: str) -> bool:
+        """Return True if the client sends something else than the context shows. Raises MisplacedError."""
+        own = Rows((), messages)
+        return own.changes(self._edited(own, messages, model))
+
+    def _edited(self, own: Rows, messages: Sequence[Message], model: str) -> EditedMessages:
+        transcript = self._transcript
+        request = self._request(messages, model, own.marked())
+        known = transcript.expected(request.messages, SIGN)
+        seen = transcript.look(known, inserts=True)
+        if seen is None:
+            return EditedMessages([each.raw for each in request.sent], "", changed=False)
+        view = transcript.context_view(seen, request.messages, binds(self._log, ANTHROPIC, model))
+        return edited(ANTHROPIC, request.sent, known, view)
+
+    def do(self, line: str, *, while_working: bool = False) -> str:
+        """Execute a command as typed behind `SIGN`, and return the reply."""
+        if not self._transcript.exists:
+            return "This session has no messages yet."
+        if line.split() == ["help"]:
+            return HELP
+        return prompts.carried_out(self.agent, line, while_working=while_working)
+
+    def _request(self, messages: Sequence[Message], model: str, sent: Sequence[SentMessage] = ()) -> ClientRequest:
+        if not sent:
+            raws = [msgspec.json.encode(each) for each in messages]
+            sent = [SentMessage(raw, ANTHROPIC.read(raw)) for raw in raws]
+        head = RequestHead(model, stream=True, tools=True, session=self._transcript.session)
+        request = ClientRequest(ANTHROPIC, "/v1/messages", b"", 0, 0, tuple(sent), head)
+        return self._transcript.recognized(request)
+
+
+def _bytes(messages: Sequence[Any], usage: Mapping[str, Any], besides: int) -> int:
+    """Return the bytes of everything in a request but the messages, given its tokens: as many for each token as the
+    messages have."""
+    counted = sum(
+        int(usage.get(name) or 0) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+    size = sum(len(block) for each in messages for block in each.blocks)
+    return round(size * besides / max(1, counted - besides)) if counted > besides else besides * 4

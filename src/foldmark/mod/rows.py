@@ -1,0 +1,212 @@
+"""The rows of Claude Code's transcript, and the messages that it sends of them. Pure.
+
+A row is what a mod gets and returns of a message: its role, its text, its calls and its results, and a handle by which
+the client knows it. The client sends neighbouring rows as one message, with texts that it adds by itself. An edit is
+computed on messages in which every block has a mark. So what is left of them names the rows that stay. A row without a
+handle is built anew by the client.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from foldmark.live.clients.anthropic import ANTHROPIC
+from foldmark.live.clients.dialect import SentMessage, decoded
+from foldmark.live.leaving_out import EditedMessages
+from foldmark.sessions.claude.told import INJECTED
+
+Row = Mapping[str, Any]
+"""A row as the client hands it over: `role`, `text`, `toolUses`, `toolResults`, `handle`."""
+
+MARK = "foldmark_block"
+"""The member that marks a block with its message and its place in it."""
+
+Place = tuple[int, int]
+
+
+class Rows:
+    """The rows of a transcript, and the messages of the same moment. `of` maps the place of a block (message, block) to
+    the number of its row; what the client adds by itself has none."""
+
+    def __init__(self, rows: Sequence[Row], messages: Sequence[Mapping[str, Any]]) -> None:
+        self.rows, self._messages = rows, messages
+        self.of: dict[Place, int] = {}
+        self._calls = {_id(use): at for at, row in enumerate(rows) for use in row.get("toolUses") or ()}
+        self._results = {_id(each): at for at, row in enumerate(rows) for each in row.get("toolResults") or ()}
+        self._next = 0
+        for place, message in enumerate(messages):
+            self._match(place, message)
+
+    def _match(self, place: int, message: Mapping[str, Any]) -> None:
+        thinking: list[Place] = []
+        for block, about in enumerate(message["content"]):
+            row = self._row_of(str(message["role"]), about)
+            if row is None:
+                thinking.append((place, block))
+                continue
+            if row < 0:
+                continue
+            for at, own in zip(range(row - 1, -1, -1), reversed(thinking), strict=False):
+                if not _is_thinking(self.rows[at]):
+                    break
+                self.of[own] = at
+            thinking = []
+            self.of[place, block] = row
+            self._next = max(self._next, row)
+
+    def _row_of(self, role: str, block: Mapping[str, Any]) -> int | None:
+        """Return the number of a block's row, -1 if it has none, None for thinking."""
+        kind = block.get("type")
+        if kind == "tool_use":
+            return self._calls.get(block.get("id"), -1)
+        if kind == "tool_result":
+            return self._results.get(block.get("tool_use_id"), -1)
+        if ANTHROPIC.is_thinking(block):
+            return None
+        text = str(block.get("text", "")).strip()
+        if kind == "text" and (not text or _is_injected(role, block)):
+            return -1
+        for at in range(self._next, len(self.rows)):
+            row = self.rows[at]
+            if row.get("role") == role and (text in str(row.get("text", "")) if text else bool(row.get("text"))):
+                return at
+        return -1
+
+    def marked(self) -> list[SentMessage]:
+        """Return the messages with their blocks marked. They are read without the marks, which are no part of them."""
+        return [
+            SentMessage(
+                msgspec.json.encode(
+                    {
+                        "role": message["role"],
+                        "content": [{**each, MARK: (place, at)} for at, each in enumerate(message["content"])],
+                    }
+                ),
+                ANTHROPIC.read(msgspec.json.encode(message)),
+            )
+            for place, message in enumerate(self._messages)
+        ]
+
+    def changes(self, edited: EditedMessages) -> bool:
+        """Return True if an edit of `marked` changes what is sent."""
+        before = [(place, block) for place, block in self._blocks() if not _is_injected(self._role(place), block)]
+        after = [
+            (_place(block), block)
+            for message in map(decoded, edited.messages)
+            for block in message["content"]
+            if not _is_injected(message["role"], block)
+        ]
+        return len(before) != len(after) or any(
+            mine != theirs or not _same(left, block)
+            for (mine, block), (theirs, left) in zip(before, after, strict=True)
+        )
+
+    def installed(self, edited: EditedMessages) -> list[dict[str, Any]] | None:
+        """Return the rows of an edit of `marked`, in which what stays has its handle; None if nothing changes. There is
+        always one row: the client summarizes a transcript of none."""
+        if not self.changes(edited):
+            return None
+        stays, blocks = [decoded(raw) for raw in edited.messages], dict(self._blocks())
+        kept: dict[int, set[Place]] = {}
+        for message in stays:
+            for block in message["content"]:
+                place = _place(block)
+                if place is not None and place in self.of and _same(block, blocks[place]):
+                    kept.setdefault(self.of[place], set()).add(place)
+        whole: dict[int, set[Place]] = {}
+        for place, row in self.of.items():
+            whole.setdefault(row, set()).add(place)
+        complete = {row for row, places in kept.items() if places == whole[row]}
+        found = [row for message in stays for row in self._of_message(message, complete)]
+        return found or [{"role": "user", "text": decoded(ANTHROPIC.opening)["content"][0]["text"], "toolUses": []}]
+
+    def _of_message(self, message: Mapping[str, Any], complete: set[int]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a message. An answer of which a part is built anew is built anew as one row, because the
+        parts would be two answers in a row."""
+        blocks = [block for block in message["content"] if not self._is_added(block)]
+        rows = [-1 if (place := _place(block)) is None else self.of.get(place, -1) for block in blocks]
+        if message["role"] == "assistant":
+            if all(row in complete for row in rows):
+                yield from (dict(self.rows[row]) for row in dict.fromkeys(rows))
+            elif built := _built("assistant", blocks):
+                yield built
+            return
+        done: set[int] = set()
+        new: list[Mapping[str, Any]] = []
+        for block, row in zip(blocks, rows, strict=True):
+            if row not in complete:
+                new.append(block)
+                continue
+            if built := _built("user", new):
+                yield built
+            new = []
+            if row not in done:
+                done.add(row)
+                yield dict(self.rows[row])
+        if built := _built("user", new):
+            yield built
+
+    def _is_added(self, block: Mapping[str, Any]) -> bool:
+        """Return True for a text that the client adds by itself, and adds again."""
+        place = _place(block)
+        return place is not None and place not in self.of and not ANTHROPIC.is_thinking(block)
+
+    def _role(self, place: Place) -> str:
+        return str(self._messages[place[0]]["role"])
+
+    def _blocks(self) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+        for place, message in enumerate(self._messages):
+            for at, block in enumerate(message["content"]):
+                yield (place, at), block
+
+
+def _id(about: Mapping[str, Any]) -> Any:
+    return about.get("tool_use_id") or about.get("id")
+
+
+def _place(block: Mapping[str, Any]) -> Place | None:
+    found = block.get(MARK)
+    return (found[0], found[1]) if isinstance(found, list) else None
+
+
+def _is_thinking(row: Row) -> bool:
+    return row.get("role") == "assistant" and not row.get("text") and not row.get("toolUses")
+
+
+def _is_injected(role: str, block: Mapping[str, Any]) -> bool:
+    """Return True for a text that the client adds by itself."""
+    return role == "user" and block.get("type") == "text" and INJECTED.match(str(block.get("text", ""))) is not None
+
+
+def _same(block: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return True if an edit has left a block as it was."""
+    return block.get("type") == before.get("type") and text_of(block) == text_of(before)
+
+
+def text_of(block: Mapping[str, Any]) -> str:
+    """Return the text of a block, or of the result in it."""
+    content = block.get("content", block.get("text", ""))
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+
+
+def _built(role: str, blocks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a row for these blocks, which the client builds anew; empty if it would hold nothing."""
+    blocks = list(blocks)
+    texts = [str(each.get("text", "")) for each in blocks if each.get("type") == "text"]
+    uses = [
+        {"tool_use_id": each["id"], "tool": each["name"], "input": each["input"]}
+        for each in blocks
+        if each.get("type") == "tool_use"
+    ]
+    results = [
+        {"tool_use_id": each["tool_use_id"], "text": text_of(each), "isError": bool(each.get("is_error"))}
+        for each in blocks
+        if each.get("type") == "tool_result"
+    ]
+    if not any(texts) and not uses and not results:
+        return {}
+    made: dict[str, Any] = {"role": role, "text": "\n\n".join(filter(None, texts)), "toolUses": uses}
+    return {**made, "toolResults": results} if results else made

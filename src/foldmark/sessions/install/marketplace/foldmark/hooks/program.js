@@ -1,0 +1,2 @@
+// The program that the hooks run: written by `foldmark install claude`.
+export const PROGRAM = {foldmark}
