@@ -83,8 +83,8 @@ class ModConversation:
 
     def _edited(self, own: Rows, messages: Sequence[Message], model: str) -> EditedMessages:
         transcript = self._transcript
-        request = self._request(messages, model, own.marked())
-        known = transcript.expected(request.messages, SIGN)
+        known = transcript.expected(self._request(messages, model).messages, SIGN)
+        request = self._request(messages, model, own.marked(transcript.whole_results(messages, known)))
         seen = transcript.look(known, inserts=True)
         if seen is None:
             return EditedMessages([each.raw for each in request.sent], "", changed=False)

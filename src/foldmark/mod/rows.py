@@ -19,7 +19,7 @@ from foldmark.sessions.claude.told import INJECTED
 Row = Mapping[str, Any]
 """A row as the client hands it over: `role`, `text`, `toolUses`, `toolResults`, `handle`."""
 
-MARK = "foldmark_block"
+MARK = "_place"
 """The member that marks a block with its message and its place in it."""
 
 Place = tuple[int, int]
@@ -73,14 +73,18 @@ class Rows:
                 return at
         return -1
 
-    def marked(self) -> list[SentMessage]:
-        """Return the messages with their blocks marked. They are read without the marks, which are no part of them."""
+    def marked(self, whole: Mapping[Place, Mapping[str, Any]]) -> list[SentMessage]:
+        """Return the messages with their blocks marked, and with the blocks `whole` in place of their own. They are
+        read without the marks, which are no part of them."""
         return [
             SentMessage(
                 msgspec.json.encode(
                     {
                         "role": message["role"],
-                        "content": [{**each, MARK: (place, at)} for at, each in enumerate(message["content"])],
+                        "content": [
+                            {**whole.get((place, at), each), MARK: (place, at)}
+                            for at, each in enumerate(message["content"])
+                        ],
                     }
                 ),
                 ANTHROPIC.read(msgspec.json.encode(message)),

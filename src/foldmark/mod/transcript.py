@@ -4,16 +4,22 @@ The client then no longer sends what has left, and sends again what a person bri
 is new: what has left has its operation already, and what comes back has its events.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.events import Event
 from foldmark.core.segments import contains
 from foldmark.live.clients.dialect import ClientMessage, decoded
+from foldmark.live.leaving_out import KnownMessage
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import ClientTranscript
+from foldmark.mod.rows import text_of
+from foldmark.sessions.conversion.content import result_block
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
+
+_EVICTED = client_placeholder(0).partition("0")[0]
+"""The beginning of a placeholder."""
 
 
 class ModTranscript(ClientTranscript):
@@ -36,6 +42,29 @@ class ModTranscript(ClientTranscript):
             if id not in back and at is not None and contains(at.visible, at.record.id, id)
         ]
 
+    def whole_results(
+        self, messages: Sequence[Mapping[str, Any]], known: Sequence[KnownMessage]
+    ) -> dict[tuple[int, int], dict[str, Any]]:
+        """Return the results that the client sends as placeholders, as they are recorded, by message and block. They
+        may have come back."""
+        ids = {
+            (place, at): own.ids[at]
+            for place, (message, own) in enumerate(zip(messages, known, strict=True))
+            if len(own.ids) == len(message["content"])
+            for at, block in enumerate(message["content"])
+            if block.get("type") == "tool_result" and own.ids[at] > 0 and text_of(block).startswith(_EVICTED)
+        }
+        if not ids:
+            return {}
+        with self.agent.reading() as (moment, _):
+            events = {each.id: each for each in moment.events(sorted(set(ids.values())))}
+        found: dict[tuple[int, int], dict[str, Any]] = {}
+        for (place, at), id in ids.items():
+            block, event = messages[place]["content"][at], events.get(id)
+            if event is not None and text_of(block) == client_placeholder(len(event.content)):
+                found[place, at] = {**block, **result_block(event, str(block.get("tool_use_id")))}
+        return found
+
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         back = self._back.get(id(message), {})
         if not back:
@@ -50,8 +79,8 @@ class ModTranscript(ClientTranscript):
     def _put_back(self, places: Sequence[int | None], messages: Sequence[ClientMessage]) -> dict[int, dict[int, int]]:
         """Return the events of the blocks that an edit has put back or rewritten, by the identity of their messages."""
         new = [message for message, place in zip(messages, places, strict=True) if place is None]
-        if not new:
-            return {}
+        if not new or any(map(self.dialect.is_compacted, new)):
+            return {}  # what the client keeps behind its own summary counts as new
         rewritten = {id for at, each in enumerate(self.known) if at not in places for id in each.ids if id > 0}
         with self.agent.reading() as (moment, at):
             summaries = [each.id for each in moment.operations(self.agent.id) if each.kind == "summary"]

@@ -57,12 +57,14 @@ async function whole($, more = {}) {
 }
 
 async function refresh($) {
+  view.busy = view.busy || 'reading'
   const { order, wanted } = view
   const found = await ask($, 'pane', await whole($, { order, wanted, opened: [...view.opened] }))
   if (found.error) view.text = found.error
   else Object.assign(view, { rows: found.rows, operations: found.operations, tokens: found.tokens, window: found.window })
   const ids = new Set(view.rows.map(row => row.id))
   view.ticked = new Set([...view.ticked].filter(id => ids.has(id)))
+  view.busy = ''
   redraw($)
   return found
 }
@@ -109,7 +111,6 @@ async function carryOut($, line) {
   } catch (error) {
     view.text = `foldmark: ${error.message ?? error}`
   }
-  view.busy = ''
   view.ticked.clear()
   view.prices = []
   await refresh($)
@@ -176,6 +177,7 @@ export const register = on => {
   on('command.run', { command: 'fm' }, async ($, e) => {
     used = true
     const line = e.args.trim()
+    view.busy = line || 'reading'
     await $.ui.open({ id: PANE, title: 'Foldmark', focus: true, closeOnEscape: true, rows: 24 })
     const [word, ...rest] = line.split(/\s+/)
     // A compaction cannot be started inside of a command.
@@ -185,7 +187,7 @@ export const register = on => {
         else if (line) await carryOut($, line)
         else if ((await refresh($)).pending) await install($)
       } catch (error) {
-        view.text = `foldmark: ${error.message ?? error}`
+        Object.assign(view, { text: `foldmark: ${error.message ?? error}`, busy: '' })
         redraw($)
       }
     })

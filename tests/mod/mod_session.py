@@ -1,0 +1,296 @@
+"""Sessions of the real Claude Code with Foldmark's plugins, in a terminal, against a provider that refuses what the
+real one refuses."""
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan import Answer, Reply, Say, Think, Use
+from screens import BIN, KEY, Screen, common_variables
+from server import Loopback
+from wire_anthropic import AnthropicWire
+from wire_bound import BoundWire
+
+import foldmark
+from foldmark.core.assembly.eviction import client_placeholder
+from foldmark.core.events import Event
+from foldmark.log import Agent, Log
+from foldmark.sessions.claude.told import INJECTED
+from patience import LIMIT
+
+EARLIEST = (2, 1, 287)
+"""The first version of Claude Code that loads mods."""
+
+OPENING = "[Earlier messages were left out.]"
+
+MARKERS = ("/fm ", "left the context", "came back", "taken back", "Checkpoint '", "foldmark:", "Foldmark:")
+"""Texts of Foldmark that no provider may see."""
+
+
+def client() -> Path:
+    """Return the installed client, or skip the test if it is none that loads mods."""
+    program = BIN / "claude"
+    if not program.exists() or shutil.which("tmux") is None:
+        pytest.skip("claude or tmux is not there")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    version = tuple(map(int, re.findall(r"\d+", said)[:3]))
+    if version < EARLIEST:
+        pytest.skip(f"Claude Code {said.split()[0]} loads no mods")
+    return program
+
+
+def plugins(folder: Path) -> list[Path]:
+    """Write the plugins as an installation would, and return their folders."""
+    source = Path(foldmark.__file__).parent / "sessions" / "install" / "marketplace"
+    made = []
+    for name in ("foldmark", "foldmark-edit"):
+        own = folder / name
+        shutil.copytree(source / name, own)
+        (own / ".claude-plugin").mkdir(exist_ok=True)
+        (own / ".claude-plugin" / "plugin.json").write_text(json.dumps({"name": name, "version": "0.1.0"}))
+        (own / "hooks" / "hooks.json").write_text(json.dumps({"modules": ["./register.js"]}))
+        made.append(own)
+    program = json.dumps([sys.executable, "-m", "foldmark"])
+    (made[0] / "hooks" / "program.js").write_text(f"export const PROGRAM = {program}\n")
+    return made
+
+
+class ModScreen(Screen):
+    """Claude Code with the plugins, in a terminal."""
+
+    def __init__(self, folder: Path, upstream: str, *more: str, model: str, rows: int = 50) -> None:
+        home, work = folder / "home", folder / "work"
+        if not home.exists():
+            home.mkdir()
+            work.mkdir()
+            for number in range(9):
+                (work / f"x{number}.txt").write_text(f"matter {number}\n" * (3 + 40 * number))
+            trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+            known = {"approved": [KEY], "rejected": []}
+            settings = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": known}
+            (home / ".claude.json").write_text(json.dumps({**settings, "projects": {str(work): trusted}}))
+            plugins(folder)
+        variables = {
+            **common_variables(folder),
+            "ANTHROPIC_BASE_URL": upstream,
+            "ANTHROPIC_API_KEY": KEY,
+            "DISABLE_AUTOUPDATER": "1",
+            "PYTHONPATH": str(Path(foldmark.__file__).parents[1]),
+        }
+        words = [str(BIN / "claude"), "--model", model, "--permission-mode=default", "--allowedTools", "Read"]
+        for name in ("foldmark", "foldmark-edit"):
+            words += ["--plugin-dir", str(folder / name)]
+        super().__init__(work, variables, [*words, *more], rows=rows)
+
+    def enter(self, text: str) -> None:
+        """Type a line and send it."""
+        self._tmux("send-keys", "-l", text)
+        self._typed(lambda line: text.split()[-1] in line)
+        time.sleep(0.2)
+        self.press("Enter")
+
+
+class ModSession:
+    """A session whose requests are compared with the log. `compared` counts the requests."""
+
+    def __init__(self, folder: Path, seed: int = 0, model: str = "claude-sonnet-4-5") -> None:
+        self.folder, self.random, self.model = folder, random.Random(seed), model
+        folder.mkdir(exist_ok=True)
+        self.numbers, self.compared, self.summaries = count(1), 0, 0
+        self.wire = BoundWire() if model == BoundWire.model else AnthropicWire()
+        self.upstream = Loopback(self.wire, self._answer)
+        self.lines: list[str] = []
+        self.begun = False
+
+    def __enter__(self) -> "ModSession":
+        self.upstream.__enter__()
+        self.screen = ModScreen(self.folder, self.upstream.url, model=self.model)
+        self.screen.wait_for_prompt()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.screen.close()
+        self.upstream.__exit__(None, None, None)
+        for file in (self.folder / "home" / ".local" / "state" / "foldmark").glob("mod-*.json"):
+            os.kill(json.loads(file.read_text())["process"], 15)
+
+    def _answer(self, body: Any) -> Answer:
+        if not body.get("tools"):
+            return Reply((Say(('{"title": "A title"}',)),))
+        last = next(each for each in reversed(body["messages"]) if each["role"] != "system")
+        number = next(self.numbers)
+        said = json.dumps(last)
+        if "<summary> block" in said or "Respond with TEXT ONLY" in said:
+            self.summaries += 1
+            return Reply((Say((f"<analysis>It.</analysis>\n<summary>Summary {number}.</summary>",)),))
+        signature = self.wire.sign(body) if isinstance(self.wire, BoundWire) else f"signed-{number}"
+        if found := re.search(r"READ (\d)", said):
+            use = Use(f"toolu_{number}", "Read", {"file_path": str(self.folder / "work" / f"x{found[1]}.txt")})
+            return Reply((Think("To read.", signature), Say((f"Reading {number}.",)), use), stop="calls")
+        return Reply((Think("Hm.", signature), Say((f"Answer {number}.",))))
+
+    # What a person does
+
+    def prompt(self, text: str) -> None:
+        """Send a prompt, wait for the answer, and compare the request with the log."""
+        asked = len(self.upstream.requests)
+        self.screen.enter(text)
+        self._until(lambda: any(text in json.dumps(each.body) for each in self.upstream.requests[asked:]), text)
+        self._until(lambda: "stop" in self._newest_answer() or not self._calls_open(), "the end of the turn")
+        if self.begun:
+            self._until(lambda: self._recorded(text), f"the record of {text}")
+            self.compare()
+        else:
+            time.sleep(1.0)
+
+    def fm(self, line: str) -> None:
+        """Execute a command, and wait until the client sends what it should."""
+        self.lines.append(line)
+        before, operations = self.boundaries(), self._operations()
+        self.screen.enter(f"/fm {line}".rstrip())
+        self._until(lambda: "Context ·" in self.screen.text and "…" not in self._heading(), f"the reply to {line}")
+        if self._operations() != operations or line in ("yes",):
+            time.sleep(0.7)
+        del before
+        self.begun = True
+        self.screen.press("Escape")
+        self._until(lambda: "Context ·" not in self.screen.text, "the pane to close")
+
+    def compact(self) -> None:
+        """Let the client compact the session."""
+        before = self.boundaries()
+        self.screen.enter("/compact")
+        self._until(lambda: self.boundaries() > before, "the compaction")
+        time.sleep(1.0)
+
+    def restart(self) -> None:
+        """Leave the client, and continue the session in a new one."""
+        self.screen.close()
+        self.screen = ModScreen(self.folder, self.upstream.url, "--continue", model=self.model)
+        self.screen.wait_for_prompt()
+        self.begun = False
+        self.fm("")
+
+    # What is there
+
+    @property
+    def transcript(self) -> Path:
+        """The session's file."""
+        found = sorted((self.folder / "home" / ".claude" / "projects").glob("*/*.jsonl"))
+        return found[0]
+
+    def boundaries(self) -> int:
+        """Return the number of compactions in the file."""
+        return self.transcript.read_text().count('"subtype":"compact_boundary"')
+
+    def agent(self, log: Log) -> Agent:
+        """Return the session's agent."""
+        (found,) = log.agents()
+        return found
+
+    def events(self) -> list[Event]:
+        """Return the messages of the context."""
+        with foldmark.open(self.folder / "live.db", settings={}) as log:
+            return list(self.agent(log).context().messages)
+
+    def _operations(self) -> list[int]:
+        if not (self.folder / "live.db").exists():
+            return []
+        with foldmark.open(self.folder / "live.db", settings={}) as log:
+            if not log.agents():
+                return []
+            agent = self.agent(log)
+            with agent.reading() as (moment, _):
+                return [each.id for each in moment.operations(agent.id) if each.actor != "system"]
+
+    def context(self) -> list[tuple[str, str]]:
+        """Return what a request must hold: the kind and the text of each content, without thinking."""
+        with foldmark.open(self.folder / "live.db", settings={}) as log:
+            agent = self.agent(log)
+            with agent.reading() as (_, at):
+                evicted = set(at.fold.evicted)
+            found = []
+            for each in agent.context().messages:
+                text = client_placeholder(len(each.content)) if each.id in evicted else each.content
+                if each.kind == "client" or not text.strip():
+                    continue
+                kind = {"tool_call": "call", "tool_result": "result", "summary": "assistant"}.get(each.kind, each.kind)
+                found.append((kind, str(each.call_id) if kind == "call" else text.strip()))
+            return found
+
+    def compare(self) -> None:
+        """Compare the newest request and its answer with the log."""
+        request = next(each.body for each in reversed(self.upstream.requests) if each.body.get("tools"))
+        sent = list(contents(request["messages"]))
+        wanted = self.context()
+        answer = wanted.pop() if wanted and wanted[-1][0] == "assistant" else None
+        assert answer is not None
+        if sent and sent[0] == ("user", OPENING):
+            sent.pop(0)
+        assert sent == wanted, _difference(sent, wanted) + f"\nafter {self.lines}"
+        self.compared += 1
+
+    def check(self) -> None:
+        """Check what holds for the whole session."""
+        assert self.upstream.refusals == []
+        bodies = [json.dumps(each.body["messages"]) for each in self.upstream.requests]
+        seen = [marker for marker in MARKERS for body in bodies if marker in body]
+        assert not seen, seen
+
+    def _heading(self) -> str:
+        return next((line for line in self.screen.text.split("\n") if "Context ·" in line), "…")
+
+    def _recorded(self, text: str) -> bool:
+        found = [each for each in self.events() if each.kind in ("user", "assistant") and each.content.strip()]
+        said = [each.content.strip() for each in found]
+        return text in said and found[-1].kind == "assistant"
+
+    def _newest_answer(self) -> str:
+        return ""
+
+    def _calls_open(self) -> bool:
+        """Return True until the newest answer without a call has come."""
+        time.sleep(0.3)
+        return "esc to interrupt" in self.screen.text
+
+    def _until(self, condition: Callable[[], object], what: str) -> None:
+        until = time.monotonic() + LIMIT
+        while not condition():
+            assert time.monotonic() < until, f"{what} did not come:\n{self.screen.text}"
+            time.sleep(0.1)
+
+
+def contents(messages: list[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of each content of a request, without thinking and the client's own texts."""
+    for message in messages:
+        if message["role"] == "system":
+            continue
+        blocks = message["content"]
+        for block in [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks:
+            kind = block["type"]
+            if kind == "tool_use":
+                yield "call", block["id"]
+            elif kind == "tool_result":
+                content = block["content"]
+                yield "result", (content if isinstance(content, str) else "".join(e["text"] for e in content)).strip()
+            elif kind == "text":
+                text = block["text"].strip()
+                if text and not (message["role"] == "user" and INJECTED.match(block["text"])):
+                    yield message["role"], text
+
+
+def _difference(sent: list[Any], wanted: list[Any]) -> str:
+    from difflib import unified_diff
+
+    lines = [[f"{kind}: {text[:70]!r}" for kind, text in each] for each in (wanted, sent)]
+    return "\n".join(unified_diff(*lines, "the log", "the request", lineterm=""))
