@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plan import Answer, Reply, Say, Think, Use
+from plan import Answer, Http, Reply, Say, Think, Use
 from screens import BIN, KEY, Screen, common_variables
 from server import Loopback
 from wire_anthropic import AnthropicWire
@@ -30,6 +30,9 @@ from patience import LIMIT
 
 EARLIEST = (2, 1, 287)
 """The first version of Claude Code that loads mods."""
+
+_REMINDER = re.compile(r"\n\n<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>\Z", re.DOTALL)
+"""What the client adds to the end of a result."""
 
 OPENING = "[Earlier messages were left out.]"
 
@@ -63,6 +66,21 @@ def plugins(folder: Path) -> list[Path]:
     program = json.dumps([sys.executable, "-m", "foldmark"])
     (made[0] / "hooks" / "program.js").write_text(f"export const PROGRAM = {program}\n")
     return made
+
+
+class _Aside:
+    """A provider that looks only at requests of the conversation: the client asks for titles with fields of its own."""
+
+    def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
+        return super().refuse(path, headers, body) if body.get("tools") else None  # type: ignore[misc]
+
+
+class Provider(_Aside, AnthropicWire):
+    """A provider whose models do not bind their thinking."""
+
+
+class BoundProvider(_Aside, BoundWire):
+    """A provider whose models bind their thinking."""
 
 
 class ModScreen(Screen):
@@ -107,7 +125,7 @@ class ModSession:
         self.folder, self.random, self.model = folder, random.Random(seed), model
         folder.mkdir(exist_ok=True)
         self.numbers, self.compared, self.summaries = count(1), 0, 0
-        self.wire = BoundWire() if model == BoundWire.model else AnthropicWire()
+        self.wire = BoundProvider() if model == BoundWire.model else Provider()
         self.upstream = Loopback(self.wire, self._answer)
         self.lines: list[str] = []
         self.begun = False
@@ -225,7 +243,7 @@ class ModSession:
                 if each.kind == "client" or not text.strip():
                     continue
                 kind = {"tool_call": "call", "tool_result": "result", "summary": "assistant"}.get(each.kind, each.kind)
-                found.append((kind, str(each.call_id) if kind == "call" else text.strip()))
+                found.append((kind, str(each.call_id) if kind == "call" else _REMINDER.sub("", text).strip()))
             return found
 
     def compare(self) -> None:
@@ -282,7 +300,8 @@ def contents(messages: list[Any]) -> Iterator[tuple[str, str]]:
                 yield "call", block["id"]
             elif kind == "tool_result":
                 content = block["content"]
-                yield "result", (content if isinstance(content, str) else "".join(e["text"] for e in content)).strip()
+                text = content if isinstance(content, str) else "".join(each["text"] for each in content)
+                yield "result", _REMINDER.sub("", text).strip()
             elif kind == "text":
                 text = block["text"].strip()
                 if text and not (message["role"] == "user" and INJECTED.match(block["text"])):
@@ -292,5 +311,5 @@ def contents(messages: list[Any]) -> Iterator[tuple[str, str]]:
 def _difference(sent: list[Any], wanted: list[Any]) -> str:
     from difflib import unified_diff
 
-    lines = [[f"{kind}: {text[:70]!r}" for kind, text in each] for each in (wanted, sent)]
+    lines = [[f"{kind}: {text[:70]!r} … {text[-200:]!r}" for kind, text in each] for each in (wanted, sent)]
     return "\n".join(unified_diff(*lines, "the log", "the request", lineterm=""))
