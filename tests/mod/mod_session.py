@@ -128,6 +128,8 @@ class ModSession:
         self.wire = BoundProvider() if model == BoundWire.model else Provider()
         self.upstream = Loopback(self.wire, self._answer)
         self.lines: list[str] = []
+        self.asides: list[Any] = []
+        self.found = ""
         self.begun = False
 
     def __enter__(self) -> "ModSession":
@@ -144,7 +146,8 @@ class ModSession:
 
     def _answer(self, body: Any) -> Answer:
         if not body.get("tools"):
-            return Reply((Say(('{"title": "A title"}',)),))
+            self.asides.append(body)
+            return Reply((Say((self.found or '{"title": "A title"}',)),))
         last = next(each for each in reversed(body["messages"]) if each["role"] != "system")
         number = next(self.numbers)
         said = json.dumps(last)

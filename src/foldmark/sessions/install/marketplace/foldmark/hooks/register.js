@@ -88,6 +88,16 @@ async function install($) {
   await ask($, 'take', await whole($))
 }
 
+/** Return the answer of the session's model to a question of Foldmark's own, null if there is none. */
+async function complete($, { system, prompt }) {
+  try {
+    const said = await $.model.complete({ model: await $.session.model(), system, prompt })
+    return said.isAnswered ? said.text : null
+  } catch {
+    return null
+  }
+}
+
 /** Carry out a command, and show what it answers. */
 async function carryOut($, line) {
   view.busy = line
@@ -95,15 +105,7 @@ async function carryOut($, line) {
   redraw($)
   try {
     let found = await ask($, 'do', await whole($, { line, working: running }))
-    while (found.ask) {
-      const { system, prompt, tokens } = found.ask
-      const model = await $.session.model()
-      const said = await $.model.complete({ model, system, prompt, maxTokens: tokens ?? 4000 })
-      found = await ask($, 'answer', {
-        session: await $.session.id(),
-        text: said.isAnswered ? said.text : null,
-      })
-    }
+    while (found.ask) found = await ask($, 'answer', { session: await $.session.id(), text: await complete($, found.ask) })
     view.text = found.text ?? found.error ?? ''
     view.asks = view.text.includes('Answer /fm yes')
     if (found.pending) await install($)
