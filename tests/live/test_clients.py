@@ -280,7 +280,8 @@ def test_the_installed_command(tmp_path: Path) -> None:
     with Loopback(AnthropicWire()) as upstream:
         session = Live(tmp_path / "live", upstream, live=True)
         upstream._answering = answered("Fine", session.work)
-        install(user_places(session.work, {"HOME": str(session.home)}), InstallOptions(prompt=False), {})
+        given = {"HOME": str(session.home), "PATH": f"{BIN}:{os.environ['PATH']}"}
+        install(user_places(session.work, given), InstallOptions(prompt=False), given)
         session.say("Hello.")
         assert "nothing taken out" in session.say("/fm context")
         with foldmark.open(session.database, settings={}) as log:

@@ -14,7 +14,7 @@ from wire_bound import BoundWire
 
 from foldmark.live.prompts import help_text
 from foldmark.live.status import statuses
-from foldmark.sessions.install.edits import template
+from foldmark.sessions.install.plugins import skill_template
 
 
 def test_a_drop_and_its_restore(running: ClaudeRunning) -> None:
@@ -193,19 +193,24 @@ def test_a_command_behind_a_prompt_that_was_not_answered(running: ClaudeRunning)
     assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "not answered\n", "two"]
 
 
-def expanded(arguments: str) -> list[dict[str, Any]]:
-    """Return the blocks that Claude Code 2.1.197 sends for `/fm`."""
-    said = "<command-message>fm</command-message>\n<command-name>/fm</command-name>\n"
+def expanded(arguments: str, skill: bool) -> list[dict[str, Any]]:
+    """Return the blocks that Claude Code 2.1.197 and 2.1.332 send for `/fm`, as a skill of the plugin or as the command
+    that older installations wrote."""
+    name = "foldmark:fm" if skill else "fm"
+    said = f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
     said += f"<command-args>{arguments}</command-args>\n" if arguments else ""
-    text = template("fm").split("---\n", 2)[2].replace("$ARGUMENTS", arguments)
+    text = skill_template("fm").split("---\n", 2)[2].replace("$ARGUMENTS", arguments)
+    if skill:
+        text = f"Base directory for this skill: /home/my data/foldmark/skills/fm\n\n{text}"
     return [{"type": "text", "text": said}, {"type": "text", "text": text}]
 
 
-def test_the_command_of_claude_code(running: ClaudeRunning) -> None:
+@pytest.mark.parametrize("skill", [True, False])
+def test_the_command_of_claude_code(running: ClaudeRunning, skill: bool) -> None:
     client = running.client
 
     def ask(arguments: str) -> str:
-        client.messages.append({"role": "user", "content": expanded(arguments)})
+        client.messages.append({"role": "user", "content": expanded(arguments, skill)})
         answer = client.ask(client.messages)
         client.messages.append({"role": "assistant", "content": answer})
         return str(answer[0]["text"])

@@ -26,6 +26,8 @@ from foldmark.core.config import Config
 from foldmark.sessions.hook import answering, process, tail
 from foldmark.sessions.hook.process import SessionState
 from foldmark.sessions.hook.settings import DEFAULTS, MOST_BYTES, reminder_settings
+from foldmark.sessions.install.locations import shell
+from foldmark.sessions.install.plugins import plugin_changes, plugin_files
 from foldmark.settings import user_folders
 from foldmark.settings.loading import load
 from stored import stored
@@ -381,7 +383,7 @@ def test_any_standard_input_prints_nothing(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = HookPlace(Path(folder), patch)
         with fed(data, Path(folder)) as written:
-            answering.run(place.never)
+            answering.run(place.never, "1")
         assert written.read_bytes() == b""
 
 
@@ -404,7 +406,7 @@ def test_an_interruption(place: HookPlace) -> None:
 
     place.write(answer(9_000))
     with fed(json.dumps(place.event("SessionEnd")).encode(), place.folder) as written:
-        answering.run(interrupted)
+        answering.run(interrupted, "1")
     assert written.read_bytes() == b""
     assert place.logged == ["SessionEnd: KeyboardInterrupt: "[:-1]]
 
@@ -561,6 +563,37 @@ def test_the_end_of_a_turn_imports_no_heavy_module(place: HookPlace) -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "foldmark.sessions.formats" in imported
     assert not imported & {"click", "msgspec", "apsw", "tomllib", "uuid", "foldmark.app"}
+
+
+def test_the_plugin_follows_an_upgrade(place: HookPlace) -> None:
+    """A session's start writes the plugin again if another version of Foldmark wrote it."""
+    market = place.folder / "data/foldmark/claude/user"
+    for change in plugin_changes(market, plugin_files("/old/foldmark", "0.0.1", mcp=False)):
+        change.make()
+    stale, skill = market / "foldmark/skills/gone/SKILL.md", market / "foldmark/skills/trim/SKILL.md"
+    stale.parent.mkdir()
+    stale.write_text("Of the older version.")
+    skill.write_text("Of the older version.")
+    variables = {"XDG_DATA_HOME": str(place.folder / "data"), "CLAUDE_PLUGIN_ROOT": str(market / "foldmark")}
+    place.ran(place.event("PostToolUse"), **variables)
+    assert skill.read_text() == "Of the older version."
+    done = place.ran(place.event("SessionStart", source="startup"), **variables)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert place.logged == []
+    assert skill.read_text().startswith("---\nname: trim\n")
+    assert not stale.exists()
+    assert not (market / "foldmark/.mcp.json").exists()
+    assert json.loads((market / "foldmark/.claude-plugin/plugin.json").read_text())["version"] == foldmark.__version__
+    command = json.loads((market / "foldmark/hooks/hooks.json").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
+    assert command == f"{shell(str(PROGRAM))} hook || true"
+
+
+def test_a_plugin_elsewhere_is_not_written(place: HookPlace) -> None:
+    """A project's plugins are under version control."""
+    plugin = place.folder / "project/.claude/skills/foldmark"
+    place.ran(place.event("SessionStart", source="startup"), CLAUDE_PLUGIN_ROOT=str(plugin))
+    assert not plugin.exists()
+    assert place.logged == []
 
 
 # -- state and log --------------------------------------------------------------------------------------------

@@ -99,6 +99,19 @@ def test_the_plugin(where: str, place: Place) -> None:
     assert place.how() == SHELL.how
 
 
+def test_foldmarks_own_plugin(place: Place) -> None:
+    """A plugin has the server only if `foldmark[mcp]` was there when it was written."""
+    market = place.home / ".local/share/foldmark/claude/user"
+    place.write(market / "foldmark/.mcp.json", servers("foldmark"))
+    assert place.how() == SHELL.how
+    place.write(place.home / ".claude/settings.json", {"enabledPlugins": {"foldmark@foldmark": True}})
+    assert place.how() == OURS.replace("foldmark", "plugin_foldmark_foldmark", 1)
+    (market / "foldmark/.mcp.json").unlink()
+    assert place.how() == SHELL.how
+    place.write(place.cwd / ".claude/skills/foldmark/.mcp.json", servers("foldmark"))
+    assert place.how() == OURS.replace("foldmark", "plugin_foldmark_foldmark", 1)
+
+
 def test_foldmarks_tool_precedes_episodic_memory(place: Place) -> None:
     place.write(place.home / ".claude.json", servers("episodic-memory", "foldmark"))
     assert place.how() == OURS

@@ -58,9 +58,10 @@ def _collect_rarely() -> None:
 def hook(log: "Callable[[], AbstractContextManager[Log]] | None" = None) -> int:
     """Run `foldmark hook`. Always return 0. `log` opens the database, by default this user's."""
     try:
+        from foldmark import __version__
         from foldmark.sessions.hook.answering import run
 
-        run(log or _log)
+        run(log or _log, __version__)
     except BaseException:  # interrupted during the import
         pass
     return 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from foldmark import cli
+from foldmark import __version__, cli
 from foldmark.app import Setup, embedding
 from foldmark.cli.parameters import AS_JSON, conversations
 from foldmark.core.errors import CommandError, FoldmarkError
@@ -21,8 +21,9 @@ from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
+    from foldmark.sessions.install.changes import FileChange
     from foldmark.sessions.install.locations import Places
-    from foldmark.sessions.install.plan import FileOutcome, InstallPlan
+    from foldmark.sessions.install.plan import InstallOutcome, InstallPlan
 
 _LONGEST_LINE = 400
 """Maximum characters of a line in a preview. A settings file of Claude Code may be one long line."""
@@ -54,30 +55,30 @@ def install(
 ) -> None:
     """Add Foldmark to Claude Code.
 
-    Adds hooks that warn when the context fills up, a status line, the skills /trim and /rollover, the command /fm for
-    sessions that run under `foldmark live`, a paragraph in CLAUDE.md, and the MCP server. Your own entries stay as they
-    are; `foldmark uninstall claude` restores the files.
+    Installs a plugin with hooks that warn when the context fills up, the skills /trim, /rollover and /fm, and the MCP
+    server. Adds a status line and a paragraph in CLAUDE.md. Your own entries stay as they are; `foldmark uninstall
+    claude` restores the files.
     """
-    from foldmark.sessions.install.edits import PLAIN
-    from foldmark.sessions.install.locations import installed_program, is_temporary
-    from foldmark.sessions.install.plan import FileOutcome, InstallOptions, plan_install
+    from foldmark.sessions.install.locations import PLAIN, installed_program, is_temporary
+    from foldmark.sessions.install.plan import InstallOptions, InstallOutcome, plan_install
     from foldmark.sessions.install.plan import install as carry_out
+    from foldmark.sessions.install.plugins import SERVER
 
     _check(program, "install", needed=not preview)
     places = _places(user, project)
     mcp = mcp or find_spec("mcp") is not None
     named = PLAIN if places.root else installed_program()
-    options = InstallOptions(named, mcp=mcp, prompt=not no_prompt, replace_status_line=replace_statusline)
+    options = InstallOptions(named, __version__, mcp, not no_prompt, replace_statusline)
     plan = (plan_install if preview else carry_out)(places, options, os.environ)
-    if not mcp:
-        plan.done.append(FileOutcome(places.mcp, "left out", (_NO_MCP,)))
+    server = places.plugins / SERVER
+    if not mcp and not server.exists():
+        plan.done.append(InstallOutcome(str(server), "left out", (_NO_MCP,)))
     if as_json:
         print(json_text([_data(done, preview) for done in plan.done]))
         return
     if preview:
-        for done in plan.done:
-            if done.before != done.after and not done.ours:
-                print(_difference(done))
+        for change in (change for done in plan.done for change in done.changes if change.after != change.before):
+            print(_difference(change))
     lines = [_line(done, preview) for done in plan.done]
     if places.root and not shutil.which("foldmark"):
         lines.append("foldmark is not on your PATH: these hooks do nothing here until it is")
@@ -108,8 +109,8 @@ def uninstall(program: str | None, user: bool, project: bool, as_json: bool) -> 
     print(
         harmless("\n".join(_line(done, False) for done in plan.done) or f"Foldmark is not installed in {places.folder}")
     )
-    if plan.steps:
-        print("Restart Claude Code: a running session keeps its hooks.")
+    if plan.done:
+        print(_by_hand(plan) or "Restart Claude Code: a running session keeps its hooks.")
 
 
 def _check(program: str | None, verb: str, needed: bool) -> None:
@@ -127,25 +128,27 @@ def _places(user: bool, project: bool) -> "Places":
     return (project_places if project else user_places)(Path.cwd(), os.environ)
 
 
-def _line(done: "FileOutcome", preview: bool) -> str:
-    action = f"would be {done.action}" if preview and done.before != done.after else done.action
-    return f"{action:<10} {done.file}" + "".join(f"\n           {note}" for note in done.notes)
+def _line(done: "InstallOutcome", preview: bool) -> str:
+    action = done.action
+    if preview and action not in ("unchanged", "left out"):
+        action = f"would {'run' if done.is_command else f'be {action}'}"
+    return f"{action:<10} {done.name}" + "".join(f"\n           {note}" for note in done.notes)
 
 
-def _data(done: "FileOutcome", preview: bool) -> dict[str, Any]:
-    data: dict[str, Any] = {"file": str(done.file), "action": done.action}
+def _data(done: "InstallOutcome", preview: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"command" if done.is_command else "file": done.name, "action": done.action}
     if done.notes:
         data["notes"] = list(done.notes)
-    if preview and not done.ours:
-        data["difference"] = _difference(done)
+    if preview and done.changes:
+        data["difference"] = "\n".join(filter(None, map(_difference, done.changes)))
     return data
 
 
-def _difference(done: "FileOutcome") -> str:
+def _difference(change: "FileChange") -> str:
     """Return the change of a file as a unified diff."""
-    before, after = ((each or b"").decode("utf-8", "replace").splitlines() for each in (done.before, done.after))
-    old = "/dev/null" if done.before is None else str(done.file)
-    lines = difflib.unified_diff(before, after, old, str(done.file), lineterm="")
+    before, after = ((each or b"").decode("utf-8", "replace").splitlines() for each in (change.before, change.after))
+    old = "/dev/null" if change.before is None else str(change.file)
+    lines = difflib.unified_diff(before, after, old, str(change.file), lineterm="")
     return harmless("\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines))
 
 
@@ -153,13 +156,22 @@ def _next_steps(plan: "InstallPlan", places: "Places", preview: bool) -> str:
     flag = " --project" if places.root else ""
     if preview:
         return f"Nothing was written. `foldmark install claude{flag}` does it."
-    if not plan.steps:
+    if by_hand := _by_hand(plan):
+        return f"{by_hand}\n`foldmark uninstall claude{flag}` takes back what was written."
+    if not plan.changes and not plan.commands:
         return "Everything is installed already; nothing was written."
-    where = f", in {places.root}: a project's settings count where claude is started" if places.root else ""
+    where = f", in {places.root}: a project's plugins count where claude is started" if places.root else ""
     return (
         f"Restart Claude Code{where}. There, /hooks shows the hooks; /trim, /rollover and /fm are available.\n"
         f"`foldmark uninstall claude{flag}` puts everything back."
     )
+
+
+def _by_hand(plan: "InstallPlan") -> str:
+    """Return a sentence about the commands that a person has to run, or ""."""
+    count = sum(done.action == "to run" for done in plan.done)
+    word = "this command" if count == 1 else "these commands"
+    return f"claude is not on your PATH: run {word} where it is, then restart Claude Code." if count else ""
 
 
 @click.command()

@@ -30,7 +30,7 @@ from foldmark.text.choosing import Choice
 from foldmark.text.consent import Answer, Look, No, Yes, read
 
 FM_SIGN = ":"
-"""The sign before a command in the text of Claude Code's command /fm, regardless of the setting `live_sign`."""
+"""The sign before a command in the text of the skill /fm, regardless of the setting `live_sign`."""
 
 COMMANDS = {
     "mark": "mark",
@@ -76,7 +76,10 @@ _FORM = re.compile(r"[ \t]?[A-Za-z][A-Za-z-]*(?:[ \t][^\n]*)?")
 """What follows the sign in a prompt that is meant for Foldmark: a word, and arguments on the same line."""
 
 _EXPANDED = re.compile(r"\s*<foldmark-live>.*</foldmark-live>\s*\Z", re.DOTALL)
-"""The end of the text of Claude Code's command /fm (`sessions/install/texts/fm.md`), for use without a gateway."""
+"""The end of the text of the skill /fm (`skills/fm/SKILL.md` of the plugin), for use without a gateway."""
+
+_SKILL = re.compile(r"\ABase directory for this skill: [^\n]*\n\n")
+"""What Claude Code puts before the text of a skill."""
 
 _LEFT_OUT = "(a command to Foldmark)"
 _BETWEEN = re.compile(r"(?<=>\n)[^\n]+(?=\n</)")
@@ -118,7 +121,8 @@ def command_in(prompt: str, sign: str) -> str | None:
     like a command but is none counts too: it is answered with the nearest one. An unknown command of /fm is answered
     with the help."""
     own = _EXPANDED.sub("", prompt)
-    expanded = own != prompt
+    if expanded := own != prompt:
+        own = _SKILL.sub("", own)
     wanted = FM_SIGN if expanded else sign
     if own.startswith(wanted):
         line = own.removeprefix(wanted)

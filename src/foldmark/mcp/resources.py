@@ -19,8 +19,8 @@ from foldmark.log import Agent, Log, Result
 from foldmark.mcp.conversations import Conversations, all_conversations
 from foldmark.mcp.search import CONVERSATION
 from foldmark.rendering import json_text
-from foldmark.sessions.install.edits import SKILLS, template
 from foldmark.sessions.install.locations import typed_program
+from foldmark.sessions.install.plugins import SKILLS, skill_template
 
 ALL = CONVERSATION.rstrip("/")
 """The address of the list of conversations, which has pages."""
@@ -215,6 +215,6 @@ def prompt(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
 
 def _parts(name: str) -> tuple[str, str]:
     """Return a skill's description and its text."""
-    _, head, text = template(name).split("---\n", 2)
+    _, head, text = skill_template(name).split("---\n", 2)
     about = next(line for line in head.splitlines() if line.startswith("description: "))
     return about.removeprefix("description: "), text.strip()

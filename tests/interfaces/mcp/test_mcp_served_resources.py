@@ -14,7 +14,7 @@ from mcp.types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
 import foldmark
 from foldmark.mcp import resources
-from foldmark.sessions.install.edits import template
+from foldmark.sessions.install.plugins import skill_template
 
 ROOT = "foldmark://conversations"
 
@@ -213,12 +213,12 @@ def test_prompts_are_the_skills(db: str, name: str) -> None:
             (message,) = got.messages
             text: str = message.content.text  # type: ignore[union-attr]
             assert listed[name].description == got.description
-            assert f"description: {got.description}\n" in template(name)
+            assert f"description: {got.description}\n" in skill_template(name)
             assert f'behind /{name}: "for #7"' in text
             for left in ("{foldmark}", "$ARGUMENTS", "CLAUDE_SESSION_ID", "---"):
                 assert left not in text
             sentences = [
-                line for line in template(name).splitlines()[5:] if line and "{" not in line and "$" not in line
+                line for line in skill_template(name).splitlines()[5:] if line and "{" not in line and "$" not in line
             ]
             assert sentences
             for line in sentences:

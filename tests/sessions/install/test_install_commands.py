@@ -10,20 +10,24 @@ import sys
 from pathlib import Path
 
 import pytest
-from install_trees import tree
+from install_trees import files, tree
+from test_install_files import files_of
 
 import forked
-from foldmark.sessions.install.edits import template
+from foldmark import __version__
+from foldmark.sessions.install.plugins import skill_template
 
 SCRIPT = Path(sys.executable).with_name("foldmark")
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="Foldmark is not installed beside this Python")
 
 
-def foldmark(home: Path, *arguments: str, cwd: Path | None = None, script: Path = SCRIPT) -> tuple[int, str, str]:
+def foldmark(
+    home: Path, *arguments: str, cwd: Path | None = None, script: Path = SCRIPT, path: Path | None = None
+) -> tuple[int, str, str]:
     done = forked.run(
         [str(script), *arguments],
         cwd=cwd or home,
-        env={"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        env={"HOME": str(home), "PATH": f"{path}:/usr/bin:/bin" if path else "/usr/bin:/bin", "LANG": "C.UTF-8"},
         capture_output=True,
         text=True,
     )
@@ -31,80 +35,136 @@ def foldmark(home: Path, *arguments: str, cwd: Path | None = None, script: Path 
     return done.returncode, done.stdout, done.stderr
 
 
+def client(folder: Path, says: str = "", code: int = 0) -> Path:
+    """Return a folder for the PATH with a stand-in for `claude` that notes its arguments in `asked`."""
+    folder.mkdir()
+    program = folder / "claude"
+    program.write_text(f"#!/bin/sh\necho \"$@\" >> '{folder}/asked'\necho '{says}'\nexit {code}\n")
+    program.chmod(0o755)
+    return folder
+
+
 def test_there_and_back(home: Path) -> None:
     before = tree(home)
     code, out, err = foldmark(home, "install", "claude")
     assert (code, err) == (0, "")
-    assert "Restart Claude Code" in out
-    assert "/hooks" in out
-    servers = json.loads((home / ".claude.json").read_text())["mcpServers"]
+    market = home / ".local/share/foldmark/claude/user"
+    assert f"to run     claude plugin marketplace add {market}\nto run     claude plugin install foldmark@fold" in out
+    assert "claude is not on your PATH: run these commands where it is, then restart Claude Code.\n" in out
+    servers = json.loads((market / "foldmark/.mcp.json").read_text())["mcpServers"]
     assert servers["foldmark"] == {"type": "stdio", "command": str(SCRIPT), "args": ["mcp"]}
-    hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    hooks = json.loads((market / "foldmark/hooks/hooks.json").read_text())["hooks"]
     assert hooks["SessionEnd"] == [{"hooks": [{"type": "command", "command": f"{SCRIPT} hook || true", "timeout": 60}]}]
+    manifest = json.loads((market / "foldmark/.claude-plugin/plugin.json").read_text())
+    assert manifest["version"] == __version__
     installed = tree(home)
     code, out, _ = foldmark(home, "install", "claude", "--user")
     assert (code, tree(home)) == (0, installed)
-    assert "Everything is installed already; nothing was written." in out
+    assert "unchanged" in out
     code, out, _ = foldmark(home, "uninstall", "claude")
-    assert (code, tree(home)) == (0, before)
+    assert (code, files(home)) == (0, files_of(before))
     assert "restored" in out
     code, out, _ = foldmark(home, "uninstall", "claude")
     assert (code, out) == (0, f"Foldmark is not installed in {home}/.claude\n")
 
 
+def test_the_client_s_commands_are_run(home: Path, tmp_path: Path) -> None:
+    path = client(tmp_path / "bin")
+    market = home / ".local/share/foldmark/claude/user"
+    code, out, _ = foldmark(home, "install", "claude", path=path)
+    assert code == 0
+    assert f"run        claude plugin marketplace add {market}\n" in out
+    assert "Restart Claude Code. There, /hooks shows the hooks" in out
+    asked = (path / "asked").read_text().splitlines()
+    assert asked == [f"plugin marketplace add {market}", "plugin install foldmark@foldmark"]
+    settings = json.loads((home / ".claude/settings.json").read_text())
+    source = {"source": {"source": "directory", "path": str(market)}}
+    settings |= {"extraKnownMarketplaces": {"foldmark": source}, "enabledPlugins": {"foldmark@foldmark": True}}
+    (home / ".claude/settings.json").write_text(json.dumps(settings))
+    assert "Everything is installed already; nothing was written." in foldmark(home, "install", "claude", path=path)[1]
+    assert (path / "asked").read_text().splitlines() == asked
+    _, out, _ = foldmark(home, "uninstall", "claude", "--json", path=path)
+    (command,) = [each for each in json.loads(out) if "command" in each]
+    assert command == {"command": "claude plugin marketplace remove foldmark --scope user", "action": "run"}
+    assert (path / "asked").read_text().splitlines()[2:] == ["plugin marketplace remove foldmark --scope user"]
+
+
+def test_a_failing_client_is_quoted(home: Path, tmp_path: Path) -> None:
+    """What was written stays, so that a second run continues; `uninstall` takes it back."""
+    before = files(home)
+    code, out, err = foldmark(home, "install", "claude", path=client(tmp_path / "bin", "Adding…✘ No disk.", 1))
+    assert (code, out) == (1, "")
+    market = home / ".local/share/foldmark/claude/user"
+    assert err == (
+        f"foldmark: `claude plugin marketplace add {market}` failed: No disk.; repeat it, or take back what was done "
+        "with `foldmark uninstall claude`\n"
+    )
+    assert foldmark(home, "uninstall", "claude")[0] == 0
+    assert files(home) == before
+
+
+def test_a_removal_without_the_client_says_what_is_left(home: Path) -> None:
+    foldmark(home, "install", "claude")
+    (home / ".claude/settings.json").write_text('{"enabledPlugins": {"foldmark@foldmark": true}}')
+    _, out, _ = foldmark(home, "uninstall", "claude")
+    assert "to run     claude plugin marketplace remove foldmark --scope user\n" in out
+    assert "claude is not on your PATH: run this command where it is" in out
+
+
 def test_json(home: Path) -> None:
     _, out, _ = foldmark(home, "install", "claude", "--json")
-    made = {each["file"].removeprefix(f"{home}/"): each["action"] for each in json.loads(out)}
-    assert made == {
-        ".claude/settings.json": "changed",
-        ".claude/skills/trim/SKILL.md": "created",
-        ".claude/skills/rollover/SKILL.md": "created",
-        ".claude/commands/fm.md": "created",
+    market = ".local/share/foldmark/claude/user"
+    (commands, made) = ([each for each in json.loads(out) if kind in each] for kind in ("command", "file"))
+    assert {each["file"].removeprefix(f"{home}/"): each["action"] for each in made} == {
+        market: "created",
+        ".claude/settings.json": "unchanged",
         ".claude/CLAUDE.md": "changed",
-        ".claude.json": "changed",
-        ".claude/settings.json.foldmark-backup": "created",
-        ".claude/CLAUDE.md.foldmark-backup": "created",
-        ".claude.json.foldmark-backup": "created",
-        ".claude/foldmark-install.json": "created",
     }
+    assert commands == [
+        {"command": f"claude plugin marketplace add {home}/{market}", "action": "to run"},
+        {"command": "claude plugin install foldmark@foldmark", "action": "to run"},
+    ]
     _, out, _ = foldmark(home, "uninstall", "claude", "--json")
-    actions = {each["file"].removeprefix(f"{home}/"): each["action"] for each in json.loads(out)}
-    assert {name for name, action in actions.items() if action == "restored"} == {
-        ".claude/settings.json",
-        ".claude/CLAUDE.md",
-        ".claude.json",
-    }
-    assert actions.keys() == made.keys()
+    assert json.loads(out) == [
+        {"file": f"{home}/{market}", "action": "deleted"},
+        {"file": f"{home}/.claude/CLAUDE.md", "action": "restored"},
+    ]
 
 
 @pytest.mark.parametrize("named", [[], ["claude"]])
-def test_print_writes_nothing(home: Path, named: list[str]) -> None:
-    before = tree(home)
-    code, out, _ = foldmark(home, "install", *named, "--print", "--mcp")
+def test_print_writes_nothing(home: Path, tmp_path: Path, named: list[str]) -> None:
+    before, path = tree(home), client(tmp_path / "bin")
+    code, out, _ = foldmark(home, "install", *named, "--print", "--mcp", "--replace-statusline", path=path)
     assert (code, tree(home)) == (0, before)
     assert f"+++ {home}/.claude/settings.json" in out
-    assert f"--- /dev/null\n+++ {home}/.claude/skills/trim/SKILL.md" in out
+    market = home / ".local/share/foldmark/claude/user"
+    assert f"--- /dev/null\n+++ {market}/foldmark/skills/trim/SKILL.md" in out
+    assert f"would be created {market}\n" in out
     assert f"would be changed {home}/.claude/settings.json" in out
+    assert "would run  claude plugin install foldmark@foldmark\n" in out
     assert "Nothing was written" in out
     _, out, _ = foldmark(home, "install", "--print", "--json")
     first = json.loads(out)[0]
-    assert first["action"] == "changed"
+    assert first["action"] == "created"
     assert "hook || true" in first["difference"]
+    assert not (path / "asked").exists()
 
 
 def test_a_project_of_the_working_folder(home: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "deep/er").mkdir(parents=True)
     subprocess.run(["git", "init", "-q", project], check=True)
-    before = tree(tmp_path)
+    before = files(tmp_path)
     code, out, _ = foldmark(home, "install", "claude", "--project", cwd=project / "deep/er")
     assert code == 0
     assert f"Restart Claude Code, in {project}" in out
-    assert tree(home) == {name[5:]: value for name, value in before.items() if name.startswith("home/")}
-    assert "foldmark hook || true" in (project / ".claude/settings.json").read_text()
-    assert str(SCRIPT) not in "".join(path.read_text() for path in (project / ".claude").rglob("*.*"))
+    assert "claude plugin" not in out
+    assert {name for name in files(home) if not name.startswith(".local")} == {
+        name.removeprefix("home/") for name in before if name.startswith("home/")
+    }
+    assert str(SCRIPT) not in "".join(path.read_text() for path in (project / ".claude").rglob("*") if path.is_file())
     assert foldmark(home, "uninstall", "claude", "--project", cwd=project)[0] == 0
-    assert tree(tmp_path) == before
+    assert files(tmp_path) == before
 
 
 @pytest.mark.parametrize(
@@ -142,7 +202,8 @@ def test_a_missing_or_old_script_blocks_nothing(home: Path, tmp_path: Path, scri
     other.parent.mkdir()
     shutil.copy(SCRIPT, other)
     foldmark(home, "install", "claude", script=other)
-    command = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"][-1]["hooks"][0]["command"]
+    hooks = home / ".local/share/foldmark/claude/user/foldmark/hooks/hooks.json"
+    command = json.loads(hooks.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
     assert str(other) in command
     other.unlink()
     if script is not None:
@@ -154,7 +215,7 @@ def test_a_missing_or_old_script_blocks_nothing(home: Path, tmp_path: Path, scri
 @pytest.mark.parametrize("name", ["trim", "rollover"])
 def test_every_name_in_the_skills_exists(name: str, home: Path) -> None:
     """The text after the name of a skill reaches the model, with the options that accept it."""
-    text = template(name)
+    text = skill_template(name)
     named = set(re.findall(r"--[a-z-]+", text.partition("---\n\n")[2])) - {"--resume"}
     _, options, _ = foldmark(home, name, "--help")
     assert all(f"{option} " in options for option in named)
@@ -169,7 +230,7 @@ def test_the_commands_in_the_skills_run_in_a_shell(home: Path, tmp_path: Path) -
     program.write_text(f'#!/bin/sh\nstat -c %a "$4" > {said}; echo "$1 $2 $3" >> {said}; cat "$4" >> {said}\n')
     program.chmod(0o755)
     foldmark(home, "install", "claude", "--project", cwd=tmp_path)
-    text = (tmp_path / ".claude/skills/rollover/SKILL.md").read_text()
+    text = (tmp_path / ".claude/skills/foldmark/skills/rollover/SKILL.md").read_text()
     command = next(part for part in text.split("```bash\n")[1:] if "mktemp" in part).split("```")[0]
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(tmp_path), "CLAUDE_SESSION_ID": "abc"}
     names = set(tmp_path.iterdir())

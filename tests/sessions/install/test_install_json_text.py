@@ -1,4 +1,4 @@
-"""Adding members to other people's JSON and removing them leaves every other character unchanged."""
+"""Edits of a JSON text keep every character that is not Foldmark's."""
 
 from __future__ import annotations
 
@@ -8,39 +8,43 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from install_trees import EVENTS, PROGRAM
 
-from foldmark.sessions.install.edits import EVENTS, SettingsFile, runs
-from foldmark.sessions.install.json_text import NotMergeableError, add, check, put, raw, remove
+from foldmark.sessions.install.entries import ServersFile, SettingsFile, is_same, runs
+from foldmark.sessions.install.json_text import NotMergeableError, check, put, raw, remove
 
-PROGRAM = "/opt/fold mark/bin/foldmark"
-BLANKS = st.sampled_from(["", " ", "\n", "\r\n", "\n  ", "\r\n\t", "  \n \t", "\n\n    "])
-LAYOUTS: Any = st.sampled_from([None, 0, 1, 2, 4, "\t", "random"])
-SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from([1e400, -0.0])
+BLANKS = st.sampled_from(["", " ", "\n", "\r\n", "\t", "\n  "])
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
 )
-HOOKS = st.fixed_dictionaries(
-    {"type": st.just("command"), "command": st.sampled_from(["say hi", "foldmarker hook", "echo foldmark hook", "ü"])},
-    optional={"timeout": st.integers(1, 60), "x": VALUES},
+HOOKS = st.dictionaries(
+    st.sampled_from([*EVENTS, "PreToolUse"]),
+    st.lists(
+        st.builds(
+            lambda commands: {"matcher": "x", "hooks": [{"type": "command", "command": each} for each in commands]},
+            st.lists(st.text(), max_size=2),
+        )
+        | VALUES,
+        max_size=2,
+    ),
+    max_size=3,
 )
-GROUPS = st.fixed_dictionaries(
-    {"hooks": st.lists(HOOKS, min_size=1, max_size=2)}, optional={"matcher": st.just("Edit")}
-) | st.sampled_from([{"hooks": None}, {}, 3])
-EVENT_LISTS = st.dictionaries(
-    st.sampled_from([*EVENTS, "PreToolUse"]), st.lists(GROUPS, min_size=1, max_size=2), min_size=1
-)
-SETTINGS = st.fixed_dictionaries(
-    {"model": VALUES},
-    optional={"hooks": EVENT_LISTS, "statusLine": VALUES, "zz": VALUES, "permissions": VALUES, 'q"\\': VALUES},
+SETTINGS = st.builds(
+    lambda rest, hooks, line: {**rest, **hooks, **line},
+    st.dictionaries(st.text().filter(lambda key: key not in ("hooks", "statusLine")), VALUES, max_size=4),
+    st.just({}) | st.builds(lambda hooks: {"hooks": hooks}, HOOKS),
+    st.just({}) | st.just({"statusLine": {"type": "command", "command": "mine.sh"}}),
 )
 
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """Draw a settings file that is not empty, in one of many layouts, with its keys in any order."""
+    """Settings in any layout."""
     settings = draw(SETTINGS)
     settings = {key: settings[key] for key in draw(st.permutations(list(settings)))}
-    layout = draw(LAYOUTS)
+    layout = draw(st.sampled_from([None, 1, 2, 4, "\t", "random"]))
     if layout == "random":
         text = _laid_out(draw, settings)
     else:
@@ -48,7 +52,7 @@ def texts(draw: st.DrawFn) -> str:
         if draw(st.booleans()):
             text = text.replace("\n", "\r\n")
     begin = draw(st.sampled_from(["", "\n ", "\ufeff"]))
-    return begin + text.replace("\ud800", "") + draw(BLANKS)
+    return begin + text.encode("utf-8", "ignore").decode() + draw(BLANKS)
 
 
 def _laid_out(draw: st.DrawFn, value: Any) -> str:
@@ -65,44 +69,35 @@ def _laid_out(draw: st.DrawFn, value: Any) -> str:
     return left + blank() + ("," + blank()).join(inner) + right
 
 
-def without_ours(settings: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings without the installer's entries, computed from values and not from text."""
-    hooks = {
-        event: [
-            group
-            for group in groups
-            if not (isinstance(group, dict) and str(group.get("hooks")).count("fold mark/bin/foldmark' hook"))
-        ]
-        for event, groups in settings["hooks"].items()
-    }
-    left = {**settings, "hooks": {event: groups for event, groups in hooks.items() if groups}}
-    if "hooks" not in old:
-        assert not left.pop("hooks")
-    if "statusLine" not in old:
-        assert left.pop("statusLine") == {"type": "command", "command": f"'{PROGRAM}' statusline"}
-    return left
-
-
 def loaded(text: str) -> Any:
-    return json.loads(text.removeprefix("\ufeff"), parse_constant=lambda name: name, parse_float=str)
+    return json.loads(text.removeprefix("\ufeff"))
 
 
-@given(texts().filter(lambda text: "Infinity" not in text))
-def test_only_foldmarks_entries_are_inserted(text: str) -> None:
+@given(texts())
+def test_only_the_status_line_is_inserted(text: str) -> None:
     kind = SettingsFile(PROGRAM)
-    once = kind.put_in(text, False).text
+    once = kind.put_in(text).text
     assert once is not None
-    assert kind.put_in(once, True).text == once
-    assert without_ours(loaded(once), loaded(text)) == loaded(text)
-    for event in EVENTS:
-        commands = (
-            [hook["command"] for g in loaded(once)["hooks"][event] if isinstance(g, dict) for hook in g["hooks"] or []]
-            if all(not isinstance(g, dict) or "hooks" in g for g in loaded(once)["hooks"][event])
-            else None
-        )
-        assert commands is None or commands.count(f"'{PROGRAM}' hook || true") == 1
-    assert kind.take_out(once, None).text == text
-    assert kind.take_out(text, None).text == text
+    assert kind.put_in(once).text == once
+    own = {"statusLine": {"type": "command", "command": f"'{PROGRAM}' statusline"}}
+    assert loaded(once) == {**own, **loaded(text)}
+    assert is_same(kind.take_out(once, text), text)
+    assert kind.take_out(text, None) == text
+    if loaded(text):
+        assert kind.take_out(once, text) == text
+
+
+@given(texts(), st.sampled_from(EVENTS))
+def test_only_foldmarks_older_hooks_are_removed(text: str, event: str) -> None:
+    value = loaded(text)
+    hooks = value.get("hooks", {})
+    group = {"hooks": [{"type": "command", "command": f"'{PROGRAM}' hook || true", "timeout": 10}]}
+    older = {**value, "hooks": {**hooks, event: [*hooks.get(event, []), group]}}
+    left = loaded(SettingsFile(PROGRAM).take_out(json.dumps(older), None))
+    expected = {key: each for key, each in value.items() if key != "hooks"}
+    if kept := {name: groups for name, groups in hooks.items() if groups or name != event}:
+        expected["hooks"] = kept
+    assert left == expected
 
 
 @pytest.mark.parametrize(
@@ -110,31 +105,28 @@ def test_only_foldmarks_entries_are_inserted(text: str) -> None:
     [
         ("{}", '{\n  "k": [\n    1\n  ]\n}'),
         ("{ \n }", '{\n  "k": [\n    1\n  ]\n}'),
-        ('{"a":1}', '{"a":1,"k":[1]}'),
-        ('{"a": 1}', '{"a": 1, "k": [1]}'),
+        ('{"a":1}', '{"a":1,"k": [1]}'),
         ('{ "a": 1 }', '{ "a": 1, "k": [1] }'),
         ('{\n\t"a": 1\n}\n', '{\n\t"a": 1,\n\t"k": [\n\t\t1\n\t]\n}\n'),
         ('{\r\n    "a": 1}', '{\r\n    "a": 1,\r\n    "k": [\r\n        1\r\n    ]}'),
-        ('{ "a": 1\n, "b": 2\n}', '{ "a": 1\n, "b": 2\n, "k": [1]\n}'),
-        ('\ufeff{"a": "}"}', '\ufeff{"a": "}", "k": [1]}'),
+        ('\ufeff{"a": "}"}', '\ufeff{"a": "}","k": [1]}'),
     ],
 )
-def test_new_members_look_like_their_neighbours(text: str, expected: str) -> None:
+def test_a_new_member_looks_like_the_first_one(text: str, expected: str) -> None:
     check(text)
-    assert add(text, [], [1], "k") == expected
+    assert put(text, "k", [1]) == expected
 
 
-def test_places_inside() -> None:
-    text = '{"a": [ {"b" : 1.50} , 2 ], "c": {}}'
+def test_members() -> None:
+    text = '{"a": [ {"b" : 1.50} ], "c": {}}'
     check(text)
-    assert raw(text, ["a", 0, "b"]) == "1.50"
-    assert put(text, ["a", 0], "null") == '{"a": [ null , 2 ], "c": {}}'
-    assert remove(text, ["a", 0]) == '{"a": [ 2 ], "c": {}}'
-    assert remove(text, ["a", 1]) == '{"a": [ {"b" : 1.50} ], "c": {}}'
-    assert remove(text, ["a", 0, "b"]) == '{"a": [ {} , 2 ], "c": {}}'
-    assert add(text, ["c"], "x", "é") == '{"a": [ {"b" : 1.50} , 2 ], "c": {"é": "x"}}'
+    assert raw(text, "a") == '[ {"b" : 1.50} ]'
+    assert put(text, "c", None) == '{"a": [ {"b" : 1.50} ], "c": null}'
+    assert remove(text, "a") == '{"c": {}}'
+    assert remove(text, "c") == '{"a": [ {"b" : 1.50} ]}'
+    assert remove('{ "a": 1 }', "a") == "{}"
     with pytest.raises(KeyError):
-        raw(text, ["a", 0, "z"])
+        raw(text, "z")
 
 
 @pytest.mark.parametrize(
@@ -144,11 +136,12 @@ def test_places_inside() -> None:
         ("null", "not an object"),
         ('{"a": 1', "not JSON"),
         ('{"a": 1,}', "not JSON"),
-        ('{"a": 1} x', "something follows"),
+        ('{"a": 1} x', "Extra data"),
         ('{\n  // mine\n  "a": 1}', "no comments"),
         ('{"a": NaN}', "NaN"),
         ('{"a": {"b": 1, "c": 2, "b": 3}}', 'the key "b" twice'),
         ('{"a": ' + "[" * 100_000, "nested too deeply"),
+        ('{"a": ' + "1" * 5_000 + "}", "cannot be read"),
         ('{"a": "\udcff"}', "not UTF-8"),
     ],
 )
@@ -158,16 +151,26 @@ def test_a_file_that_cannot_be_merged_is_refused(text: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("one", "other", "same"),
     [
-        ('{"hooks": []}', "`hooks` in it is not an object"),
-        ('{"hooks": null}', "`hooks` in it is not an object"),
-        ('{"hooks": {"Stop": {}}}', "`hooks.Stop` in it is not an array"),
+        (None, "", True),
+        (None, '{"enabledPlugins": {}, "extraKnownMarketplaces": {}}', True),
+        ('{"z":1.0e3, "a": [1]}', '{\n  "a": [\n    1\n  ],\n  "z": 1000,\n  "enabledPlugins": {}\n}', True),
+        ('{"enabledPlugins": {"x@y": true}}', "{}", False),
+        ("Be brief.", "Be brief.\r\n", True),
+        ("Be brief.", "Be short.", False),
+        ("[1]", "[1.0]", False),
     ],
 )
-def test_hooks_of_another_shape_are_refused(text: str, why: str) -> None:
-    with pytest.raises(NotMergeableError, match=why):
-        SettingsFile(PROGRAM).put_in(text, False)
+def test_what_the_client_leaves_says_the_same(one: str | None, other: str, same: bool) -> None:
+    assert is_same(one, other) is is_same(other, one) is same
+
+
+def test_another_server_of_the_name_stays() -> None:
+    text = '{"mcpServers": {"foldmark": {"command": "docker"}}}'
+    assert ServersFile().take_out(text, None) == text
+    own = {"mcpServers": {"foldmark": {"command": "/old/foldmark.exe", "args": ["mcp"]}}, "a": 1}
+    assert loaded(ServersFile().take_out(json.dumps(own), None)) == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,9 @@ _PATH = re.compile(r"(?:/v1)?/messages")
 
 _MARK = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\s*:\s*\{[^{}]*\}\s*,\s*')
 _INTERRUPTED = "[Request interrupted by user"
+_FM = tuple(f"<command-message>{name}</command-message>" for name in ("fm", "foldmark:fm"))
+"""What Claude Code announces: a command of a file, and a plugin's skill."""
+
 _COMPACTED = "This session is being continued from a previous conversation"
 
 _CLAUDE_CODE = re.compile(r"claude-cli/(\d+)\.(\d+)\.(\d+) \(external, (sdk)?")
@@ -133,7 +136,7 @@ class AnthropicClient(RoleClient):
         return is_new and self.is_attended(headers) and self.cache_asked(request) > 0
 
     def announces(self, block: bytes) -> bool:
-        return str(decoded(block).get("text", "")).startswith("<command-message>fm</command-message>")
+        return str(decoded(block).get("text", "")).startswith(_FM)
 
     def is_compacted(self, message: ClientMessage) -> bool:
         return message.role == "user" and any(

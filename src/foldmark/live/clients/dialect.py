@@ -233,7 +233,7 @@ class ClientDialect(ABC):
         return max((seconds for _, asks, seconds in wanted if asks.search(request.body)), default=0.0)
 
     def announces(self, block: bytes) -> bool:
-        """Return True for a block in which the client announces that the next one is the text of its command `/fm`."""
+        """Return True for a block in which the client announces that the next one is the text of its skill `/fm`."""
         return False
 
     def is_compacted(self, message: ClientMessage) -> bool:

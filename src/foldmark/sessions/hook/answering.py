@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from foldmark.sessions.hook import process
 from foldmark.sessions.hook.settings import read, reminder_settings
-from foldmark.settings.user_folders import config_folder
+from foldmark.settings.user_folders import config_folder, data_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,16 +36,34 @@ _MAX_FIRST_LINE = 1 << 20
 _MAX_PATH = 1000
 
 
-def run(log: "Opening") -> None:
-    """Handle the event on standard input. `log` opens the database that records the ends of sessions."""
+def run(log: "Opening", version: str) -> None:
+    """Handle the event on standard input. `log` opens the database that records the ends of sessions. `version` is
+    Foldmark's."""
     event = "hook"
     try:
         given = process.read()
         event = process.text(given, "hook_event_name") or event
         if answer := answered(given, log, os.environ):
             process.write(answer)
+        if event == "SessionStart":
+            follow_upgrade(os.environ, version)
     except BaseException as error:
         process.note(os.environ, f"{event}: {type(error).__name__}: {error}")
+
+
+def follow_upgrade(environment: Mapping[str, str], version: str) -> None:
+    """Write the plugin that runs this hook again if another version of Foldmark wrote it; the next session reads it.
+
+    A project's plugins stay as they are under version control. Raises OSError or FoldmarkError.
+    """
+    plugin = os.path.realpath(environment.get("CLAUDE_PLUGIN_ROOT", ""))
+    if not plugin.startswith(os.path.join(os.path.realpath(data_folder(environment)), "claude", "")):
+        return
+    if f'"version": "{version}"'.encode() not in read(os.path.join(plugin, ".claude-plugin", "plugin.json")):
+        from foldmark.sessions.install.locations import installed_program
+        from foldmark.sessions.install.plugins import write_again
+
+        write_again(plugin, installed_program(), version)
 
 
 def answered(given: Mapping[str, object], log: "Opening", environment: Mapping[str, str]) -> str | None:

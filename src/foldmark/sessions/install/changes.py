@@ -1,23 +1,34 @@
-"""Change several files together: all of them, or none after an error [SPEC 8: settings are other people's work]."""
+"""Change a file or run Claude Code, as a step of an installation [SPEC 8: settings are other people's work]."""
 
 import os
+import shlex
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+import subprocess
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.sessions.file_lock import locked
 from foldmark.sessions.install.locations import exists
-from foldmark.sessions.new_file import new_file, replaced_file
+from foldmark.sessions.new_file import replaced_file
+
+CLIENT = "claude"
+"""The name of the client's program on the PATH."""
+
+_PATIENCE = 120
+"""Maximum seconds that a command of Claude Code may take; it takes about one."""
+
+_FAILED, _MAX_WORDS = "✘ ", 400
 
 
 class InstallError(FoldmarkError):
-    """An installation or a removal is not possible. No file was changed, unless the text says so."""
+    """An installation or a removal is not possible; nothing was changed."""
+
+
+class MidwayError(FoldmarkError):
+    """A step of an installation failed after it had begun."""
 
 
 class FileChange(Struct, frozen=True):
@@ -32,53 +43,53 @@ class FileChange(Struct, frozen=True):
     after: bytes | None
     mode: int
 
-    def to(self, after: bytes | None) -> "FileChange":
-        """Return the change of this file to another content."""
-        return replace(self, after=after)
+    @property
+    def action(self) -> str:
+        """What is done to the file: unchanged, created, changed or deleted."""
+        if self.before == self.after:
+            return "unchanged"
+        return "deleted" if self.after is None else "created" if self.before is None else "changed"
 
     def make(self) -> None:
         """Change the file. Raises OSError, or FoldmarkError, for example if its content is not `before`."""
-        try:
-            content = self.real.read_bytes()
-        except FileNotFoundError:
-            content = None
-        if content != self.before:
-            raise InstallError(f"{_name(self.file)} was changed by somebody else just now")
+        if (self.real.read_bytes() if self.real.exists() else None) != self.before:
+            raise MidwayError(f"{_name(self.file)} was changed by somebody else just now")
         if self.after is None:
             self.real.unlink()
             return
-        with (new_file if self.before is None else replaced_file)(self.real, self.mode) as file:
+        self.real.parent.mkdir(parents=True, exist_ok=True)
+        with replaced_file(self.real, self.mode) as file:
             file.write(self.after)
-            file.flush()
-            os.fsync(file.fileno())
-
-    @property
-    def inverse(self) -> "FileChange":
-        """The change that undoes this one."""
-        return replace(self, before=self.after, after=self.before)
 
 
-class FolderChange(Struct, frozen=True):
-    """A folder to make, or with `removed` to remove if it is empty."""
+class ClientCommand(Struct, frozen=True):
+    """A command of Claude Code: the client's path, and the arguments."""
 
-    file: Path
-    removed: bool = False
+    program: str
+    words: tuple[str, ...]
 
-    def make(self) -> None:
-        """Make or remove the folder. Raises OSError if it cannot be made."""
-        if not self.removed:
-            self.file.mkdir(exist_ok=True)
-            return
-        with suppress(OSError):  # it is not empty: another program uses it
-            self.file.rmdir()
+    def __str__(self) -> str:
+        """Return the command as a person types it."""
+        return shlex.join((CLIENT, *self.words))
 
-    @property
-    def inverse(self) -> "FolderChange":
-        """The change that undoes this one."""
-        return FolderChange(self.file, not self.removed)
-
-
-InstallStep = FileChange | FolderChange
+    def run(self, environment: Mapping[str, str]) -> None:
+        """Run the command. Raises OSError, or MidwayError with the client's own words."""
+        words = [self.program, *self.words]
+        try:
+            ran = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise MidwayError(f"`{self}` did not end within {_PATIENCE} seconds") from None
+        if ran.returncode:
+            said = one_line(ran.stdout.decode("utf-8", "replace").rpartition(_FAILED)[2].strip())
+            raise MidwayError(f"`{self}` failed: {said[:_MAX_WORDS] or f'exit code {ran.returncode}'}")
 
 
 def look(file: Path, mode: int, inside: Path | None = None) -> FileChange:
@@ -89,56 +100,31 @@ def look(file: Path, mode: int, inside: Path | None = None) -> FileChange:
     """
     real = Path(os.path.realpath(file))
     if inside is not None and not real.is_relative_to(os.path.realpath(inside)):
-        raise InstallError(f"{_name(file)} leads out of the project, to {_name(real)}; nothing was changed")
+        raise InstallError(f"{_name(file)} leads out of the project, to {_name(real)}")
     try:
         status = real.stat()
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise InstallError(f"{_name(file)} is {kind}; nothing was changed")
-        content = real.read_bytes()
+            raise InstallError(f"{_name(file)} is {kind}")
+        content, mode = real.read_bytes(), stat.S_IMODE(status.st_mode)
     except FileNotFoundError:
-        return FileChange(file, real, None, None, mode)
+        if file.is_symlink():
+            raise InstallError(f"{_name(file)} is a link to nothing") from None
+        content = None
     except OSError as error:
-        raise InstallError(f"cannot read {_name(file)}: {error.strerror or error}; nothing was changed") from None
-    if not os.access(real, os.W_OK):
-        raise InstallError(f"{_name(file)} is write-protected; nothing was changed")
-    return FileChange(file, real, content, content, stat.S_IMODE(status.st_mode))
+        raise InstallError(f"cannot read {_name(file)}: {error.strerror or error}") from None
+    return FileChange(file, real, content, content, mode)
 
 
-def carry_out(steps: Sequence[InstallStep]) -> None:
-    """Carry out all steps, in order. After an error or an interruption, undo them. Raises InstallError."""
-    lost: list[Path] = []
-    try:
-        with ExitStack() as undo:
-            for step in steps:
-                step.make()
-                undo.callback(_undo, step, lost)
-            undo.pop_all()
-    except (OSError, FoldmarkError) as error:
-        why = f"{error.strerror}: {_name(error.filename)}" if isinstance(error, OSError) else str(error)
-        after = f"{', '.join(map(_name, lost))} could not be put back" if lost else "nothing was changed"
-        raise InstallError(f"{why}; {after}") from None
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Keep other installations out of a folder during the block. Raises InstallError if another one is running."""
-    while not exists(folder) and folder != folder.parent:
-        folder = folder.parent
-    with ExitStack() as stack:
-        with suppress(OSError):  # an unreadable folder, or any folder on Windows
-            descriptor = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            if not locked(descriptor):
-                raise InstallError("another installation is at work; try again when it is done")
-        yield
-
-
-def _undo(step: InstallStep, lost: list[Path]) -> None:
-    try:
-        step.inverse.make()
-    except (OSError, FoldmarkError):
-        lost.append(step.file)
+def refuse_protected(changes: Iterable[FileChange]) -> None:
+    """Raise InstallError if this user may not carry out one of the changes."""
+    for change in changes:
+        folder = next(folder for folder in change.real.parents if exists(folder))
+        if not folder.is_dir():
+            raise InstallError(f"{_name(folder)} is not a folder")
+        for path in (change.real, folder) if change.before is not None else (folder,):
+            if not os.access(path, os.W_OK):
+                raise InstallError(f"{_name(path)} is write-protected")
 
 
 def _name(path: object) -> str:

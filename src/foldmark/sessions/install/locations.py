@@ -1,24 +1,26 @@
 """Locate Claude Code's files, for one user or for a project, and the `foldmark` script [SPEC 8].
 
-Claude Code reads a project's `settings.json` only in the folder where it is started, but skills and CLAUDE.md also in
-the folders above it. `CLAUDE_CONFIG_DIR` replaces `~/.claude`; `.claude.json` is then in that folder.
+Claude Code reads a project's settings and plugins only in the folder where it is started, but CLAUDE.md also in the
+folders above it. `CLAUDE_CONFIG_DIR` replaces `~/.claude`; `.claude.json` is then in that folder.
 """
 
+import hashlib
 import os
 import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Literal
+from pathlib import Path, PurePath
 
 from msgspec import Struct
 
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.claude import claude_folder
-from foldmark.sessions.install.edits import is_foldmark
 from foldmark.settings import user_folders
+
+PLAIN = "foldmark"
+"""The bare name of the program, which is found on the PATH: for files that go into version control."""
 
 _TEMPORARY = {"archive-v0", ".cache"}
 """Folders in which `uvx` and `pipx run` keep programs temporarily."""
@@ -31,27 +33,22 @@ class NoProgramError(FoldmarkError):
 class Places(Struct, frozen=True):
     """The files of a user or a project: `folder` is Claude Code's own, `root` the project's (None: user).
 
-    `prompts` are the possible paths of a CLAUDE.md, the usual one first.
+    `prompts` are the possible paths of a CLAUDE.md, the usual one first. `plugins` is the folder of Foldmark's plugins,
+    and `record` the file in Foldmark's data folder that lists what an installation changed. `mcp` is the file with the
+    MCP servers.
     """
 
-    scope: Literal["user", "project"]
     folder: Path
     root: Path | None
     mcp: Path
     prompts: tuple[Path, ...]
+    plugins: Path
+    record: Path
 
     @property
     def settings(self) -> Path:
         """Claude Code's settings."""
         return self.folder / "settings.json"
-
-    def skill(self, name: str) -> Path:
-        """Return the path of a skill's text."""
-        return self.folder / "skills" / name / "SKILL.md"
-
-    def command(self, name: str) -> Path:
-        """Return the path of a person's own command, in the folder that was used before there were skills."""
-        return self.folder / "commands" / f"{name}.md"
 
 
 def user_places(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> Places:
@@ -60,7 +57,9 @@ def user_places(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> 
     old = folder / ".config.json"
     named = environment.get("CLAUDE_CONFIG_DIR")
     state = old if exists(old) else (folder if named else folder.parent) / ".claude.json"
-    return Places("user", folder, None, state, (folder / "CLAUDE.md",))
+    usual = os.path.realpath(Path(user_folders.home(environment), ".claude"))
+    plugins = _own(environment) / ("user" if os.path.realpath(folder) == usual else _digest(folder))
+    return Places(folder, None, state, (folder / "CLAUDE.md",), plugins, plugins.with_suffix(".json"))
 
 
 def project_places(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> Places:
@@ -83,7 +82,9 @@ def project_places(cwd: str | os.PathLike[str], environment: Mapping[str, str]) 
             root = folder
             break
     inside = root / ".claude"
-    return Places("project", inside, root, root / ".mcp.json", (root / "CLAUDE.md", inside / "CLAUDE.md"))
+    prompts = (root / "CLAUDE.md", inside / "CLAUDE.md")
+    record = _own(environment) / f"{_digest(root)}.json"
+    return Places(inside, root, root / ".mcp.json", prompts, inside / "skills", record)
 
 
 def exists(path: Path) -> bool:
@@ -120,6 +121,27 @@ def typed_program(environment: Mapping[str, str]) -> str:
         return shlex.quote(installed_program())
     except NoProgramError:
         return "foldmark"
+
+
+def is_foldmark(program: object) -> bool:
+    """Return True for the path of a `foldmark` script."""
+    if not isinstance(program, str):
+        return False
+    name = program.strip("'\"").replace("\\", "/").rpartition("/")[2]
+    return name.lower() in ("foldmark", "foldmark.exe")
+
+
+def shell(program: str) -> str:
+    """Quote a program path for the shell, with slashes: a shell reads a backslash as an escape."""
+    return shlex.quote(PurePath(program).as_posix() if "\\" in program else program)
+
+
+def _own(environment: Mapping[str, str]) -> Path:
+    return Path(user_folders.data_folder(environment), "claude")
+
+
+def _digest(folder: Path) -> str:
+    return hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:16]
 
 
 def is_temporary(program: str) -> bool:

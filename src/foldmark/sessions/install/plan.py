@@ -1,241 +1,297 @@
-"""Install into Claude Code and uninstall: all steps are planned first, then all or none are carried out [SPEC 8].
+"""Install into Claude Code and uninstall: everything is planned first, so that an obstacle changes nothing [SPEC 8].
 
-An installation records its changes in a small file in Claude Code's folder, so it can be undone byte for byte. The
-record is written first, so that even a killed installation can be undone. No text in the record is used as a path or a
-command, because the file may come with somebody else's project.
+The client's own commands install the plugins for a user. A project has them in `.claude/skills`, where the client finds
+them by itself, on every machine (docs/decisions/0042). Files that a plugin cannot replace are edited by hand. A record
+in Foldmark's data folder holds their originals. It is written first, so that even a killed installation can be undone
+byte for byte.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.install.changes import (
+    CLIENT,
+    ClientCommand,
     FileChange,
-    FolderChange,
     InstallError,
-    InstallStep,
-    alone,
-    carry_out,
     look,
+    refuse_protected,
 )
-from foldmark.sessions.install.edits import (
-    BEGIN,
-    COMMAND,
-    PLAIN,
-    SKILLS,
-    Edited,
-    FileKind,
-    McpFile,
-    PromptFile,
-    SettingsFile,
-    SkillFile,
-    runs,
-    shell,
-)
-from foldmark.sessions.install.json_text import NotMergeableError, check
-from foldmark.sessions.install.locations import Places, exists, user_places
+from foldmark.sessions.install.entries import BEGIN, FileKind, PromptFile, ServersFile, SettingsFile, is_same, runs
+from foldmark.sessions.install.json_text import NotMergeableError, blank, check
+from foldmark.sessions.install.locations import PLAIN, Places, exists, user_places
+from foldmark.sessions.install.plugins import FOLDERS, MARKET, PLUGIN, PLUGINS, SERVER, plugin_changes, plugin_files
 from foldmark.sessions.new_file import PREFIX, SUFFIX
 
-_FOLDERS = (".", "skills", *(f"skills/{name}" for name in SKILLS), "commands")
-"""Folders that an installation may have to make, below Claude Code's folder, outer ones first."""
+_REMOVE = ("plugin", "marketplace", "remove", MARKET, "--scope", "user")
+"""Claude Code uninstalls the plugins of a marketplace together with it."""
 
-_RECORD = "foldmark-install.json"
-_NO_FILE = "none"
-"""The hash of a file that did not exist."""
+_OLD_RECORD, _OLD_BACKUP, _NO_FILE = "foldmark-install.json", ".foldmark-backup", "none"
+_OLD_FILES = ("skills/trim/SKILL.md", "skills/rollover/SKILL.md", "commands/fm.md")
+"""What an installation before the plugins wrote into Claude Code's folder."""
 
-_BACKUP = ".foldmark-backup"
-_MAX_BACKUPS = 100
+T = TypeVar("T")
 
 
 class InstallOptions(Struct, frozen=True):
     """Options of an installation. `program` is the path of the `foldmark` script; a project gets its bare name, since
-    the path may differ between its people. `mcp` and `prompt` select the MCP server and the paragraph in
-    CLAUDE.md."""
+    the path may differ between its people. `version` is Foldmark's. `mcp` and `prompt` select the MCP server and the
+    paragraph in CLAUDE.md."""
 
     program: str = PLAIN
+    version: str = ""
     mcp: bool = False
     prompt: bool = True
     replace_status_line: bool = False
 
 
-class FileOutcome(Struct, frozen=True):
-    """The outcome for one file; `action` is one of created, changed, restored, deleted, unchanged, kept, left out.
+class InstallOutcome(Struct, frozen=True):
+    """The outcome for a file, for a folder with plugins, or for a command of Claude Code.
 
-    `notes` are for the person; `before` and `after` are its contents (None: no file). `ours` is True for the record and
-    for backups.
-    """
-
-    file: Path
-    action: str
-    notes: tuple[str, ...] = ()
-    before: bytes | None = None
-    after: bytes | None = None
-    ours: bool = False
-
-
-class InstallPlan(Struct, frozen=True):
-    """The outcome for each file, and the steps in order; none if there is nothing to do."""
-
-    done: list[FileOutcome]
-    steps: list[InstallStep]
-
-
-class _Part(Struct, frozen=True):
-    """One file of an installation: its name in the record, its path, its editor, and the mode of a new file.
-
-    A removal looks at all parts, an installation only at those that are `wanted`.
+    `action` is one of created, changed, restored, deleted and unchanged for a file or folder; it is run, or to run if
+    the client is not on the PATH, for a command. `notes` are for the person.
     """
 
     name: str
+    action: str
+    notes: tuple[str, ...] = ()
+    changes: tuple[FileChange, ...] = ()
+    is_command: bool = False
+
+
+class InstallPlan(Struct, frozen=True):
+    """All outcomes, the changes of files in order, and the commands to run."""
+
+    done: list[InstallOutcome]
+    changes: list[FileChange]
+    commands: list[ClientCommand]
+
+
+class _Part(Struct, frozen=True):
+    """A file that is edited by hand: its name in the record, its path, its editor, and whether it gets new entries.
+    Without an editor, an older installation wrote the whole file."""
+
+    name: str
     path: Path
-    kind: FileKind
-    wanted: bool = True
-    mode: int = 0o644
-
-
-class _InstalledFile(Struct, frozen=True):
-    """The entry of a file in the record.
-
-    `original` is the SHA-256 of the file before Foldmark, `_NO_FILE`, or None if Foldmark's version was changed since.
-    `written` and `backups` are the hashes of Foldmark's versions and of the backups. `replaced` is the JSON of a status
-    line that was replaced.
-    """
-
-    original: str | None
-    written: tuple[str, ...]
-    replaced: str | None = None
-    backups: tuple[str, ...] = ()
+    kind: FileKind | None
+    is_wanted: bool = False
 
 
 class _Record(Struct, frozen=True):
-    """The entry of each part by its name, and the folders that were made, relative to the folder of the record."""
+    """The content of each file before Foldmark by the part's name; None if there was no file."""
 
-    files: dict[str, _InstalledFile] = {}
-    folders: tuple[str, ...] = ()
-    version: int = 1
+    files: dict[str, bytes | None] = {}
+
+
+class _OldEntry(Struct, frozen=True):
+    """A file in the record of an older installation; all are hashes."""
+
+    original: str | None
+    written: tuple[str, ...]
+    backups: tuple[str, ...] = ()
+
+
+class _OldRecord(Struct, frozen=True):
+    files: dict[str, _OldEntry] = {}
+
+
+class _State(Struct, frozen=True):
+    """What earlier installations left: the files of the record, the originals that it and an older record know, the
+    originals of files that nobody changed since an older installation, and the files that only served that one."""
+
+    record: FileChange
+    originals: dict[str, bytes | None]
+    exact: dict[str, bytes | None]
+    leftovers: list[FileChange]
 
 
 def install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
-    """Install; write nothing if everything is installed already. Raises InstallError."""
-    with alone(places.root or places.folder):
+    """Install; write nothing if everything is installed already. Raises InstallError.
+
+    After an error midway, a second installation continues, and a removal takes back what was done.
+    """
+    with _undoable(places):
         plan = plan_install(places, options, environment)
-        carry_out(plan.steps)
+        for change in plan.changes:
+            change.make()
+        for command in plan.commands:
+            command.run(environment)
     return plan
 
 
 def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
-    """Undo an installation, even one that was killed. Raises InstallError."""
-    with alone(places.root or places.folder):
+    """Undo an installation, even one that was killed. Raises InstallError.
+
+    The client goes first: settings can be restored once its own entries have left them.
+    """
+    with _undoable(places):
         plan = _plan_removal(places, environment)
-        for folder in {part.path.parent for part in _parts(places, InstallOptions(), environment)}:
-            for unfinished in folder.glob(f"{PREFIX}*{SUFFIX}"):
-                with suppress(OSError):
-                    os.unlink(unfinished)  # noqa: PTH108 - a link is not followed
-        carry_out(plan.steps)
-    return plan
+        for command in plan.commands:
+            command.run(environment)
+        after = _plan_removal(places, environment) if plan.commands else plan
+        for change in after.changes:
+            change.make()
+        _tidy(places)
+    commands = [done for done in plan.done if done.is_command]
+    return replace(after, done=[*commands, *(done for done in after.done if not done.is_command)])
 
 
 def plan_install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
-    """Plan an installation: first the record, then folders, backups and files, so that it can always be undone.
-
-    Raises InstallError.
-    """
-    found, record = _read_record(places)
-    done: list[FileOutcome] = []
-    backups: list[FileChange] = []
-    changes: list[FileChange] = []
-    entries = dict(record.files)
-    for part in filter(lambda part: part.wanted, _parts(places, options, environment)):
-        file = look(part.path, part.mode, places.root)
-        entry = record.files.get(part.name)
-        is_own = entry is not None and _hash(file.before) in entry.written
-        with _naming(part.path):
-            text = _text(file.before)
-            edited = part.kind.put_in(text, is_own)
-            change = file.to(_content(edited.text))
-            is_fresh = text is None or part.kind.take_out(text, None).text == text
-        if change.after == change.before:
-            kept = "left out" if change.after is None else "kept"
-            done.append(FileOutcome(part.path, kept if edited.kept else "unchanged", edited.notes))
-            continue
+    """Plan an installation, with the record first, so that it can always be undone. Raises InstallError."""
+    state, originals = _state(places), {}
+    market, is_enabled = _declared(places)
+    needed: list[tuple[str, ...]] = [] if places.root or is_enabled else [("plugin", "install", PLUGIN)]
+    if not places.root and (market is None or os.path.realpath(market) != os.path.realpath(places.plugins)):
+        needed.insert(0, ("plugin", "marketplace", "add", str(places.plugins)))
+    commands, told = _commands(needed, environment)
+    changes = _plugins(places, options)
+    done = _folder_outcomes(places, changes)
+    for part in _parts(places, options, environment):
+        change, notes, base = _edited(part, state, places)
+        if part.is_wanted:
+            # A file without anything of Foldmark's, and of the client's for it, is a new original.
+            is_new = part.name not in state.originals or (base == change.before and not market and not is_enabled)
+            originals[part.name] = base if is_new else state.originals[part.name]
         changes.append(change)
-        done.append(_outcome(change, "created" if change.before is None else "changed", edited.notes))
-        entries[part.name] = _entry(change, entry, is_own, is_fresh, edited.replaced)
-        if is_fresh and change.before is not None and (backup := _new_backup(change)):
-            backups.append(backup)
-    if not changes:
-        return InstallPlan(done, [])
-    needed = {change.file.parent for change in changes} | {places.folder}
-    missing = [name for name in _FOLDERS if not exists(places.folder / name)]
-    made = [name for name in missing if any(folder.is_relative_to(places.folder / name) for folder in needed)]
-    names = tuple(name for name in _FOLDERS if name in made or name in record.folders)
-    content = msgspec.json.format(msgspec.json.encode(_Record(entries, names)), indent=2) + b"\n"
-    written = found.to(content)
-    done += [_outcome(change, "created", ours=True) for change in backups]
-    done.append(_outcome(written, "created" if found.before is None else "changed", ours=True))
-    folders = [FolderChange(places.folder / name) for name in made]
-    outer = 1 if "." in made else 0  # the folder of the record
-    return InstallPlan(done, [*folders[:outer], written, *folders[outer:], *backups, *changes])
+        if part.is_wanted or change.after != change.before:
+            done.append(InstallOutcome(str(part.path), change.action, notes, (change,)))
+    changes = [*(change for change in changes if change.after != change.before), *state.leftovers]
+    if changes or commands:
+        record = msgspec.json.encode(_Record({**state.originals, **originals}))
+        changes.insert(0, replace(state.record, after=record))
+    refuse_protected(changes)
+    return InstallPlan([*done, *told], changes, commands)
 
 
 def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan:
-    """Plan a removal: files first, then backups, folders and the record, so that it can be repeated if interrupted."""
-    found, record = _read_record(places)
-    done: list[FileOutcome] = []
-    changes: list[FileChange] = []
-    backups: list[FileChange] = []
-    seen: set[Path] = set()
-    parts = _parts(places, InstallOptions(), environment)
-    for part in sorted(parts, key=lambda part: part.name not in record.files):
-        file = look(part.path, part.mode, places.root)
-        entry = record.files.get(part.name)
-        copies = _backups_of(part.path, entry) if entry else []
-        backups += copies
-        if file.before is None or file.real in seen:  # one CLAUDE.md may be a link to the other
-            continue
-        seen.add(file.real)
-        with _naming(part.path):
-            action, edited = _without(part, file.before, entry, copies)
-        change = file.to(_content(edited.text))
-        if change.after != change.before:
+    """Plan a removal, with the record last, so that it can be repeated if it is interrupted. Raises InstallError."""
+    state = _state(places)
+    commands, done = _commands([] if _declared(places) == (None, False) else [_REMOVE], environment)
+    changes = _plugins(places, None)
+    done += _folder_outcomes(places, changes)
+    for part in sorted(_parts(places, None, environment), key=lambda part: part.name not in state.originals):
+        change, _, base = _edited(part, state, places)
+        if change.after != change.before and change.real not in [other.real for other in changes]:
+            is_exact = base is not None and base == state.originals.get(part.name)
             changes.append(change)
-            done.append(_outcome(change, action, edited.notes))
-        elif edited.kept and entry:
-            done.append(FileOutcome(part.path, "kept", edited.notes))
-    done += [_outcome(change, "deleted", ours=True) for change in backups]
-    emptied = {change.file.parent for change in changes}
-    skills = {name for name in _FOLDERS if "/" in name and places.folder / name in emptied}
-    names = [name for name in reversed(_FOLDERS) if name in record.folders or name in skills]
-    steps: list[InstallStep] = [*changes, *backups, *(FolderChange(places.folder / name, True) for name in names)]
-    if found.before is not None:
-        deleted = found.to(None)
-        done.append(_outcome(deleted, "deleted", ours=True))
-        steps.insert(len(steps) - (1 if "." in names else 0), deleted)
-    return InstallPlan(done, steps)
+            done.append(InstallOutcome(str(part.path), "restored" if is_exact else change.action, (), (change,)))
+    changes += [*state.leftovers, *([] if state.record.before is None else [replace(state.record, after=None)])]
+    refuse_protected(changes)
+    return InstallPlan(done, changes, commands)
 
 
-def _parts(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> list[_Part]:
-    """Return all parts that an installation may have."""
+def _tidy(places: Places) -> None:
+    """Remove files that a killed process left unfinished, and folders that are empty now."""
+    own = [places.plugins / name for name in FOLDERS]
+    folders = {*own, *(path for folder in own for path in folder.rglob("*") if path.is_dir()), places.plugins}
+    folders |= {places.folder, places.folder / "skills", *((places.folder / name).parent for name in _OLD_FILES)}
+    inner_first = sorted(folders, key=lambda folder: -len(folder.parts))
+    for folder in (*inner_first, *places.record.parents[:2], *((places.root,) if places.root else ())):
+        for unfinished in folder.glob(f"{PREFIX}*{SUFFIX}"):
+            unfinished.unlink()
+        with suppress(OSError):  # it is not empty
+            if folder != places.root:
+                folder.rmdir()
+
+
+def _plugins(places: Places, options: InstallOptions | None) -> list[FileChange]:
+    """Return the changes that write the plugins, or remove them if there are no options. Raises InstallError."""
+    wanted: dict[str, bytes] = {}
+    if options:
+        program, mcp = PLAIN if places.root else options.program, options.mcp or exists(places.plugins / SERVER)
+        wanted = plugin_files(program, options.version, mcp, catalog=places.root is None)
+    return plugin_changes(places.plugins, wanted, places.root)
+
+
+def _folder_outcomes(places: Places, changes: Sequence[FileChange]) -> list[InstallOutcome]:
+    """Return an outcome for each folder with plugins."""
+    done = []
+    for folder in [places.plugins / name for name in PLUGINS] if places.root else [places.plugins]:
+        inside = tuple(change for change in changes if change.file.is_relative_to(folder))
+        kinds = {change.action for change in inside}
+        if inside:
+            done.append(InstallOutcome(str(folder), kinds.pop() if len(kinds) == 1 else "changed", (), inside))
+    return done
+
+
+def _parts(places: Places, options: InstallOptions | None, environment: Mapping[str, str]) -> list[_Part]:
+    """Return the files that an installation edits by hand or, without options, that one may have edited."""
+    wanted = options is not None
+    options = options or InstallOptions()
     program = PLAIN if places.root else options.program
     settings = SettingsFile(program, _shadowed_status_line(places, environment), options.replace_status_line)
-    parts = [_Part("settings.json", places.settings, settings)]
-    for name in SKILLS:
-        command = places.command(name)
-        skill = SkillFile(name, shell(program), str(command) if exists(command) else None)
-        parts.append(_Part(f"skills/{name}/SKILL.md", places.skill(name), skill))
-    parts.append(_Part(f"commands/{COMMAND}.md", places.command(COMMAND), SkillFile(COMMAND, shell(program))))
-    prompt = _prompt(places) if options.prompt else None
-    for name, path in zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False):
-        parts.append(_Part(name, path, PromptFile(shell(program)), path == prompt))
-    private = 0o644 if places.root else 0o600  # the user's file also holds personal data of Claude Code
-    return [*parts, _Part(places.mcp.name, places.mcp, McpFile(program), options.mcp, private)]
+    chosen = (_prompt(places),) if options.prompt else ()
+    prompts = zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False)
+    return [
+        _Part("settings.json", places.settings, settings, wanted),
+        *(_Part(name, path, PromptFile(program), wanted) for name, path in prompts if not wanted or path in chosen),
+        _Part(places.mcp.name, places.mcp, ServersFile()),
+        *(_Part(name, places.folder / name, None) for name in _OLD_FILES),
+    ]
+
+
+def _edited(part: _Part, state: _State, places: Places) -> tuple[FileChange, tuple[str, ...], bytes | None]:
+    """Return the change of a file, notes for the person, and its content without Foldmark. Raises InstallError."""
+    change = look(part.path, 0o644, places.root)
+    try:
+        base = _without(part, change.before, state)
+        if not part.kind or not part.is_wanted:
+            return replace(change, after=base), (), base
+        text, notes = part.kind.put_in(_text(change.before))
+    except NotMergeableError as error:
+        raise InstallError(f"{one_line(str(part.path))}: {error}") from None
+    return replace(change, after=_content(text)), notes, base
+
+
+def _without(part: _Part, content: bytes | None, state: _State) -> bytes | None:
+    """Return the content of a file without Foldmark: its original if nobody else changed what it says."""
+    if content is None or part.name in state.exact:
+        return state.exact.get(part.name) if content is not None else None
+    if part.kind is None:
+        return content
+    text, original = _text(content) or "", _text(state.originals.get(part.name))
+    left = part.kind.take_out(text, original)
+    if part.name in state.originals and is_same(left, original):
+        return state.originals[part.name]
+    return None if left != text and original is None and blank(left.strip("{} \t\r\n")) else _content(left)
+
+
+def _declared(places: Places) -> tuple[str | None, bool]:
+    """Return the folder of Foldmark's marketplace in the user's settings, and whether they name the plugin."""
+    try:
+        settings: Any = check(_text(look(places.settings, 0).before) or "{}") if places.root is None else {}
+    except NotMergeableError:  # reported when the file is edited
+        return None, False
+    folder = _at(settings, "extraKnownMarketplaces", MARKET, "source", "path")
+    return folder if isinstance(folder, str) else None, _at(settings, "enabledPlugins", PLUGIN) is not None
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _commands(
+    needed: Sequence[tuple[str, ...]], environment: Mapping[str, str]
+) -> tuple[list[ClientCommand], list[InstallOutcome]]:
+    """Return the commands that can be run here, and an outcome for each needed one."""
+    path = environment.get("PATH")
+    program = shutil.which(CLIENT, path=path) if path else None
+    commands = [ClientCommand(program or CLIENT, words) for words in needed]
+    told = [InstallOutcome(str(each), "run" if program else "to run", is_command=True) for each in commands]
+    return commands if program else [], told
 
 
 def _prompt(places: Places) -> Path:
@@ -251,96 +307,59 @@ def _shadowed_status_line(places: Places, environment: Mapping[str, str]) -> str
         return None
     settings = user_places(places.root, environment).settings
     try:
-        line = check((look(settings, 0).before or b"{}").decode()).get("statusLine")
-    except (FoldmarkError, UnicodeDecodeError):
+        line = check(_text(look(settings, 0).before) or "{}").get("statusLine")
+    except FoldmarkError:
         return None
     return str(settings) if isinstance(line, dict) and not runs(line.get("command"), "statusline") else None
 
 
-def _without(
-    part: _Part, content: bytes, entry: _InstalledFile | None, backups: list[FileChange]
-) -> tuple[str, Edited]:
-    """Return the action and the edit of one file: its original if only Foldmark changed it, otherwise the file without
-    Foldmark's entries."""
-    text = _text(content) or ""
-    if entry and _hash(content) == entry.original:
-        return "unchanged", Edited(text)
-    if entry and _hash(content) in entry.written:
-        if entry.original == _NO_FILE:
-            return "deleted", Edited(None)
-        for backup in backups:
-            if _hash(backup.before) == entry.original:
-                return "restored", Edited(_text(backup.before))
-    edited = part.kind.take_out(text, entry.replaced if entry else None)
-    if edited.text is None:
-        return "deleted", edited
-    if entry is None and edited.text != text and edited.text.strip() in ("", "{}"):
-        return "deleted", Edited(None)
-    why = "has changed since" if entry else "has no record of its original"
-    return "changed", edited._replace(notes=edited.notes or (f"{why}: only Foldmark's entries were removed",))
+def _state(places: Places) -> _State:
+    """Return what earlier installations left.
+
+    No text in an older record is used as a path, because the file may come with somebody else's project.
+    """
+    found, record = _read(places.record, None, _Record)
+    old_file, old = _read(places.folder / _OLD_RECORD, places.root, _OldRecord)
+    state = _State(found, {}, {}, [])
+    for part in _parts(places, None, {}):
+        entry = old.files.get(part.name, _OldEntry(None, ()))
+        paths = sorted(part.path.parent.glob(f"{part.path.name}{_OLD_BACKUP}*")) if entry.backups else []
+        copies = [look(path, 0) for path in paths if path.is_file() and not path.is_symlink()]
+        copies = [copy for copy in copies if _hash(copy.before) in entry.backups]
+        state.leftovers.extend(replace(copy, after=None) for copy in copies)
+        content = look(part.path, 0, places.root).before if entry.written else None
+        for original in (None, *(copy.before for copy in copies)):
+            if _hash(original) == entry.original:
+                state.originals[part.name] = original
+                if _hash(content) in entry.written:
+                    state.exact[part.name] = original
+    if old_file.before is not None:
+        state.leftovers.append(replace(old_file, after=None))
+    state.originals.update(record.files)
+    return state
 
 
-def _entry(
-    change: FileChange, known: _InstalledFile | None, is_own: bool, is_fresh: bool, replaced: str | None
-) -> _InstalledFile:
-    """Return the new entry of a file. `is_own`: it was as Foldmark left it; `is_fresh`: it had nothing of
-    Foldmark's."""
-    before, after = _hash(change.before), _hash(change.after)
-    known = known or _InstalledFile(None, ())
-    if is_fresh:
-        backups = known.backups if change.before is None else tuple(dict.fromkeys((*known.backups, before)))
-        return _InstalledFile(before, (after,), replaced, backups)
-    written = tuple(dict.fromkeys((*known.written, after))) if is_own else (after,)
-    return _InstalledFile(known.original if is_own else None, written, replaced or known.replaced, known.backups)
-
-
-def _new_backup(change: FileChange) -> FileChange | None:
-    """Return the backup to make next to a file, under a free name; None if there is an equal one."""
-    for path in _backup_paths(change.file):
-        if path.is_symlink() or path.is_dir():
-            continue
-        found = look(path, change.mode)
-        if found.before == change.before:
-            return None
-        if found.before is None:
-            return FileChange(path, path, None, change.before, change.mode)
-    raise InstallError(f"there are {_MAX_BACKUPS} backups of {one_line(str(change.file))}; nothing was changed")
-
-
-def _backups_of(file: Path, entry: _InstalledFile) -> list[FileChange]:
-    """Return the removals of the unchanged backups that an entry names."""
-    paths = [path for path in _backup_paths(file) if not path.is_symlink() and path.is_file()] if entry.backups else []
-    return [found.to(None) for path in paths if _hash((found := look(path, 0)).before) in entry.backups]
-
-
-def _backup_paths(file: Path) -> Iterator[Path]:
-    yield file.with_name(file.name + _BACKUP)
-    for number in range(2, _MAX_BACKUPS + 1):
-        yield file.with_name(f"{file.name}{_BACKUP}-{number}")
-
-
-def _read_record(places: Places) -> tuple[FileChange, _Record]:
-    """Return the record's file and its content, empty if it cannot be read."""
-    found = look(places.folder / _RECORD, 0o600, places.root)
+def _read(path: Path, inside: Path | None, kind: type[T]) -> tuple[FileChange, T]:
+    """Return a record's file and its content, empty if it cannot be read."""
+    found = look(path, 0o600, inside)
     try:
-        return found, msgspec.json.decode(found.before or b"{}", type=_Record)
+        return found, msgspec.json.decode(found.before or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return found, _Record()
-
-
-def _outcome(change: FileChange, action: str, notes: tuple[str, ...] = (), ours: bool = False) -> FileOutcome:
-    return FileOutcome(change.file, action, notes, change.before, change.after, ours)
+        return found, kind()
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Add the file's name to errors about its content."""
+def _undoable(places: Places) -> Iterator[None]:
+    """Say how to go on after an error midway."""
     try:
         yield
-    except NotMergeableError as error:
-        raise InstallError(f"{one_line(str(path))}: {error}; nothing was changed") from None
-    except RecursionError:
-        raise InstallError(f"{one_line(str(path))}: it is nested too deeply; nothing was changed") from None
+    except InstallError as error:
+        raise InstallError(f"{error}; nothing was changed") from None
+    except (OSError, FoldmarkError) as error:
+        why = f"{error.strerror}: {one_line(str(error.filename))}" if isinstance(error, OSError) else str(error)
+        project = " --project" if places.root else ""
+        remedy = f"repeat it, or take back what was done with `foldmark uninstall claude{project}`"
+        raise InstallError(f"{why}; {remedy}") from None
 
 
 def _hash(content: bytes | None) -> str:
@@ -348,6 +367,7 @@ def _hash(content: bytes | None) -> str:
 
 
 def _text(content: bytes | None) -> str | None:
+    """Return the text of a file; bytes that are no UTF-8 survive in it."""
     return None if content is None else content.decode("utf-8", "surrogateescape")
 
 

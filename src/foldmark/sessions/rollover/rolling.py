@@ -23,11 +23,11 @@ from foldmark.sessions import lineage
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
 from foldmark.sessions.archive.reading import messages_in
 from foldmark.sessions.archive.syncing import sync
-from foldmark.sessions.claude import claude_folder
 from foldmark.sessions.codex import codex_folder
 from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions.hook import tail
 from foldmark.sessions.install.locations import typed_program, user_places
+from foldmark.sessions.install.plugins import PLUGIN, SERVER
 from foldmark.sessions.lenient_json import member
 from foldmark.sessions.new_file import new_file
 from foldmark.sessions.places import recognized, session_path
@@ -195,7 +195,7 @@ FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
 ARCHIVED = "archived by Foldmark"
 """The `SearchHint.where` of sessions that Foldmark searches."""
 
-_PLUGIN = f"plugin_{EPISODIC}_{EPISODIC}"
+_PLUGIN, _OWN_PLUGIN = f"plugin_{EPISODIC}_{EPISODIC}", f"plugin_{FOLDMARK}_{FOLDMARK}"
 _LONGEST = 32 << 20
 _DISABLED = ("disabledMcpServers", "disabledMcpjsonServers")
 
@@ -205,8 +205,9 @@ Table = dict[str, Any]
 def search_tool(kind: str, cwd: Path | None, environment: Mapping[str, str]) -> SearchHint:
     """Return the way in which an agent of this kind in the folder `cwd` (None: unknown) searches sessions."""
     servers = format_named(kind).search_servers(cwd, environment)
-    if FOLDMARK in servers:
-        return SearchHint(ARCHIVED, _tool(FOLDMARK))
+    for name in (FOLDMARK, _OWN_PLUGIN):
+        if name in servers:
+            return SearchHint(ARCHIVED, _tool(name))
     for name in (EPISODIC, _PLUGIN):
         if name in servers:
             return SearchHint(f"indexed in {EPISODIC}", _tool(name))
@@ -219,7 +220,8 @@ def _tool(server: str) -> str:
 
 def claude_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
     """Return the names of Claude Code's MCP servers in a working folder."""
-    own, user = _json(user_places(cwd or "/", environment).mcp), _json(claude_folder(environment) / "settings.json")
+    places = user_places(cwd or "/", environment)
+    own, user = _json(places.mcp), _json(places.settings)
     servers, plugins = set(_table(own, "mcpServers")), _table(user, "enabledPlugins")
     settings = [user]
     for folder in [cwd, *cwd.parents] if cwd is not None else []:
@@ -231,6 +233,9 @@ def claude_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]
         plugins = {**plugins, **_table(settings[-1], "enabledPlugins")}
     if any(name.partition("@")[0] == EPISODIC and on is True for name, on in plugins.items()):
         servers.add(_PLUGIN)
+    in_project = Path(cwd or "/", ".claude", "skills", SERVER)
+    if (plugins.get(PLUGIN) is True and (places.plugins / SERVER).is_file()) or (cwd and in_project.is_file()):
+        servers.add(_OWN_PLUGIN)
     return servers - {each for table in settings for key in _DISABLED for each in _texts(table, key)}
 
 

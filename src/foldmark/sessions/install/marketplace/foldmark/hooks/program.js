@@ -1,2 +1,2 @@
-// The program that the hooks run: written by `foldmark install claude`.
-export const PROGRAM = {foldmark}
+// The path of the program `foldmark`.
+export const PROGRAM = "{program}"

@@ -35,8 +35,8 @@ function redraw($) {
 }
 
 async function start($) {
-  const { exitCode, stdout, stderr } = await $.process.run([...PROGRAM, 'mod'], STARTED)
-  if (exitCode !== 0) throw new Error(stderr.trim() || `${PROGRAM.join(' ')} mod failed`)
+  const { exitCode, stdout, stderr } = await $.process.run([PROGRAM, 'mod'], STARTED)
+  if (exitCode !== 0) throw new Error(stderr.trim() || `${PROGRAM} mod failed`)
   service = JSON.parse(stdout)
   await $.state.set({ plugin: 'foldmark', key: 'service' }, { url: service.url, token: service.token })
 }
@@ -121,7 +121,7 @@ async function carryOut($, line) {
 async function search($, words) {
   view.busy = `search ${words}`
   redraw($)
-  const { stdout, stderr } = await $.process.run([...PROGRAM, 'search', ...words.split(/\s+/)], STARTED)
+  const { stdout, stderr } = await $.process.run([PROGRAM, 'search', ...words.split(/\s+/)], STARTED)
   Object.assign(view, { text: stdout.trim() || stderr.trim() || 'Nothing was found.', busy: '', asks: false })
   redraw($)
 }

@@ -1,0 +1,210 @@
+"""Foldmark's entries in files that a plugin cannot bring: the main status line, and the paragraph in CLAUDE.md [SPEC 8;
+S4 components 2, 3, 5]. Entries of installations before the plugins are only removed.
+
+A kind of file edits its text. The file may belong to somebody else, so all other text keeps its characters.
+"""
+
+import json
+import re
+import shlex
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol
+
+from foldmark.sessions.install.json_text import NotMergeableError, blank, check, put, put_raw, raw, remove
+from foldmark.sessions.install.locations import is_foldmark, shell
+
+BEGIN, END = "<!-- foldmark:begin -->", "<!-- foldmark:end -->"
+"""The marks around the paragraph in a CLAUDE.md. Claude Code hides such comments from the model."""
+
+_BLOCK = re.compile(rf"{BEGIN}.*?{END}", re.DOTALL)
+_BLOCK_WITH_GAP = re.compile(rf"(?:\A|(?<=\n)\r?\n|){BEGIN}.*?{END}(?:\r?\n)?", re.DOTALL)
+_SERVER, _SERVERS, _LINE = "foldmark", "mcpServers", "statusLine"
+
+
+class Edited(NamedTuple):
+    """The new text of a file (None: no file), and notes for the person."""
+
+    text: str | None
+    notes: tuple[str, ...] = ()
+
+
+class FileKind(Protocol):
+    """Edits one kind of file. Both methods raise NotMergeableError."""
+
+    def put_in(self, text: str | None) -> Edited:
+        """Return the text with the entries of today, and without those of older installations."""
+
+    def take_out(self, text: str, original: str | None) -> str:
+        """Return the text without Foldmark's entries. `original` is the text before them, if it is known."""
+
+
+class SettingsFile:
+    """The status line in Claude Code's `settings.json`, and the hooks that older installations added to it.
+
+    `program` is the path of the `foldmark` script. `shadowed` is a file with a person's own status line, which a status
+    line in this file would hide. With `replace`, Foldmark's status line replaces another one.
+    """
+
+    def __init__(self, program: str, shadowed: str | None = None, replace: bool = False) -> None:
+        self._command = f"{shell(program)} statusline"
+        self._shadowed, self._replace = shadowed, replace
+
+    def put_in(self, text: str | None) -> Edited:
+        """Add the status line at the end; another one stays, unless it is to be replaced."""
+        given, is_empty = text, blank(text)
+        text = "{}" if text is None or is_empty else text
+        value = check(text)
+        text = _without_hooks(text, value)
+        found = value.get(_LINE)
+        notes: tuple[str, ...] = ()
+        if value.get("disableAllHooks") is True:
+            notes = ("`disableAllHooks` is set there: Claude Code runs no hooks, so there will be no reminders",)
+        own = found if _is_own_status_line(found) else None
+        if not own and not self._replace and (_LINE in value or self._shadowed):
+            kept = "has a status line of its own, which is kept"
+            hidden = f"got no status line: it would hide yours in {self._shadowed}"
+            return Edited(given if is_empty else text, (*notes, self._combine(kept if _LINE in value else hidden)))
+        if not own or own["command"] != self._command:
+            text = put(text, _LINE, {**(own or {"type": "command"}), "command": self._command})
+        return Edited(f"{text}\n" if is_empty else text, notes)
+
+    def take_out(self, text: str, original: str | None) -> str:
+        """Remove the status line and the hooks. Restore a status line that was replaced."""
+        if blank(text):
+            return text
+        value = check(text)
+        text = _without_hooks(text, value)
+        if not _is_own_status_line(value.get(_LINE)):
+            return text
+        before = {} if original is None or blank(original) else check(original)
+        if original and _LINE in before and not _is_own_status_line(before[_LINE]):
+            return put_raw(text, _LINE, raw(original, _LINE))
+        return remove(text, _LINE)
+
+    def _combine(self, note: str) -> str:
+        return (
+            f"{note}; to see the context's share as well, let its script pass its standard input on to "
+            f"`{self._command}` too, or replace it with --replace-statusline"
+        )
+
+
+class ServersFile:
+    """The MCP server that older installations added to `.mcp.json` or to the user's file. Today a plugin brings it."""
+
+    def put_in(self, text: str | None) -> Edited:
+        """Add nothing."""
+        return Edited(text)
+
+    def take_out(self, text: str, original: str | None) -> str:
+        """Remove the server, and `mcpServers` if it becomes empty. Another program's server of this name stays."""
+        servers: Any = {} if blank(text) else check(text).get(_SERVERS)
+        found = servers.get(_SERVER) if isinstance(servers, dict) else None
+        if not isinstance(found, dict) or not is_foldmark(found.get("command")) or found.get("args") != ["mcp"]:
+            return text
+        return _put_left(text, _SERVERS, {name: server for name, server in servers.items() if name != _SERVER})
+
+
+class PromptFile:
+    """A paragraph about the context [S4 component 5] at the end of a `CLAUDE.md`, between two marks.
+
+    `program` is the path of the `foldmark` script.
+    """
+
+    def __init__(self, program: str) -> None:
+        text = files(__package__).joinpath("context.md").read_bytes().decode()
+        self._text = text.strip().replace("{foldmark}", shell(program))
+
+    def put_in(self, text: str | None) -> Edited:
+        """Append the paragraph, or replace it in place. Raises NotMergeableError if a mark is missing."""
+        newline = "\r\n" if text and "\r\n" in text else "\n"
+        block = f"{BEGIN}\n{self._text}\n{END}".replace("\n", newline)
+        if not text:
+            return Edited(block + newline)
+        if _has_block(text):
+            return Edited(_BLOCK.sub(lambda _: block, text))
+        gap = newline if text.endswith("\n") else newline * 2
+        return Edited(f"{text}{gap}{block}{newline}")
+
+    def take_out(self, text: str, original: str | None) -> str:
+        """Remove the paragraph with the empty line before it."""
+        return _BLOCK_WITH_GAP.sub("", text) if _has_block(text) else text
+
+
+def is_same(one: str | None, other: str | None) -> bool:
+    """Return True for texts that differ in blanks at the end only, and for JSON that says the same.
+
+    A missing file says the same as an empty one. A plugin that comes and goes leaves empty objects in Claude Code's
+    settings, which say nothing.
+    """
+    if (one or "").rstrip() == (other or "").rstrip():
+        return True
+    value = _settings(one)
+    return value is not None and value == _settings(other)
+
+
+def runs(command: object, what: str) -> bool:
+    """Return True if a shell command runs Foldmark's `what` ("hook", "statusline"), wherever Foldmark is installed."""
+    if not isinstance(command, str):
+        return False
+    for posix in (True, False):  # the second mode keeps the backslashes of a path
+        try:
+            words = shlex.split(command, posix=posix)
+        except ValueError:  # an unclosed quote
+            return False
+        if len(words) > 1 and is_foldmark(words[0]) and words[1] == what:
+            return True
+    return False
+
+
+def _without_hooks(text: str, value: dict[str, Any]) -> str:
+    """Remove Foldmark's hooks, and each group, event and `hooks` that becomes empty."""
+    hooks = value.get("hooks")
+    if not isinstance(hooks, dict):
+        return text
+    left = {event: _others(groups) if isinstance(groups, list) else groups for event, groups in hooks.items()}
+    left = {event: groups for event, groups in left.items() if groups or not hooks[event]}
+    return text if left == hooks else _put_left(text, "hooks", left)
+
+
+def _others(groups: list[Any]) -> list[Any]:
+    """Return the groups of an event without Foldmark's hooks."""
+    left = []
+    for group in groups:
+        hooks = group.get("hooks") if isinstance(group, dict) else None
+        others = [hook for hook in hooks if not _is_own_hook(hook)] if isinstance(hooks, list) else hooks
+        if others == hooks:
+            left.append(group)
+        elif others:
+            left.append({**group, "hooks": others})
+    return left
+
+
+def _put_left(text: str, key: str, left: dict[str, Any]) -> str:
+    return put(text, key, left) if left else remove(text, key)
+
+
+def _is_own_hook(value: Any) -> bool:
+    return isinstance(value, dict) and runs(value.get("command"), "hook")
+
+
+def _is_own_status_line(value: Any) -> bool:
+    return isinstance(value, dict) and runs(value.get("command"), "statusline")
+
+
+def _settings(text: str | None) -> dict[str, Any] | None:
+    try:
+        value = json.loads("{}" if text is None or blank(text) else text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    emptied = ("enabledPlugins", "extraKnownMarketplaces")
+    return {key: each for key, each in value.items() if each != {} or key not in emptied}
+
+
+def _has_block(text: str) -> bool:
+    """Return True if the text has Foldmark's paragraph. Raises NotMergeableError if the marks are not one pair."""
+    marks = re.findall(f"{BEGIN}|{END}", text)
+    if marks not in ([], [BEGIN, END]):
+        raise NotMergeableError(f"its marks {BEGIN} and {END} are not one pair; put that right, or use --no-prompt")
+    return bool(marks)
