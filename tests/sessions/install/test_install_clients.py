@@ -27,7 +27,10 @@ pytestmark = pytest.mark.skipif(not (BIN / "claude").exists(), reason="claude is
 
 
 class Machine:
-    """A home folder with a quote and a blank in its name, and a stand-in for `foldmark` that notes its arguments."""
+    """A home folder with a quote and a blank in its name, and a stand-in for `foldmark` that notes its arguments.
+
+    Only a session has a key: with one, `claude plugin` waits 18 seconds for the provider where there is no network.
+    """
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.home, self.said = folder / "sam's höme", folder / "said"
@@ -41,7 +44,6 @@ class Machine:
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
             "NO_PROXY": "127.0.0.1",
-            "ANTHROPIC_API_KEY": KEY,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
         }
@@ -69,7 +71,7 @@ class Machine:
     def ask(self, prompt: str, cwd: Path) -> str:
         """Send a prompt in a new session, and return the newest request."""
         with Loopback(AnthropicWire(), lambda body: Reply((Say(("Fine.",)),))) as upstream:
-            self.claude("-p", prompt, cwd=cwd, ANTHROPIC_BASE_URL=upstream.url)
+            self.claude("-p", prompt, cwd=cwd, ANTHROPIC_BASE_URL=upstream.url, ANTHROPIC_API_KEY=KEY)
             return json.dumps(upstream.asked[-1].body)
 
     def ran(self) -> set[str]:

@@ -120,15 +120,14 @@ def test_killed_while_the_program_moves(home: Path, tmp_path: Path) -> None:
 
 
 def test_a_project_killed_while_installing(home: Path, tmp_path: Path) -> None:
-    project = tmp_path / "project"
+    source, project = tmp_path / "source", tmp_path / "project"
+    source.mkdir()
+    (source / "CLAUDE.md").write_text("Ours.")
     project.mkdir()
-    (project / "CLAUDE.md").write_text("Ours.")
-    source = project.rename(tmp_path / "source")
-    there = project_places(source, environment(home))
+    there = project_places(project, environment(home))
     for number in range(1, 200, 1 if DEEP else 15):
         fresh(project, source)
-        there = project_places(project, environment(home))
-        told = killed_at(number, lambda there=there: install(there, WANTED, environment(home)))
+        told = killed_at(number, lambda: install(there, WANTED, environment(home)))
         uninstall(there, environment(home))
         assert files(project) == files(source), number
         if told == "done":
