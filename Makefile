@@ -62,7 +62,7 @@ clients:
 # The tests with real agents, one after the other. They run in real terminals on their own clocks, so one that fails is
 # run once more.
 CLIENT_TESTS := $(addprefix tests/live/test_,clients.py codex.py gemini_cli.py interactive.py long_gemini.py long_session.py \
-  random_session.py random_others.py) tests/sessions/test_as_resumed.py
+  random_session.py random_others.py) tests/sessions/test_as_resumed.py tests/sessions/install/test_install_clients.py
 test-clients: $(READY) clients
 	@$(BIN)/pytest -n 0 --timeout 900 --durations=10 $(CLIENT_TESTS) || $(BIN)/pytest -n 0 --timeout 900 --last-failed $(CLIENT_TESTS)
 

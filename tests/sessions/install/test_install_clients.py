@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,15 @@ def test_changes_of_a_person_s_own_stay(machine: Machine) -> None:
     left = json.loads(settings.read_text())
     assert left["cleanupPeriodDays"] == 9
     assert "foldmark" not in settings.read_text()
+
+
+def test_a_marketplace_that_only_the_settings_name(machine: Machine) -> None:
+    """On a new machine with the person's settings, the client does not know it, and removes nothing."""
+    before = of_a_person(machine.home)
+    install(machine.places, machine.wanted, machine.environment)
+    shutil.rmtree(machine.home / ".claude/plugins")
+    uninstall(machine.places, machine.environment)
+    assert of_a_person(machine.home) == before
 
 
 def test_what_a_session_loads(machine: Machine, work: Path) -> None:

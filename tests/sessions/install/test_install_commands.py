@@ -104,11 +104,15 @@ def test_a_failing_client_is_quoted(home: Path, tmp_path: Path) -> None:
 
 
 def test_a_removal_without_the_client_says_what_is_left(home: Path) -> None:
+    """Its settings are put right by hand; its own files need the client."""
+    before, settings = files(home), home / ".claude/settings.json"
     foldmark(home, "install", "claude")
-    (home / ".claude/settings.json").write_text('{"enabledPlugins": {"foldmark@foldmark": true}}')
+    value = json.loads(settings.read_text())
+    settings.write_text(json.dumps({**value, "enabledPlugins": {"foldmark@foldmark": True}}))
     _, out, _ = foldmark(home, "uninstall", "claude")
     assert "to run     claude plugin marketplace remove foldmark --scope user\n" in out
     assert "claude is not on your PATH: run this command where it is" in out
+    assert files(home) == before
 
 
 def test_json(home: Path) -> None:

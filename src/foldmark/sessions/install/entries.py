@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
 from foldmark.sessions.install.json_text import NotMergeableError, blank, check, put, put_raw, raw, remove
-from foldmark.sessions.install.locations import is_foldmark, shell
+from foldmark.sessions.install.locations import MARKET, is_foldmark, shell
 
 BEGIN, END = "<!-- foldmark:begin -->", "<!-- foldmark:end -->"
 """The marks around the paragraph in a CLAUDE.md. Claude Code hides such comments from the model."""
@@ -19,6 +19,8 @@ BEGIN, END = "<!-- foldmark:begin -->", "<!-- foldmark:end -->"
 _BLOCK = re.compile(rf"{BEGIN}.*?{END}", re.DOTALL)
 _BLOCK_WITH_GAP = re.compile(rf"(?:\A|(?<=\n)\r?\n|){BEGIN}.*?{END}(?:\r?\n)?", re.DOTALL)
 _SERVER, _SERVERS, _LINE = "foldmark", "mcpServers", "statusLine"
+_BY_CLIENT = ("enabledPlugins", "extraKnownMarketplaces")
+"""Members that Claude Code writes when it installs a plugin."""
 
 
 class Edited(NamedTuple):
@@ -69,11 +71,12 @@ class SettingsFile:
         return Edited(f"{text}\n" if is_empty else text, notes)
 
     def take_out(self, text: str, original: str | None) -> str:
-        """Remove the status line and the hooks. Restore a status line that was replaced."""
+        """Remove the status line, the hooks, and the plugins, which the client does not remove where it does not know
+        them. Restore a status line that was replaced."""
         if blank(text):
             return text
         value = check(text)
-        text = _without_hooks(text, value)
+        text = _without_plugins(_without_hooks(text, value), value)
         if not _is_own_status_line(value.get(_LINE)):
             return text
         before = {} if original is None or blank(original) else check(original)
@@ -166,6 +169,16 @@ def _without_hooks(text: str, value: dict[str, Any]) -> str:
     return text if left == hooks else _put_left(text, "hooks", left)
 
 
+def _without_plugins(text: str, value: dict[str, Any]) -> str:
+    """Remove Foldmark's marketplace and its plugins, which are named `PLUGIN@MARKETPLACE`."""
+    for key in _BY_CLIENT:
+        found = value.get(key)
+        if isinstance(found, dict):
+            others = {name: each for name, each in found.items() if name.rpartition("@")[2] != MARKET}
+            text = text if others == found else _put_left(text, key, others)
+    return text
+
+
 def _others(groups: list[Any]) -> list[Any]:
     """Return the groups of an event without Foldmark's hooks."""
     left = []
@@ -198,8 +211,7 @@ def _settings(text: str | None) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict):
         return None
-    emptied = ("enabledPlugins", "extraKnownMarketplaces")
-    return {key: each for key, each in value.items() if each != {} or key not in emptied}
+    return {key: each for key, each in value.items() if each != {} or key not in _BY_CLIENT}
 
 
 def _has_block(text: str) -> bool:

@@ -22,6 +22,9 @@ from foldmark.settings import user_folders
 PLAIN = "foldmark"
 """The bare name of the program, which is found on the PATH: for files that go into version control."""
 
+MARKET = "foldmark"
+"""The name of the marketplace, and of the plugin that needs the other one."""
+
 _TEMPORARY = {"archive-v0", ".cache"}
 """Folders in which `uvx` and `pipx run` keep programs temporarily."""
 

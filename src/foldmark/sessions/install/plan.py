@@ -30,12 +30,15 @@ from foldmark.sessions.install.changes import (
 )
 from foldmark.sessions.install.entries import BEGIN, FileKind, PromptFile, ServersFile, SettingsFile, is_same, runs
 from foldmark.sessions.install.json_text import NotMergeableError, blank, check
-from foldmark.sessions.install.locations import PLAIN, Places, exists, user_places
-from foldmark.sessions.install.plugins import FOLDERS, MARKET, PLUGIN, PLUGINS, SERVER, plugin_changes, plugin_files
+from foldmark.sessions.install.locations import MARKET, PLAIN, Places, exists, user_places
+from foldmark.sessions.install.plugins import FOLDERS, PLUGIN, PLUGINS, SERVER, plugin_changes, plugin_files
 from foldmark.sessions.new_file import PREFIX, SUFFIX
 
 _REMOVE = ("plugin", "marketplace", "remove", MARKET, "--scope", "user")
 """Claude Code uninstalls the plugins of a marketplace together with it."""
+
+_UNKNOWN = "not found"
+"""What it says of a marketplace that only its settings name, as on a new machine; these are edited by hand then."""
 
 _OLD_RECORD, _OLD_BACKUP, _NO_FILE = "foldmark-install.json", ".foldmark-backup", "none"
 _OLD_FILES = ("skills/trim/SKILL.md", "skills/rollover/SKILL.md", "commands/fm.md")
@@ -138,7 +141,7 @@ def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
     with _undoable(places):
         plan = _plan_removal(places, environment)
         for command in plan.commands:
-            command.run(environment)
+            command.run(environment, accepted=_UNKNOWN)
         after = _plan_removal(places, environment) if plan.commands else plan
         for change in after.changes:
             change.make()
@@ -160,8 +163,8 @@ def plan_install(places: Places, options: InstallOptions, environment: Mapping[s
     for part in _parts(places, options, environment):
         change, notes, base = _edited(part, state, places)
         if part.is_wanted:
-            # A file without anything of Foldmark's, and of the client's for it, is a new original.
-            is_new = part.name not in state.originals or (base == change.before and not market and not is_enabled)
+            # A file without anything of Foldmark's is a new original.
+            is_new = part.name not in state.originals or base == change.before
             originals[part.name] = base if is_new else state.originals[part.name]
         changes.append(change)
         if part.is_wanted or change.after != change.before:

@@ -14,11 +14,8 @@ from msgspec.structs import replace
 
 from foldmark.core.wording import one_line
 from foldmark.sessions.install.changes import FileChange, InstallError, look
-from foldmark.sessions.install.locations import exists, shell
+from foldmark.sessions.install.locations import MARKET, exists, shell
 from foldmark.sessions.new_file import PREFIX
-
-MARKET = "foldmark"
-"""The name of the marketplace, and of the plugin that needs the other one."""
 
 PLUGIN = f"{MARKET}@{MARKET}"
 """The plugin's name in Claude Code's settings and commands."""
