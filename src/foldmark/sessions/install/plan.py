@@ -183,7 +183,7 @@ def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan
     commands, done = _commands([] if _declared(places) == (None, False) else [_REMOVE], environment)
     changes = _plugins(places, None)
     done += _folder_outcomes(places, changes)
-    for part in sorted(_parts(places, None, environment), key=lambda part: part.name not in state.originals):
+    for part in sorted(_parts(places), key=lambda part: part.name not in state.originals):
         change, _, base = _edited(part, state, places)
         if change.after != change.before and change.real not in [other.real for other in changes]:
             is_exact = base is not None and base == state.originals.get(part.name)
@@ -228,12 +228,15 @@ def _folder_outcomes(places: Places, changes: Sequence[FileChange]) -> list[Inst
     return done
 
 
-def _parts(places: Places, options: InstallOptions | None, environment: Mapping[str, str]) -> list[_Part]:
+def _parts(
+    places: Places, options: InstallOptions | None = None, environment: Mapping[str, str] | None = None
+) -> list[_Part]:
     """Return the files that an installation edits by hand or, without options, that one may have edited."""
     wanted = options is not None
     options = options or InstallOptions()
     program = PLAIN if places.root else options.program
-    settings = SettingsFile(program, _shadowed_status_line(places, environment), options.replace_status_line)
+    shadowed = _shadowed_status_line(places, environment or {}) if wanted else None
+    settings = SettingsFile(program, shadowed, options.replace_status_line)
     chosen = (_prompt(places),) if options.prompt else ()
     prompts = zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False)
     return [
@@ -324,7 +327,7 @@ def _state(places: Places) -> _State:
     found, record = _read(places.record, None, _Record)
     old_file, old = _read(places.folder / _OLD_RECORD, places.root, _OldRecord)
     state = _State(found, {}, {}, [])
-    for part in _parts(places, None, {}):
+    for part in _parts(places):
         entry = old.files.get(part.name, _OldEntry(None, ()))
         paths = sorted(part.path.parent.glob(f"{part.path.name}{_OLD_BACKUP}*")) if entry.backups else []
         copies = [look(path, 0) for path in paths if path.is_file() and not path.is_symlink()]
