@@ -52,22 +52,6 @@ def client() -> Path:
     return program
 
 
-def plugins(folder: Path) -> list[Path]:
-    """Write the plugins as an installation would, and return their folders."""
-    source = Path(foldmark.__file__).parent / "sessions" / "install" / "marketplace"
-    made = []
-    for name in ("foldmark", "foldmark-edit"):
-        own = folder / name
-        shutil.copytree(source / name, own)
-        (own / ".claude-plugin").mkdir(exist_ok=True)
-        (own / ".claude-plugin" / "plugin.json").write_text(json.dumps({"name": name, "version": "0.1.0"}))
-        (own / "hooks" / "hooks.json").write_text(json.dumps({"modules": ["./register.js"]}))
-        made.append(own)
-    program = json.dumps([sys.executable, "-m", "foldmark"])
-    (made[0] / "hooks" / "program.js").write_text(f"export const PROGRAM = {program}\n")
-    return made
-
-
 class _Aside:
     """A provider that looks only at requests of the conversation: the client asks for titles with fields of its own."""
 
@@ -83,8 +67,13 @@ class BoundProvider(_Aside, BoundWire):
     """A provider whose models bind their thinking."""
 
 
+def variables_of(folder: Path) -> dict[str, str]:
+    """Return the environment of the client and of the installation."""
+    return {**common_variables(folder), "DISABLE_AUTOUPDATER": "1"}
+
+
 class ModScreen(Screen):
-    """Claude Code with the plugins, in a terminal."""
+    """Claude Code with the installed plugins, in a terminal."""
 
     def __init__(self, folder: Path, upstream: str, *more: str, model: str, rows: int = 50) -> None:
         home, work = folder / "home", folder / "work"
@@ -97,17 +86,13 @@ class ModScreen(Screen):
             known = {"approved": [KEY], "rejected": []}
             settings = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": known}
             (home / ".claude.json").write_text(json.dumps({**settings, "projects": {str(work): trusted}}))
-            plugins(folder)
-        variables = {
-            **common_variables(folder),
-            "ANTHROPIC_BASE_URL": upstream,
-            "ANTHROPIC_API_KEY": KEY,
-            "DISABLE_AUTOUPDATER": "1",
-            "PYTHONPATH": str(Path(foldmark.__file__).parents[1]),
-        }
+            words = [str(Path(sys.executable).with_name("foldmark")), "install", "claude"]
+            done = subprocess.run(
+                words, cwd=work, env=variables_of(folder), capture_output=True, text=True, timeout=LIMIT
+            )
+            assert done.returncode == 0, done.stderr
+        variables = {**variables_of(folder), "ANTHROPIC_BASE_URL": upstream, "ANTHROPIC_API_KEY": KEY}
         words = [str(BIN / "claude"), "--model", model, "--permission-mode=default", "--allowedTools", "Read"]
-        for name in ("foldmark", "foldmark-edit"):
-            words += ["--plugin-dir", str(folder / name)]
         super().__init__(work, variables, [*words, *more], rows=rows)
 
     def enter(self, text: str) -> None:
@@ -135,7 +120,7 @@ class ModSession:
     def __enter__(self) -> "ModSession":
         self.upstream.__enter__()
         self.screen = ModScreen(self.folder, self.upstream.url, model=self.model)
-        self.screen.wait_for_prompt()
+        self.screen.wait_for_prompt("mode on")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -198,7 +183,7 @@ class ModSession:
         """Leave the client, and continue the session in a new one."""
         self.screen.close()
         self.screen = ModScreen(self.folder, self.upstream.url, "--continue", model=self.model)
-        self.screen.wait_for_prompt()
+        self.screen.wait_for_prompt("mode on")
         self.begun = False
         self.fm("")
 
@@ -314,5 +299,5 @@ def contents(messages: list[Any]) -> Iterator[tuple[str, str]]:
 def _difference(sent: list[Any], wanted: list[Any]) -> str:
     from difflib import unified_diff
 
-    lines = [[f"{kind}: {text[:70]!r} … {text[-200:]!r}" for kind, text in each] for each in (wanted, sent)]
-    return "\n".join(unified_diff(*lines, "the log", "the request", lineterm=""))
+    before, after = ([f"{kind}: {text[:70]!r} … {text[-200:]!r}" for kind, text in each] for each in (wanted, sent))
+    return "\n".join(unified_diff(before, after, "the log", "the request", lineterm=""))
