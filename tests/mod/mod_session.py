@@ -36,6 +36,8 @@ _REMINDER = re.compile(r"\n\n<system-reminder>(?:(?!<system-reminder>).)*</syste
 
 OPENING = "[Earlier messages were left out.]"
 
+TOPICS = ("kites", "canals", "lanterns")
+
 MARKERS = ("/fm ", "left the context", "came back", "taken back", "Checkpoint '", "foldmark:", "Foldmark:")
 """Texts of Foldmark that no provider may see."""
 
@@ -104,7 +106,12 @@ class ModScreen(Screen):
 
 
 class ModSession:
-    """A session whose requests are compared with the log. `compared` counts the requests."""
+    """A session whose requests are compared with the log. `compared` counts the requests.
+
+    `refused_edits` are the prompts whose first request behind an edit was refused. Where a model binds its thinking,
+    the client itself moves texts between a turn of tools and the next one, is refused, and repeats the request without
+    thinking.
+    """
 
     def __init__(self, folder: Path, seed: int = 0, model: str = "claude-sonnet-4-5") -> None:
         self.folder, self.random, self.model = folder, random.Random(seed), model
@@ -114,7 +121,9 @@ class ModSession:
         self.upstream = Loopback(self.wire, self._answer)
         self.lines: list[str] = []
         self.asides: list[Any] = []
-        self.found = ""
+        self.found, self.reply = "", ""
+        self.refused_edits: list[str] = []
+        self._edited = False
         self.begun = False
 
     def __enter__(self) -> "ModSession":
@@ -152,7 +161,11 @@ class ModSession:
         asked = len(self.upstream.requests)
         self.screen.enter(text)
         self._until(lambda: any(text in json.dumps(each.body) for each in self.upstream.requests[asked:]), text)
-        self._until(lambda: "stop" in self._newest_answer() or not self._calls_open(), "the end of the turn")
+        self._until(lambda: not self._works(), "the end of the turn")
+        if self._edited:
+            first = next(each for each in self.upstream.requests[asked:] if each.body.get("tools"))
+            self.refused_edits += [] if any(each is first for each in self.upstream.asked) else [text]
+            self._edited = False
         if self.begun:
             self._until(lambda: self._recorded(text), f"the record of {text}")
             self.compare()
@@ -162,15 +175,61 @@ class ModSession:
     def fm(self, line: str) -> None:
         """Execute a command, and wait until the client sends what it should."""
         self.lines.append(line)
-        before, operations = self.boundaries(), self._operations()
+        operations = self._operations()
         self.screen.enter(f"/fm {line}".rstrip())
         self._until(lambda: "Context ·" in self.screen.text and "…" not in self._heading(), f"the reply to {line}")
-        if self._operations() != operations or line in ("yes",):
-            time.sleep(0.7)
-        del before
-        self.begun = True
+        if self._operations() != operations:
+            self._edited = True
+            time.sleep(0.7)  # until the client has installed it, and the log has seen that
+        self.reply, self.begun = self.screen.text, True
         self.screen.press("Escape")
         self._until(lambda: "Context ·" not in self.screen.text, "the pane to close")
+
+    def do(self, line: str) -> None:
+        """Execute a command in another terminal."""
+        words = [str(Path(sys.executable).with_name("foldmark")), "do", self._name(), line]
+        done = subprocess.run(words, env=variables_of(self.folder), capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+
+    def play(self, steps: int) -> None:
+        """Do random things: prompts, edits, and more rarely a compaction or another start of the client."""
+        self.prompt("begin READ 1")
+        self.fm("")
+        for number in range(steps):
+            self.step(number)
+        self.prompt("the last prompt")
+
+    def step(self, number: int) -> None:
+        """Do one random thing."""
+        events, chance = self.events(), self.random.random()
+        turns = sorted({each.turn_id for each in events if each.turn_id and each.kind == "user"})
+        results = [each.id for each in events if each.kind == "tool_result"]
+        edits = self._operations()
+        topic = self.random.choice(TOPICS)
+        if chance < 0.4:
+            read = self.random.choice(("", "", f" READ {self.random.randrange(9)}"))
+            self.prompt(f"prompt {number} about {topic}{read}")
+        elif chance < 0.55 and turns:
+            self.fm(f"drop {self.random.choice(turns)}")
+        elif chance < 0.65 and results:
+            self.fm(f"evict {self.random.choice(results)}")
+        elif chance < 0.8 and edits:
+            self.fm(f"restore {self.random.choice(edits)}")
+        elif chance < 0.85:
+            self.fm("undo")
+        elif chance < 0.92:
+            about = [each.id for each in events if topic in each.content]
+            self.found = json.dumps(about)
+            self.fm(f"forget {topic}")
+            self.found = ""
+            if about and "Answer /fm yes" in self.reply:
+                self.fm(self.random.choice(("yes", "no")))
+            elif about:
+                self.fm("cancel")
+        elif chance < 0.96:
+            self.restart()
+        elif len(turns) > 2:
+            self.compact()
 
     def compact(self) -> None:
         """Let the client compact the session."""
@@ -208,6 +267,10 @@ class ModSession:
         """Return the messages of the context."""
         with foldmark.open(self.folder / "live.db", settings={}) as log:
             return list(self.agent(log).context().messages)
+
+    def _name(self) -> str:
+        with foldmark.open(self.folder / "live.db", settings={}) as log:
+            return str(self.agent(log).name)
 
     def _operations(self) -> list[int]:
         if not (self.folder / "live.db").exists():
@@ -248,9 +311,12 @@ class ModSession:
 
     def check(self) -> None:
         """Check what holds for the whole session."""
-        assert self.upstream.refusals == []
-        bodies = [json.dumps(each.body["messages"]) for each in self.upstream.requests]
-        seen = [marker for marker in MARKERS for body in bodies if marker in body]
+        if isinstance(self.wire, BoundWire):
+            assert self.refused_edits == []
+        else:
+            assert self.upstream.refusals == []
+        texts = {text for each in self.upstream.requests for _, text in contents(each.body["messages"])}
+        seen = [text for text in texts for marker in MARKERS if marker in text]
         assert not seen, seen
 
     def _heading(self) -> str:
@@ -261,11 +327,8 @@ class ModSession:
         said = [each.content.strip() for each in found]
         return text in said and found[-1].kind == "assistant"
 
-    def _newest_answer(self) -> str:
-        return ""
-
-    def _calls_open(self) -> bool:
-        """Return True until the newest answer without a call has come."""
+    def _works(self) -> bool:
+        """Return True while the client shows that it works."""
         time.sleep(0.3)
         return "esc to interrupt" in self.screen.text
 

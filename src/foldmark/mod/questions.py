@@ -59,6 +59,7 @@ class Questions:
         open_for_mod(log)
         log.complete = lambda asked: _ASKS.get().ask(asked)
         self._known: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+            "newest": self._newest,
             "take": self._take,
             "pane": self._pane,
             "price": self._price,
@@ -96,6 +97,13 @@ class Questions:
         """Record the messages; `pending` is True if the client does not send yet what the context shows."""
         found = self._taken(asked)
         return {"pending": self._pending(found, asked)}
+
+    def _newest(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the newest operation, also one that another program has recorded."""
+        agent = self._session(asked).agent
+        with agent.reading() as (moment, _):
+            recorded = moment.operations(agent.id)
+            return {"operation": recorded[-1].id if recorded else 0}
 
     def _pending(self, found: ModConversation, asked: Mapping[str, Any]) -> bool:
         try:

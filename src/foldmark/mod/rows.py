@@ -22,6 +22,9 @@ Row = Mapping[str, Any]
 MARK = "_place"
 """The member that marks a block with its message and its place in it."""
 
+OPENING = str(decoded(ANTHROPIC.opening)["content"][0]["text"])
+"""The text of the row that is installed where nothing stays, or an answer would be first."""
+
 Place = tuple[int, int]
 
 
@@ -94,13 +97,16 @@ class Rows:
 
     def changes(self, edited: EditedMessages) -> bool:
         """Return True if an edit of `marked` changes what is sent."""
-        before = [(place, block) for place, block in self._blocks() if not _is_injected(self._role(place), block)]
+        before = [(place, block) for place, block in self._blocks() if not _is_added(self._role(place), block)]
         after = [
             (_place(block), block)
             for message in map(decoded, edited.messages)
             for block in message["content"]
-            if not _is_injected(message["role"], block)
+            if not _is_added(message["role"], block)
         ]
+        opens = [_opens(block) for place, block in self._blocks() if not _is_injected(self._role(place), block)]
+        if any(opens[1:]):
+            return True  # something is in front of it by now
         return len(before) != len(after) or any(
             mine != theirs or not _same(left, block)
             for (mine, block), (theirs, left) in zip(before, after, strict=True)
@@ -123,7 +129,7 @@ class Rows:
             whole.setdefault(row, set()).add(place)
         complete = {row for row, places in kept.items() if places == whole[row]}
         found = [row for message in stays for row in self._of_message(message, complete)]
-        return found or [{"role": "user", "text": decoded(ANTHROPIC.opening)["content"][0]["text"], "toolUses": []}]
+        return found or [{"role": "user", "text": OPENING, "toolUses": []}]
 
     def _of_message(self, message: Mapping[str, Any], complete: set[int]) -> Iterator[dict[str, Any]]:
         """Yield the rows of a message. An answer of which a part is built anew is built anew as one row, because the
@@ -181,6 +187,15 @@ def _is_thinking(row: Row) -> bool:
 def _is_injected(role: str, block: Mapping[str, Any]) -> bool:
     """Return True for a text that the client adds by itself."""
     return role == "user" and block.get("type") == "text" and INJECTED.match(str(block.get("text", ""))) is not None
+
+
+def _opens(block: Mapping[str, Any]) -> bool:
+    return block.get("type") == "text" and str(block.get("text", "")).strip() == OPENING
+
+
+def _is_added(role: str, block: Mapping[str, Any]) -> bool:
+    """Return True for a text that no person and no model wrote."""
+    return _is_injected(role, block) or (role == "user" and _opens(block))
 
 
 def _same(block: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

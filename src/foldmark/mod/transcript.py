@@ -10,11 +10,12 @@ from typing import Any
 from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.events import Event
 from foldmark.core.segments import contains
-from foldmark.live.clients.dialect import ClientMessage, decoded
+from foldmark.live.clients.dialect import ClientMessage
 from foldmark.live.leaving_out import KnownMessage
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import ClientTranscript
-from foldmark.mod.rows import text_of
+from foldmark.mod.rows import OPENING, text_of
+from foldmark.request.client_sizes import LOCAL
 from foldmark.sessions.conversion.content import result_block
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
@@ -87,7 +88,6 @@ class ModTranscript(ClientTranscript):
             wanted = {*rewritten, *self.left, *summaries}
             ids = sorted(id for id in wanted if contains(at.visible, self.agent.id, id))
             finder = _PutBack(moment.events(ids))
-        opening = decoded(self.dialect.opening)["content"][0]["text"]
         found: dict[int, dict[int, int]] = {}
         for message in new:
             blocks: dict[int, int] = {}
@@ -97,8 +97,8 @@ class ModTranscript(ClientTranscript):
                 event = finder.event_of(part)
                 if event is not None:
                     blocks[block] = event.id
-                elif isinstance(part, TextMessage) and part.text.strip() == opening:
-                    blocks[block] = 0
+                elif isinstance(part, TextMessage) and part.text.strip() == OPENING:
+                    blocks[block] = LOCAL  # Foldmark's own
             if blocks:
                 found[id(message)] = blocks
         return found

@@ -8,6 +8,7 @@ import { ASKED, answered, snapshot } from './service.js'
 const PANE = 'foldmark'
 const STARTED = { timeoutMs: 30000 }
 const PRICE_MS = 250
+const LOOK_MS = 1000
 
 /** What the pane shows, and what waits. */
 const view = {
@@ -29,6 +30,7 @@ let service
 let running = false
 let pricing = 0
 let used = false
+let newest = 0
 
 function redraw($) {
   $.ui.invalidate('ui.render')
@@ -67,6 +69,15 @@ async function refresh($) {
   view.busy = ''
   redraw($)
   return found
+}
+
+/** Install what another program has changed in the conversation: it reaches the session while no turn runs. */
+async function look($) {
+  if (!used || running || view.busy) return
+  const { operation = newest } = await ask($, 'newest', { session: await $.session.id() })
+  if (operation === newest || running || view.busy) return
+  newest = operation
+  if ((await ask($, 'take', await whole($))).pending) await install($)
 }
 
 /** Install what the context shows, once no turn runs. */
@@ -177,6 +188,7 @@ export const register = on => {
   })
 
   on('command.run', { command: 'fm' }, async ($, e) => {
+    if (!used) $.clock.every(LOOK_MS, () => look($))
     used = true
     const line = e.args.trim()
     view.busy = line || 'reading'

@@ -1,0 +1,72 @@
+"""Foldmark's plugins in the real Claude Code (SPEC 8); skipped without a version that loads mods."""
+
+import time
+from pathlib import Path
+
+import pytest
+from mod_session import ModSession, client
+
+from sampled import DEEP
+
+FREE, BOUND = "claude-sonnet-4-6", "claude-fable-5-1"
+
+
+@pytest.fixture(autouse=True)
+def _client() -> None:
+    client()
+
+
+def _turn(session: ModSession, text: str) -> int:
+    found = next(each.turn_id for each in session.events() if text in each.content)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("model", [FREE, BOUND])
+def test_each_edit_reaches_the_next_request(tmp_path: Path, model: str) -> None:
+    with ModSession(tmp_path / "session", model=model) as session:
+        for text in ("first ONE", "second READ 2 TWO", "third READ 4 THREE"):
+            session.prompt(text)
+        session.fm("")
+        session.fm(f"drop {_turn(session, 'TWO')}")
+        session.prompt("fourth FOUR")
+        assert all("TWO" not in text for _, text in session.context())
+        session.fm(f"restore {session._operations()[-1]}")
+        session.prompt("fifth FIVE")
+        (*_, result) = [each.id for each in session.events() if each.kind == "tool_result"]
+        session.fm(f"evict {result}")
+        session.prompt("sixth SIX")
+        session.fm(f"restore {session._operations()[-1]}")
+        session.prompt("seventh READ 1 SEVEN")
+        session.fm("mark HERE")
+        session.prompt("eighth EIGHT")
+        session.fm("clear HERE")
+        session.prompt("ninth NINE")
+        session.compact()
+        session.prompt("tenth TEN")
+        session.fm("undo")
+        session.restart()
+        session.prompt("eleventh ELEVEN")
+        session.fm("clear")
+        session.prompt("twelfth TWELVE")
+        session.check()
+        assert session.compared == 9
+
+
+def test_an_edit_of_another_program_reaches_the_next_prompt(tmp_path: Path) -> None:
+    with ModSession(tmp_path / "session") as session:
+        session.prompt("first ONE")
+        session.prompt("second TWO")
+        session.fm("")
+        session.do(f"/context drop {_turn(session, 'ONE')}")
+        time.sleep(3)
+        session.prompt("third THREE")
+        assert all("ONE" not in text for _, text in session.context())
+        session.check()
+
+
+@pytest.mark.parametrize("seed", range(20 if DEEP else 1))
+def test_random_sequences(tmp_path: Path, seed: int) -> None:
+    with ModSession(tmp_path / "session", seed, BOUND if seed % 4 == 3 else FREE) as session:
+        session.play(30 if DEEP else 8)
+        session.check()
