@@ -3,8 +3,10 @@
 Each question names the session and its folder. The client's messages come with it, in the form of the Messages API.
 """
 
+import os
 import queue
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from threading import Lock, Thread
 from typing import Any
@@ -19,6 +21,7 @@ from foldmark.live.clients.dialect import MisplacedError
 from foldmark.log import Agent, Log
 from foldmark.mod.conversation import ModConversation, open_for_mod
 from foldmark.operations.history import operations
+from foldmark.sessions.hook.process import SessionState
 
 ASK_SECONDS = 120.0
 """Maximum seconds for which a command waits for the answer of the client's model."""
@@ -118,7 +121,11 @@ class Questions:
             rows = found.installed(asked.get("rows") or (), asked.get("messages") or (), str(asked.get("model") or ""))
         except MisplacedError as error:
             raise CommandError(f"the provider would refuse the rest ({error}), so nothing was changed") from None
-        return {"rows": rows} if rows is not None else {"skip": "the context is as it is sent already"}
+        if rows is None:
+            return {"skip": "the context is as it is sent already"}
+        with suppress(OSError):
+            SessionState(os.environ, str(asked["session"])).note_edit()
+        return {"rows": rows}
 
     def _pane(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the pane shows: its lines in an `order`, filtered by `wanted`, with the results of `opened`."""

@@ -77,7 +77,10 @@ def answered(given: Mapping[str, object], log: "Opening", environment: Mapping[s
         text = _reminder(session, transcript, process.text(given, "cwd"), environment)
     elif event == "SessionStart":
         _note_window(session, process.text(given, "model"), environment)
-        text = _start_text(process.text(given, "source"), transcript, environment)
+        source = process.text(given, "source")
+        if source == "compact" and process.SessionState(environment, session).took_edit():
+            return None  # nothing is lost, and the model is to read nothing of it
+        text = _start_text(source, transcript, environment)
     elif event in ("PreCompact", "Stop"):
         _archive(transcript, environment)  # prints nothing at a Stop, because that would make the model continue
     elif event == "SessionEnd":

@@ -73,6 +73,10 @@ def write(text: str) -> None:
         data = data[os.write(1, data) :]
 
 
+EDIT_SECONDS = 30.0
+"""Seconds within which a client has installed an edit, if it does at all."""
+
+
 class SessionState:
     """The state of one session; `session` is the id that the coding agent gives it."""
 
@@ -105,6 +109,21 @@ class SessionState:
             return None if abs(now - last) < interval else (now, window)
 
         return self._change(claimed)
+
+    def note_edit(self) -> None:
+        """Note that the client installs an edit now, by a compaction without a summary. Raises OSError."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        os.close(os.open(f"{self._path}.edit", os.O_WRONLY | os.O_CREAT, 0o600))
+
+    def took_edit(self) -> bool:
+        """Return True if the client has just installed an edit, and forget it."""
+        file = f"{self._path}.edit"
+        try:
+            age = time.time() - os.stat(file).st_mtime
+            os.unlink(file)
+        except OSError:
+            return False
+        return abs(age) < EDIT_SECONDS
 
     def _change(self, change: Callable[[float, int], tuple[float, int] | None]) -> bool:
         """Return True if the line was changed, False if `change` returns None or another process holds the lock."""
