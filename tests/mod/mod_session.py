@@ -333,7 +333,7 @@ class ModSession:
     def _recorded(self, text: str) -> bool:
         found = [each for each in self.events() if each.kind in ("user", "assistant") and each.content.strip()]
         said = [each.content.strip() for each in found]
-        return text in said and found[-1].kind == "assistant"
+        return text in said and found[-1].kind == "assistant" and found[-1].content.startswith("Answer")
 
     def _works(self) -> bool:
         """Return True while the client shows that it works."""

@@ -11,12 +11,13 @@ from foldmark.cost.spending import lifetime_of
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import ClientRequest, RequestHead, SentMessage
-from foldmark.live.leaving_out import EditedMessages, edited
+from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import binds, named_transcript
 from foldmark.log import Agent, Log
-from foldmark.mod.rows import Row, Rows
+from foldmark.mod.rows import ASKED, Place, Row, Rows, without_asked
 from foldmark.mod.transcript import ModTranscript, answered_message
+from foldmark.request.client_sizes import LOCAL
 from foldmark.settings.given import Value
 
 SIGN = "/fm "
@@ -57,11 +58,11 @@ class ModConversation:
         transcript, sent = self._transcript, self._request(messages, model)
         if not sent.sent:
             return
-        is_answered = usage is not None and sent.messages[-1].role == "assistant"
-        if not is_answered or None not in transcript.places(sent.messages, asks=False, known=transcript.known)[-1:]:
+        if transcript.took_expected([SentMessage(each.raw, ANTHROPIC.read(each.raw)).message for each in sent.sent]):
+            return
+        if usage is None or not transcript.ends_with_new_answer(sent.messages):
             transcript.take(sent.messages, model, asks=False)
             return
-        assert usage is not None
         before = sent.messages[:-1]
         known = self._log.model_named(f"{ANTHROPIC.provider}/{model}")
         passed = PassedOn(before, None, transcript.seen, _bytes(before, usage, besides), lives=lifetime_of(known, 0.0))
@@ -74,22 +75,39 @@ class ModConversation:
         """Return the rows that the client is to install in place of its own, so that it sends what the context shows;
         None if it does. Raises MisplacedError if the provider would refuse the result."""
         own = Rows(rows, messages)
-        return own.installed(self._edited(own, messages, model))
+        made, events = self._edited(own, messages, model)
+        found = own.installed(made)
+        if found is not None:
+            self._transcript.expect(own.contents(made), events)
+        return found
 
     def is_pending(self, messages: Sequence[Message], model: str) -> bool:
         """Return True if the client sends something else than the context shows. Raises MisplacedError."""
         own = Rows((), messages)
-        return own.changes(self._edited(own, messages, model))
+        return own.changes(self._edited(own, messages, model)[0])
 
-    def _edited(self, own: Rows, messages: Sequence[Message], model: str) -> EditedMessages:
+    def _edited(self, own: Rows, messages: Sequence[Message], model: str) -> tuple[EditedMessages, dict[Place, int]]:
+        """Return what the client is to send, and the event of each block that it sends now."""
         transcript = self._transcript
-        known = transcript.expected(self._request(messages, model).messages, SIGN)
-        request = self._request(messages, model, own.marked(transcript.whole_results(messages, known)))
+        request = self._request(messages, model)
+        known = transcript.expected(request.messages, SIGN)
         seen = transcript.look(known, inserts=True)
         if seen is None:
-            return EditedMessages([each.raw for each in request.sent], "", changed=False)
+            return EditedMessages([each.raw for each in own.marked(request.sent)], "", changed=False), {}
         view = transcript.context_view(seen, request.messages, binds(self._log, ANTHROPIC, model))
-        return edited(ANTHROPIC, request.sent, known, view)
+        view = view._replace(evicted=transcript.rewritten(known, request.messages, seen))
+        if own.opening == 0:  # it is sent, and what follows was answered with it
+            shows = view.shows
+            view = view._replace(shows=lambda event: event == LOCAL or shows(event))
+        # What comes back behind everything else is put before the prompt that is asked.
+        made = edited(ANTHROPIC, [*own.marked(request.sent), ASKED], [*known, KnownMessage("")], view)
+        blocks = [
+            id
+            for each, message in zip(known, request.messages, strict=True)
+            for id in (each.ids if len(each.ids) == len(message.blocks) else [0] * len(message.blocks))
+        ]
+        events = dict(zip(own.places(), blocks, strict=False))
+        return made._replace(messages=without_asked(made.messages)), events
 
     def do(self, line: str, *, while_working: bool = False) -> str:
         """Execute a command as typed behind `SIGN`, and return the reply."""
@@ -99,10 +117,10 @@ class ModConversation:
             return HELP
         return prompts.carried_out(self.agent, line, while_working=while_working)
 
-    def _request(self, messages: Sequence[Message], model: str, sent: Sequence[SentMessage] = ()) -> ClientRequest:
-        if not sent:
-            raws = [msgspec.json.encode(each) for each in messages]
-            sent = [SentMessage(raw, ANTHROPIC.read(raw)) for raw in raws]
+    def _request(self, messages: Sequence[Message], model: str) -> ClientRequest:
+        """Return what the client sends as a request, with its messages as they are known."""
+        raws = [msgspec.json.encode(each) for each in messages]
+        sent = [SentMessage(raw, ANTHROPIC.read(raw)) for raw in raws]
         head = RequestHead(model, stream=True, tools=True, session=self._transcript.session)
         request = ClientRequest(ANTHROPIC, "/v1/messages", b"", 0, 0, tuple(sent), head)
         return self._transcript.recognized(request)

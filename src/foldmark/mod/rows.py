@@ -7,7 +7,7 @@ handle is built anew by the client.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,40 @@ MARK = "_place"
 OPENING = str(decoded(ANTHROPIC.opening)["content"][0]["text"])
 """The text of the row that is installed where nothing stays, or an answer would be first."""
 
+_END = "_end"
+_PROMPT = msgspec.json.encode({"role": "user", "content": [{"type": "text", "text": "?", _END: True}]})
+ASKED = SentMessage(_PROMPT, ANTHROPIC.read(_PROMPT))
+"""A prompt that stands for the next one while an edit is computed."""
+
 Place = tuple[int, int]
+
+
+def without_asked(messages: Iterable[bytes]) -> list[bytes]:
+    """Return edited messages without `ASKED`."""
+    found = []
+    for about in map(decoded, messages):
+        content = [block for block in about["content"] if _END not in block]
+        if content:
+            found.append(msgspec.json.encode({**about, "content": content}))
+    return found
+
+
+class Content(NamedTuple):
+    """A content that a message is to have: its kind, its text or the id of its call, and the event of it (0: none)."""
+
+    kind: str
+    text: str
+    event: int = 0
+
+
+def content_of(block: Mapping[str, Any], event: int = 0) -> Content:
+    """Return the content of a block."""
+    kind = str(block.get("type"))
+    if kind == "tool_use":
+        return Content(kind, str(block.get("id")), event)
+    if kind == "tool_result":
+        return Content(kind, f"{block.get('tool_use_id')} {text_of(block).strip()}", event)
+    return Content(kind, str(block.get("signature") or block.get("data") or text_of(block)).strip(), event)
 
 
 class Rows:
@@ -76,24 +109,22 @@ class Rows:
                 return at
         return -1
 
-    def marked(self, whole: Mapping[Place, Mapping[str, Any]]) -> list[SentMessage]:
-        """Return the messages with their blocks marked, and with the blocks `whole` in place of their own. They are
-        read without the marks, which are no part of them."""
-        return [
-            SentMessage(
-                msgspec.json.encode(
-                    {
-                        "role": message["role"],
-                        "content": [
-                            {**whole.get((place, at), each), MARK: (place, at)}
-                            for at, each in enumerate(message["content"])
-                        ],
-                    }
-                ),
-                ANTHROPIC.read(msgspec.json.encode(message)),
-            )
-            for place, message in enumerate(self._messages)
-        ]
+    @property
+    def opening(self) -> int | None:
+        """The number of contents in front of Foldmark's own opening; None if the client sends none."""
+        said = (block for place, block in self._blocks() if not _is_injected(self._role(place), block))
+        return next((at for at, block in enumerate(said) if _opens(block)), None)
+
+    def marked(self, sent: Iterable[SentMessage]) -> list[SentMessage]:
+        """Return the messages with their blocks marked. `sent` are the messages of these rows, which may be divided
+        into several. They keep their keys: the marks are no part of them."""
+        places = (place for place, _ in self._blocks())
+        found = []
+        for each in sent:
+            about = decoded(each.raw)
+            content = [{**block, MARK: place} for block, place in zip(about["content"], places, strict=False)]
+            found.append(each._replace(raw=msgspec.json.encode({**about, "content": content})))
+        return found
 
     def changes(self, edited: EditedMessages) -> bool:
         """Return True if an edit of `marked` changes what is sent."""
@@ -104,13 +135,26 @@ class Rows:
             for block in message["content"]
             if not _is_added(message["role"], block)
         ]
-        opens = [_opens(block) for place, block in self._blocks() if not _is_injected(self._role(place), block)]
-        if any(opens[1:]):
+        if self.opening is not None and self.opening > 0:
             return True  # something is in front of it by now
         return len(before) != len(after) or any(
             mine != theirs or not _same(left, block)
             for (mine, block), (theirs, left) in zip(before, after, strict=True)
         )
+
+    def contents(self, edited: EditedMessages) -> list[tuple[Place | None, dict[str, Any]]]:
+        """Return the contents of an edit of `marked` in order, but for the client's own texts: each with its place
+        before, None if it is built anew."""
+        return [
+            (_place(block), block)
+            for message in map(decoded, edited.messages)
+            for block in message["content"]
+            if not _is_injected(message["role"], block)
+        ]
+
+    def places(self) -> list[Place]:
+        """Return the places of all blocks, in order."""
+        return [place for place, _ in self._blocks()]
 
     def installed(self, edited: EditedMessages) -> list[dict[str, Any]] | None:
         """Return the rows of an edit of `marked`, in which what stays has its handle; None if nothing changes. There is

@@ -7,14 +7,18 @@ is new: what has left has its operation already, and what comes back has its eve
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.events import Event
 from foldmark.core.segments import contains
-from foldmark.live.clients.dialect import ClientMessage
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, decoded
 from foldmark.live.leaving_out import KnownMessage
+from foldmark.live.recognizing import injected_data, thoughts_data
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import ClientTranscript
-from foldmark.mod.rows import OPENING, text_of
+from foldmark.live.view import Seen
+from foldmark.mod.rows import OPENING, Content, content_of, text_of
 from foldmark.request.client_sizes import LOCAL
 from foldmark.sessions.conversion.content import result_block
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
@@ -27,12 +31,64 @@ class ModTranscript(ClientTranscript):
     """The messages of a session that its own client edits, and their recording."""
 
     _back: dict[int, dict[int, int]]
+    _expected: Sequence[Content] = ()
+
+    def expect(
+        self, contents: Sequence[tuple[tuple[int, int] | None, dict[str, Any]]], events: Mapping[tuple[int, int], int]
+    ) -> None:
+        """Remember what the client is to send once it has installed an edit: contents with their places before, None if
+        they are built anew, and the `events` of these places."""
+        kept = {id for place, id in events.items() if any(place == own for own, _ in contents)}
+        with self.agent.reading() as (moment, at):
+            summaries = [each.id for each in moment.operations(self.agent.id) if each.kind == "summary"]
+            ids = sorted(id for id in {*self.left, *summaries} - kept if contains(at.visible, self.agent.id, id))
+            finder = _PutBack(moment.events(ids))
+        found = []
+        for place, block in contents:
+            event = events.get(place, 0) if place is not None else finder.event_in(self.dialect, block)
+            found.append(content_of(block, event))
+        self._expected = found
+
+    def took_expected(self, messages: Sequence[ClientMessage]) -> bool:
+        """Record that the client has installed an edit, if it sends exactly what was expected. Return False if not."""
+        expected, self._expected = list(self._expected), ()
+        if not expected:
+            return False
+        known: list[KnownMessage] = []
+        for message in messages:
+            ids, parts = list[int](), self.dialect.parts(message)
+            for block, part in zip(map(decoded, message.blocks), parts, strict=True):
+                if part is None and block.get("type") == "text":
+                    ids.append(0)  # the client's own
+                    continue
+                if not expected or expected[0][:2] != content_of(block)[:2]:
+                    return False
+                ids.append(expected.pop(0).event)
+            known.append(KnownMessage(message.key, tuple(ids)))
+        if expected:
+            return False
+        more = thoughts_data(self.dialect, [(each.key, each.blocks) for each in messages if each.thinks])
+        more |= injected_data(self.dialect, messages)
+        self._retried(lambda: self._note((), known, more))
+        return True
 
     def _take(
         self, places: Sequence[int | None], messages: Sequence[ClientMessage], passed: PassedOn | None = None
     ) -> None:
         self._back = self._put_back(places, messages)
         super()._take(places, messages, passed)
+
+    def ends_with_new_answer(self, messages: Sequence[ClientMessage]) -> bool:
+        """Return True if the last of the client's messages is an answer that is not recorded yet."""
+        newest = messages[-1]
+        if newest.role != "assistant":
+            return False
+        places = self.places(messages, asks=False, known=self.known)
+        if places[-1] is not None or not self.exists:
+            return places[-1] is None
+        back = self._put_back(places, messages).get(id(newest), {})
+        said = (at for at, part in enumerate(self.dialect.parts(newest)) if part is not None and not is_thought(part))
+        return not back or any(at not in back for at in said)
 
     def gone(self, kept: Container[int | None]) -> list[int]:
         """Return the events of the known messages that left without an operation."""
@@ -43,28 +99,28 @@ class ModTranscript(ClientTranscript):
             if id not in back and at is not None and contains(at.visible, at.record.id, id)
         ]
 
-    def whole_results(
-        self, messages: Sequence[Mapping[str, Any]], known: Sequence[KnownMessage]
-    ) -> dict[tuple[int, int], dict[str, Any]]:
-        """Return the results that the client sends as placeholders, as they are recorded, by message and block. They
-        may have come back."""
-        ids = {
-            (place, at): own.ids[at]
-            for place, (message, own) in enumerate(zip(messages, known, strict=True))
-            if len(own.ids) == len(message["content"])
-            for at, block in enumerate(message["content"])
-            if block.get("type") == "tool_result" and own.ids[at] > 0 and text_of(block).startswith(_EVICTED)
+    def rewritten(self, known: Sequence[KnownMessage], messages: Sequence[ClientMessage], seen: Seen) -> dict[int, Any]:
+        """Return the content that a result is to have instead of the client's own, by its event: the placeholder of an
+        evicted one, and the recorded content of one that the client sends as a placeholder although it has come back.
+        """
+        cut: dict[int, Any] = {}
+        sent = {
+            id: text_of(decoded(block))
+            for own, message in zip(known, messages, strict=True)
+            if message.results and len(own.ids) == len(message.blocks)
+            for id, block in zip(own.ids, message.blocks, strict=True)
+            if id > 0 and _EVICTED.encode() in block
         }
-        if not ids:
-            return {}
-        with self.agent.reading() as (moment, _):
-            events = {each.id: each for each in moment.events(sorted(set(ids.values())))}
-        found: dict[tuple[int, int], dict[str, Any]] = {}
-        for (place, at), id in ids.items():
-            block, event = messages[place]["content"][at], events.get(id)
-            if event is not None and text_of(block) == client_placeholder(len(event.content)):
-                found[place, at] = {**block, **result_block(event, str(block.get("tool_use_id")))}
-        return found
+        if sent:
+            with self.agent.reading() as (moment, _):
+                events = moment.events(sorted(sent))
+            cut = {
+                each.id: result_block(each, str(each.call_id))["content"]
+                for each in events
+                if each.kind == "tool_result" and sent[each.id] == client_placeholder(len(each.content))
+            }
+        evicted = {id: text for id, text in seen.evicted.items() if id not in cut}
+        return evicted | {id: content for id, content in cut.items() if id not in seen.evicted}
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         back = self._back.get(id(message), {})
@@ -85,7 +141,8 @@ class ModTranscript(ClientTranscript):
         rewritten = {id for at, each in enumerate(self.known) if at not in places for id in each.ids if id > 0}
         with self.agent.reading() as (moment, at):
             summaries = [each.id for each in moment.operations(self.agent.id) if each.kind == "summary"]
-            wanted = {*rewritten, *self.left, *summaries}
+            sent = {id for at, each in enumerate(self.known) if at in places for id in each.ids}
+            wanted = {*rewritten, *self.left, *summaries} - sent
             ids = sorted(id for id in wanted if contains(at.visible, self.agent.id, id))
             finder = _PutBack(moment.events(ids))
         found: dict[int, dict[int, int]] = {}
@@ -104,6 +161,11 @@ class ModTranscript(ClientTranscript):
         return found
 
 
+def is_thought(part: Part) -> bool:
+    """Return True for a content that only holds thinking."""
+    return isinstance(part, TextMessage) and not part.text.strip()
+
+
 class _PutBack:
     """Finds the events of contents that the client sends again: calls and results by their ids, texts in order."""
 
@@ -111,6 +173,17 @@ class _PutBack:
         self._calls = {each.call_id: each for each in events if each.kind == "tool_call"}
         self._results = {each.call_id: each for each in events if each.kind == "tool_result"}
         self._texts = [each for each in events if each.kind not in ("tool_call", "tool_result")]
+
+    def event_in(self, dialect: ClientDialect, block: Mapping[str, Any]) -> int:
+        """Return the event of a block; Foldmark's own opening has `LOCAL`, and anything unknown 0."""
+        raw = msgspec.json.encode(
+            {"role": "user" if block.get("type") == "tool_result" else "assistant", "content": [block]}
+        )
+        (part,) = dialect.parts(dialect.read(raw))
+        if text_of(block).strip() == OPENING:
+            return LOCAL
+        event = None if part is None else self.event_of(part)
+        return 0 if event is None else event.id
 
     def event_of(self, part: Part) -> Event | None:
         """Return the event of a content; None for a new one."""
@@ -133,8 +206,6 @@ def _forms(result: Event) -> tuple[str, str]:
 
 def answered_message(message: Any, usage: Any, model: str) -> bytes:
     """Return an answer in the form in which the provider sends it, as JSON."""
-    import msgspec
-
     return msgspec.json.encode(
         {
             "id": "msg_mod",

@@ -139,9 +139,9 @@ class AnthropicClient(RoleClient):
         return str(decoded(block).get("text", "")).startswith(_FM)
 
     def is_compacted(self, message: ClientMessage) -> bool:
-        return message.role == "user" and any(
-            str(decoded(block).get("text", "")).startswith(_COMPACTED) for block in message.blocks[:1]
-        )
+        texts = (str(decoded(block).get("text", "")) for block in message.blocks)
+        own = next((text for text in texts if not INJECTED.match(text)), "")
+        return message.role == "user" and own.startswith(_COMPACTED)
 
     def is_interruption(self, part: Part | None) -> bool:
         return isinstance(part, TextMessage) and part.kind == "user" and part.text.startswith(_INTERRUPTED)

@@ -80,8 +80,8 @@ async function look($) {
   if ((await ask($, 'take', await whole($))).pending) await install($)
 }
 
-/** Install what the context shows, once no turn runs. */
-async function install($) {
+/** Install what the context shows, once no turn runs. `again`: an edit may leave a row that a second one takes out. */
+async function install($, again = true) {
   if (running) {
     view.waits = true
     return
@@ -96,7 +96,8 @@ async function install($) {
   }
   const done = await $.session.compact({ instructions: ASKED })
   if (done.skip) view.text += `\n${done.skip}`
-  await ask($, 'take', await whole($))
+  const found = await ask($, 'take', await whole($))
+  if (found.pending && again && !done.skip) await install($, false)
 }
 
 /** Return the answer of the session's model to a question of Foldmark's own, null if there is none. */
