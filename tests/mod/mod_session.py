@@ -36,6 +36,9 @@ _REMINDER = re.compile(r"\n\n<system-reminder>(?:(?!<system-reminder>).)*</syste
 
 OPENING = "[Earlier messages were left out.]"
 
+EDITS = ("mark", "drop", "evict", "rewind", "clear", "undo", "filter", "summary", "restore")
+"""The kinds of operations that a person takes back."""
+
 TOPICS = ("kites", "canals", "lanterns")
 
 MARKERS = ("/fm ", "left the context", "came back", "taken back", "Checkpoint '", "foldmark:", "Foldmark:")
@@ -283,7 +286,8 @@ class ModSession:
                 return []
             agent = self.agent(log)
             with agent.reading() as (moment, _):
-                return [each.id for each in moment.operations(agent.id) if each.actor != "system"]
+                found = moment.operations(agent.id)
+                return [each.id for each in found if each.actor != "system" and each.kind in EDITS]
 
     def context(self) -> list[tuple[str, str]]:
         """Return what a request must hold: the kind and the text of each content, without thinking."""
