@@ -96,18 +96,20 @@ class ModConversation:
             return EditedMessages([each.raw for each in own.marked(request.sent)], "", changed=False), {}
         view = transcript.context_view(seen, request.messages, binds(self._log, ANTHROPIC, model))
         view = view._replace(evicted=transcript.rewritten(known, request.messages, seen))
-        if own.opening == 0:  # it is sent, and what follows was answered with it
-            shows = view.shows
-            view = view._replace(shows=lambda event: event == LOCAL or shows(event))
+        sent, own_known = [*own.marked(request.sent), ASKED], [*known, KnownMessage("")]
         # What comes back behind everything else is put before the prompt that is asked.
-        made = edited(ANTHROPIC, [*own.marked(request.sent), ASKED], [*known, KnownMessage("")], view)
+        shows = view.shows
+        opened = view._replace(shows=lambda event: event == LOCAL or shows(event))
+        made = without_asked(edited(ANTHROPIC, sent, own_known, opened))
+        if own.has_stray_opening(made):
+            made = without_asked(edited(ANTHROPIC, sent, own_known, view))
         blocks = [
             id
             for each, message in zip(known, request.messages, strict=True)
             for id in (each.ids if len(each.ids) == len(message.blocks) else [0] * len(message.blocks))
         ]
         events = dict(zip(own.places(), blocks, strict=False))
-        return made._replace(messages=without_asked(made.messages)), events
+        return made, events
 
     def do(self, line: str, *, while_working: bool = False) -> str:
         """Execute a command as typed behind `SIGN`, and return the reply."""

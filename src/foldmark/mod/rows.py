@@ -23,7 +23,9 @@ MARK = "_place"
 """The member that marks a block with its message and its place in it."""
 
 OPENING = str(decoded(ANTHROPIC.opening)["content"][0]["text"])
-"""The text of the row that is installed where nothing stays, or an answer would be first."""
+"""The text of a row that is installed where nothing stays, where an answer would be first, and between answers."""
+
+_OPENING: Mapping[str, Any] = {"type": "text", "text": OPENING}
 
 _END = "_end"
 _PROMPT = msgspec.json.encode({"role": "user", "content": [{"type": "text", "text": "?", _END: True}]})
@@ -33,14 +35,14 @@ ASKED = SentMessage(_PROMPT, ANTHROPIC.read(_PROMPT))
 Place = tuple[int, int]
 
 
-def without_asked(messages: Iterable[bytes]) -> list[bytes]:
-    """Return edited messages without `ASKED`."""
+def without_asked(edited: EditedMessages) -> EditedMessages:
+    """Return an edit without `ASKED`."""
     found = []
-    for about in map(decoded, messages):
+    for about in map(decoded, edited.messages):
         content = [block for block in about["content"] if _END not in block]
         if content:
             found.append(msgspec.json.encode({**about, "content": content}))
-    return found
+    return edited._replace(messages=found)
 
 
 class Content(NamedTuple):
@@ -109,12 +111,6 @@ class Rows:
                 return at
         return -1
 
-    @property
-    def opening(self) -> int | None:
-        """The number of contents in front of Foldmark's own opening; None if the client sends none."""
-        said = (block for place, block in self._blocks() if not _is_injected(self._role(place), block))
-        return next((at for at, block in enumerate(said) if _opens(block)), None)
-
     def marked(self, sent: Iterable[SentMessage]) -> list[SentMessage]:
         """Return the messages with their blocks marked. `sent` are the messages of these rows, which may be divided
         into several. They keep their keys: the marks are no part of them."""
@@ -126,79 +122,106 @@ class Rows:
             found.append(each._replace(raw=msgspec.json.encode({**about, "content": content})))
         return found
 
-    def changes(self, edited: EditedMessages) -> bool:
-        """Return True if an edit of `marked` changes what is sent."""
-        before = [(place, block) for place, block in self._blocks() if not _is_added(self._role(place), block)]
-        after = [
-            (_place(block), block)
+    def has_stray_opening(self, edited: EditedMessages) -> bool:
+        """Return True if an edit of `marked` leaves Foldmark's own opening where no two answers would be neighbours
+        without it. In front of everything it stays: what follows was answered with it."""
+        said = [
+            (str(message["role"]), block)
             for message in map(decoded, edited.messages)
             for block in message["content"]
-            if not _is_added(message["role"], block)
+            if not _is_injected(str(message["role"]), block)
         ]
-        if self.opening is not None and self.opening > 0:
-            return True  # something is in front of it by now
+        return any(
+            _opens(block) and not said[at - 1][0] == "assistant" == (said[at + 1][0] if at + 1 < len(said) else "")
+            for at, (_, block) in enumerate(said)
+            if at
+        )
+
+    def contents(self, edited: EditedMessages) -> list[tuple[Place | None, Mapping[str, Any]]]:
+        """Return the contents that are installed for an edit of `marked`, in order: each with its place before, None if
+        it is built anew. The client's own texts are none of them."""
+        return [
+            (_place(block), block)
+            for role, blocks in self._parts(edited)
+            for block in blocks
+            if not _is_injected(role, block)
+        ]
+
+    def changes(self, edited: EditedMessages) -> bool:
+        """Return True if an edit of `marked` changes what is sent."""
+        before = [(place, block) for place, block in self._blocks() if not _is_injected(self._role(place), block)]
+        after = self.contents(edited)
         return len(before) != len(after) or any(
             mine != theirs or not _same(left, block)
             for (mine, block), (theirs, left) in zip(before, after, strict=True)
         )
-
-    def contents(self, edited: EditedMessages) -> list[tuple[Place | None, dict[str, Any]]]:
-        """Return the contents of an edit of `marked` in order, but for the client's own texts: each with its place
-        before, None if it is built anew."""
-        return [
-            (_place(block), block)
-            for message in map(decoded, edited.messages)
-            for block in message["content"]
-            if not _is_injected(message["role"], block)
-        ]
 
     def places(self) -> list[Place]:
         """Return the places of all blocks, in order."""
         return [place for place, _ in self._blocks()]
 
     def installed(self, edited: EditedMessages) -> list[dict[str, Any]] | None:
-        """Return the rows of an edit of `marked`, in which what stays has its handle; None if nothing changes. There is
-        always one row: the client summarizes a transcript of none."""
+        """Return the rows of an edit of `marked`, in which what stays has its handle; None if nothing changes."""
         if not self.changes(edited):
             return None
-        stays, blocks = [decoded(raw) for raw in edited.messages], dict(self._blocks())
+        parts, blocks = list(self._parts(edited)), dict(self._blocks())
         kept: dict[int, set[Place]] = {}
-        for message in stays:
-            for block in message["content"]:
-                place = _place(block)
-                if place is not None and place in self.of and _same(block, blocks[place]):
-                    kept.setdefault(self.of[place], set()).add(place)
+        for place, block in ((_place(block), block) for _, own in parts for block in own):
+            if place is not None and place in self.of and _same(block, blocks[place]):
+                kept.setdefault(self.of[place], set()).add(place)
         whole: dict[int, set[Place]] = {}
         for place, row in self.of.items():
             whole.setdefault(row, set()).add(place)
         complete = {row for row, places in kept.items() if places == whole[row]}
-        found = [row for message in stays for row in self._of_message(message, complete)]
-        return found or [{"role": "user", "text": OPENING, "toolUses": []}]
+        return [row for role, own in parts for row in self._rows_of(role, own, complete)]
 
-    def _of_message(self, message: Mapping[str, Any], complete: set[int]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a message. An answer of which a part is built anew is built anew as one row, because the
-        parts would be two answers in a row."""
-        blocks = [block for block in message["content"] if not self._is_added(block)]
-        rows = [-1 if (place := _place(block)) is None else self.of.get(place, -1) for block in blocks]
-        if message["role"] == "assistant":
-            if all(row in complete for row in rows):
-                yield from (dict(self.rows[row]) for row in dict.fromkeys(rows))
-            elif built := _built("assistant", blocks):
-                yield built
-            return
+    def _parts(self, edited: EditedMessages) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+        """Yield the role and the blocks of each part of an edit. Answers that became neighbours are apart, with the
+        opening between them: a row is one answer, and a provider may refuse two in a row. An edit that leaves nothing
+        is the opening alone: the client would summarize a transcript without a row."""
+        before = ""
+        for message in map(decoded, edited.messages):
+            role, runs = str(message["role"]), list[list[Mapping[str, Any]]]()
+            newest: object = None
+            for block in message["content"]:
+                place = _place(block)
+                own = -1 if place is None else place[0]
+                if role == "assistant" and runs and own != newest:
+                    runs.append([block])
+                elif runs:
+                    runs[-1].append(block)
+                else:
+                    runs.append([block])
+                newest = own
+            for run in runs:
+                if all(_is_injected(role, block) for block in run):
+                    continue  # the client adds these by itself
+                if role == before == "assistant":
+                    yield "user", [_OPENING]
+                yield role, run
+                before = role
+        if not before:
+            yield "user", [_OPENING]
+
+    def _rows_of(self, role: str, blocks: Sequence[Mapping[str, Any]], complete: set[int]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a part. An answer of which something is built anew is built anew as one row."""
+        own = [block for block in blocks if not self._is_added(block)]
+        rows = [-1 if (place := _place(block)) is None else self.of.get(place, -1) for block in own]
+        if role == "assistant" and not all(row in complete for row in rows):
+            complete = set()
         done: set[int] = set()
         new: list[Mapping[str, Any]] = []
-        for block, row in zip(blocks, rows, strict=True):
+        for block, row in zip(own, rows, strict=True):
             if row not in complete:
                 new.append(block)
                 continue
-            if built := _built("user", new):
+            if built := _built(role, new):
                 yield built
             new = []
             if row not in done:
                 done.add(row)
                 yield dict(self.rows[row])
-        if built := _built("user", new):
+        if built := _built(role, new):
             yield built
 
     def _is_added(self, block: Mapping[str, Any]) -> bool:
@@ -235,11 +258,6 @@ def _is_injected(role: str, block: Mapping[str, Any]) -> bool:
 
 def _opens(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "text" and str(block.get("text", "")).strip() == OPENING
-
-
-def _is_added(role: str, block: Mapping[str, Any]) -> bool:
-    """Return True for a text that no person and no model wrote."""
-    return _is_injected(role, block) or (role == "user" and _opens(block))
 
 
 def _same(block: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

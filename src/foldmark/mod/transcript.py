@@ -34,7 +34,9 @@ class ModTranscript(ClientTranscript):
     _expected: Sequence[Content] = ()
 
     def expect(
-        self, contents: Sequence[tuple[tuple[int, int] | None, dict[str, Any]]], events: Mapping[tuple[int, int], int]
+        self,
+        contents: Sequence[tuple[tuple[int, int] | None, Mapping[str, Any]]],
+        events: Mapping[tuple[int, int], int],
     ) -> None:
         """Remember what the client is to send once it has installed an edit: contents with their places before, None if
         they are built anew, and the `events` of these places."""
