@@ -16,11 +16,25 @@ class SimulatedClient:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self._written: list[dict[str, Any]] = []
         self._ids, self._numbers = count(1), count(1)
 
     def _add(self, role: str, answer: str = "", **about: Any) -> None:
         row = {"role": role, "text": "", "toolUses": [], **about, "handle": f"h{next(self._ids)}", "answer": answer}
         self.rows.append(row)
+        self._written.append(row)
+
+    def resume(self) -> None:
+        """Leave, and continue the session: lines of an answer that are elsewhere in the file are added to it."""
+        inside, rows = {row["handle"] for row in self.rows}, list[dict[str, Any]]()
+        last = {row["answer"]: row["handle"] for row in self.rows if row["answer"]}
+        for row in self.rows:
+            rows.append(row)
+            if last.get(row["answer"]) == row["handle"]:
+                rows += [
+                    each for each in self._written if each["answer"] == row["answer"] and each["handle"] not in inside
+                ]
+        self.rows = rows
 
     def turn(self, prompt: str, calls: int = 0) -> None:
         """Send a prompt, and answer it, with so many calls of a tool."""
@@ -44,7 +58,8 @@ class SimulatedClient:
         last = [row for row in self.rows if row["answer"] and row["answer"] == self.rows[-1]["answer"]]
         self.rows = []
         self._add("user", text=text)
-        self.rows += [{**row, "handle": f"h{next(self._ids)}"} for row in last]
+        self.rows += last  # it preserves these, and forgets what was before
+        self._written = list(self.rows)
 
     def install(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the transcript by the rows that a mod returns."""
@@ -57,6 +72,7 @@ class SimulatedClient:
                 made["answer"] = ""
             new.append({**made, "handle": f"h{next(self._ids)}"})
         self.rows = new
+        self._written += new
 
     def handed(self) -> list[dict[str, Any]]:
         """Return the rows as a mod gets them."""

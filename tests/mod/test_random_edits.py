@@ -59,7 +59,9 @@ class Edited:
             self.do(self.random.choice((f"mark M{number}", "clear", *(["rewind"] if number > 5 else []))))
         elif chance < 0.95:
             self.mod = ModConversation(self.log, SESSION, "/work/app")  # another service
+            self.client.resume()
             self.said.append("again")
+            self.take()
         elif len(turns) > 1:
             self.client.summarize()
             self.said.append("summarize")

@@ -2,8 +2,12 @@
 
 A row is what a mod gets and returns of a message: its role, its text, its calls and its results, and a handle by which
 the client knows it. The client sends neighbouring rows as one message, with texts that it adds by itself. An edit is
-computed on messages in which every block has a mark. So what is left of them names the rows that stay. A row without a
-handle is built anew by the client.
+computed on messages in which every block has a mark. So what is left of them names the rows that stay.
+
+Only rows of the user are returned with their handles. The client writes what stays into its transcript once more, and
+when it resumes the session, it adds all lines of an answer that it finds there: an answer that was written twice is
+sent twice, with its calls, and the provider refuses that. An answer without a handle is another one to the client. It
+has no thinking.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -139,17 +143,21 @@ class Rows:
 
     def contents(self, edited: EditedMessages) -> list[tuple[Place | None, Mapping[str, Any]]]:
         """Return the contents that are installed for an edit of `marked`, in order: each with its place before, None if
-        it is built anew. The client's own texts are none of them."""
+        there was none. The client's own texts and thinking are none of them."""
         return [
             (_place(block), block)
             for role, blocks in self._parts(edited)
             for block in blocks
-            if not _is_injected(role, block)
+            if not _is_injected(role, block) and not ANTHROPIC.is_thinking(block)
         ]
 
     def changes(self, edited: EditedMessages) -> bool:
         """Return True if an edit of `marked` changes what is sent."""
-        before = [(place, block) for place, block in self._blocks() if not _is_injected(self._role(place), block)]
+        before = [
+            (place, block)
+            for place, block in self._blocks()
+            if not _is_injected(self._role(place), block) and not ANTHROPIC.is_thinking(block)
+        ]
         after = self.contents(edited)
         return len(before) != len(after) or any(
             mine != theirs or not _same(left, block)
@@ -204,10 +212,10 @@ class Rows:
             yield "user", [_OPENING]
 
     def _rows_of(self, role: str, blocks: Sequence[Mapping[str, Any]], complete: set[int]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a part. An answer of which something is built anew is built anew as one row."""
+        """Yield the rows of a part: one for an answer."""
         own = [block for block in blocks if not self._is_added(block)]
         rows = [-1 if (place := _place(block)) is None else self.of.get(place, -1) for block in own]
-        if role == "assistant" and not all(row in complete for row in rows):
+        if role == "assistant":
             complete = set()
         done: set[int] = set()
         new: list[Mapping[str, Any]] = []
