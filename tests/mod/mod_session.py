@@ -23,7 +23,8 @@ from wire_bound import BoundWire
 
 import foldmark
 from foldmark.core.assembly.eviction import client_placeholder
-from foldmark.core.events import Event
+from foldmark.core.codec import operation_of
+from foldmark.core.events import Event, PlanningEnded
 from foldmark.log import Agent, Log
 from foldmark.sessions.claude.told import INJECTED
 from patience import LIMIT
@@ -287,7 +288,8 @@ class ModSession:
             agent = self.agent(log)
             with agent.reading() as (moment, _):
                 found = moment.operations(agent.id)
-                return [each.id for each in found if each.actor != "system" and each.kind in EDITS]
+                own = [each for each in found if each.actor != "system" and each.kind in EDITS]
+                return [each.id for each in own if not isinstance(operation_of(each), PlanningEnded)]
 
     def context(self) -> list[tuple[str, str]]:
         """Return what a request must hold: the kind and the text of each content, without thinking."""

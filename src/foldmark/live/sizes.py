@@ -14,8 +14,8 @@ from foldmark.request.client_sizes import MOVES, STAYS, SizedMessage, sizes_data
 class PassedOn(NamedTuple):
     """A request that goes out: the client's messages, the prefix that the thinking of its answer is bound to (None if
     that is what the client sent), the newest event that its edit knew (0 if it is not edited), its bytes besides the
-    messages, Foldmark's own text before its answer, and the seconds for which the provider's cache keeps it (None if
-    unknown)."""
+    messages, Foldmark's own text before its answer, the seconds for which the provider's cache keeps it (None if
+    unknown), and True if the client installs edits itself."""
 
     messages: list[ClientMessage]
     prefix: str | None = None
@@ -23,6 +23,7 @@ class PassedOn(NamedTuple):
     rest: int = 0
     said: str = ""
     lives: float | None = None
+    installs: bool = False
 
     @classmethod
     def of(cls, request: ClientRequest, prefix: str | None, known: int) -> "PassedOn":
@@ -61,7 +62,9 @@ def sizes(
         _sized(dialect, each.ids, own, system=system)
         for each, own, system in zip(known[at:], blocks, systems, strict=True)
     ]
-    return sizes_data(passed.known, passed.rest, ranges(kept), added, passed.lives, unanswered)
+    return sizes_data(
+        passed.known, passed.rest, ranges(kept), added, passed.lives, unanswered, installs=passed.installs
+    )
 
 
 def _sized(dialect: ClientDialect, ids: tuple[int, ...], blocks: Sequence[bytes], *, system: int) -> SizedMessage:

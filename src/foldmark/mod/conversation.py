@@ -65,7 +65,9 @@ class ModConversation:
             return
         before = sent.messages[:-1]
         known = self._log.model_named(f"{ANTHROPIC.provider}/{model}")
-        passed = PassedOn(before, None, transcript.seen, _bytes(before, usage, besides), lives=lifetime_of(known, 0.0))
+        passed = PassedOn(
+            before, None, transcript.seen, _bytes(before, usage, besides), lives=lifetime_of(known, 0.0), installs=True
+        )
         transcript.take(before, model, asks=True, passed=passed)
         answer = ANTHROPIC.answer(answered_message(messages[-1], usage, model), streamed=False)
         if answer is not None:

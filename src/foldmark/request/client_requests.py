@@ -257,7 +257,22 @@ class NextRequest:
                 back = intersect(own, ranges)
                 if back and not any(map(self._sends, back)):
                     inserted.append((back[0].first, event.id, _estimate(self._moment, back)))
+        if self.requests.installs:
+            inserted += self._back(own)
         return View(agent, own, fold.evicted, inserted)
+
+    def _back(self, own: Segments) -> list[tuple[int, int, int]]:
+        """Return the messages that a client which installs edits does not send now, but a fold shows."""
+        agent, newest = self._at.record.id, self.requests.passed[-1].event.id
+        sent = normal(Segment(agent, id, id) for id, _ in self._places)
+        back = subtract(intersect(own, (Segment(agent, 1, newest),)), sent)
+        size = self._moment.size(back).messages
+        found = self._moment.messages(back, expected=size) if size else ()
+        return [
+            (each.id, each.id, len(each.content.encode()) + ENVELOPE + RESULT)
+            for each in found
+            if each.content and each.kind != "client"
+        ]
 
     def _sends(self, segment: Segment) -> bool:
         """Return True if the client's newest messages have one of these events."""
@@ -291,6 +306,8 @@ class NextRequest:
                 at = bisect_right(places, min(then, now))
                 if at < len(places) and places[at] <= max(then, now):  # sent in one of them only
                     same = min(same, places[at])
+            if self.requests.installs and same < len(self.requests.messages):
+                same = -1  # an edit takes out all thinking
             reach.append(same)
         return reach
 

@@ -24,6 +24,10 @@ LIVES, UNANSWERED = "lives", "unanswered"
 """Names in these sizes: the seconds for which the provider keeps the request in its cache, and the records of requests
 that were passed on before this one and not answered."""
 
+INSTALLS = "installs"
+"""The name in these sizes for a client that installs edits in its own transcript: what left is sent again only as an
+insertion, and an edit takes all thinking out."""
+
 REFUSED = "refused"
 """The name, in a gateway's record, of the record of a request that the provider refused or never got."""
 
@@ -53,12 +57,16 @@ def sizes_data(
     added: Iterable[SizedMessage],
     lives: float | None = None,
     unanswered: Sequence[int] = (),
+    *,
+    installs: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return the sizes of a request, and of its answer if there is one, as data of an event. `kept` are the ranges of
     the messages of the usage event before that are still sent, `added` those that follow, the answer last. `lives` are
-    the seconds for which the request is kept in the provider's cache, None if unknown; `unanswered` as `UNANSWERED`."""
+    the seconds for which the request is kept in the provider's cache, None if unknown; `unanswered` as `UNANSWERED`,
+    `installs` as `INSTALLS`."""
     more: dict[str, Any] = {} if lives is None else {LIVES: lives}
     more |= {UNANSWERED: unanswered} if unanswered else {}
+    more |= {INSTALLS: True} if installs else {}
     return {SENT: {"known": known, "rest": rest, "kept": kept, "added": [_stored(each) for each in added], **more}}
 
 

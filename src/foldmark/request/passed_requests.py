@@ -15,7 +15,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Usage
 from foldmark.core.segments import END
-from foldmark.request.client_sizes import LIVES, REFUSED, SENT, UNANSWERED, SizedMessage
+from foldmark.request.client_sizes import INSTALLS, LIVES, REFUSED, SENT, UNANSWERED, SizedMessage
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_of
 
@@ -79,13 +79,15 @@ class PassedRequests:
         self.passed: list[PassedRequest] = []
         self.answers: dict[int, int] = {}
         self.newest_answered: PassedRequest | None = None
-        self.binds = binds
+        self.binds, self.installs = binds, False
         self._answered: list[SizedMessage] = self.messages  # as of the newest answer
 
     def follow(self, request: Recorded, states: Sequence[int]) -> None:
         """Add a request. Its sizes refer to the messages as of the newest answer before it. `states` are the ids of all
         operations, in ascending order."""
         about, event, usage = request
+        if about.get(INSTALLS):
+            self.binds = self.installs = True
         kept, base = about["kept"], self._answered
         whole = kept[0][1] + 1 if kept and kept[0][0] == 0 else 0
         new = [base[at] for first, last in kept[whole > 0 :] for at in range(first, last + 1)]
