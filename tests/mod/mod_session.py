@@ -83,7 +83,7 @@ def variables_of(folder: Path) -> dict[str, str]:
 class ModScreen(Screen):
     """Claude Code with the installed plugins, in a terminal."""
 
-    def __init__(self, folder: Path, upstream: str, *more: str, model: str, rows: int = 50) -> None:
+    def __init__(self, folder: Path, upstream: str, *more: str, model: str, live: bool = False, rows: int = 50) -> None:
         home, work = folder / "home", folder / "work"
         if not home.exists():
             home.mkdir()
@@ -100,7 +100,8 @@ class ModScreen(Screen):
             )
             assert done.returncode == 0, done.stderr
         variables = {**variables_of(folder), "ANTHROPIC_BASE_URL": upstream, "ANTHROPIC_API_KEY": KEY}
-        words = [str(BIN / "claude"), "--model", model, "--permission-mode=default", "--allowedTools", "Read"]
+        program = [sys.executable, "-m", "foldmark", "live", "claude"] if live else [str(BIN / "claude")]
+        words = [*program, "--model", model, "--permission-mode=default", "--allowedTools", "Read"]
         super().__init__(work, variables, [*words, *more], rows=rows)
 
     def enter(self, text: str) -> None:
@@ -119,8 +120,8 @@ class ModSession:
     thinking.
     """
 
-    def __init__(self, folder: Path, seed: int = 0, model: str = "claude-sonnet-4-5") -> None:
-        self.folder, self.random, self.model = folder, random.Random(seed), model
+    def __init__(self, folder: Path, seed: int = 0, model: str = "claude-sonnet-4-6", *, live: bool = False) -> None:
+        self.folder, self.random, self.model, self.live = folder, random.Random(seed), model, live
         folder.mkdir(exist_ok=True)
         self.numbers, self.compared, self.summaries = count(1), 0, 0
         self.wire = BoundProvider() if model == BoundWire.model else Provider()
@@ -134,7 +135,7 @@ class ModSession:
 
     def __enter__(self) -> "ModSession":
         self.upstream.__enter__()
-        self.screen = ModScreen(self.folder, self.upstream.url, model=self.model)
+        self.screen = ModScreen(self.folder, self.upstream.url, model=self.model, live=self.live)
         self.screen.wait_for_prompt("mode on")
         return self
 
@@ -248,7 +249,7 @@ class ModSession:
     def restart(self) -> None:
         """Leave the client, and continue the session in a new one."""
         self.screen.close()
-        self.screen = ModScreen(self.folder, self.upstream.url, "--continue", model=self.model)
+        self.screen = ModScreen(self.folder, self.upstream.url, "--continue", model=self.model, live=self.live)
         self.screen.wait_for_prompt("mode on")
         self.begun = False
         self.fm("")
@@ -326,7 +327,8 @@ class ModSession:
             assert self.upstream.refusals == []
         bodies = self._bodies()
         texts = {text for body in bodies for _, text in contents(body["messages"])}
-        assert [text[:200] for text in texts for marker in MARKERS if marker in text] == []
+        leaked = [text[:200] for text in texts for marker in MARKERS if marker in text]
+        assert not leaked, leaked
         assert not any("archived whole" in json.dumps(body["messages"]) for body in bodies[: self._compacted])
 
     def _bodies(self) -> list[Any]:

@@ -65,6 +65,20 @@ def test_an_edit_of_another_program_reaches_the_next_prompt(tmp_path: Path) -> N
         session.check()
 
 
+def test_the_same_pane_edits_a_session_under_a_gateway(tmp_path: Path) -> None:
+    with ModSession(tmp_path / "session", live=True) as session:
+        for text in ("first ONE", "second READ 2 TWO", "third THREE"):
+            session.prompt(text)
+        session.fm("")
+        session.fm(f"drop {_turn(session, 'TWO')}")
+        session.prompt("fourth FOUR")
+        assert all("TWO" not in text for _, text in session.context())
+        session.fm(f"restore {session._operations()[-1]}")
+        session.prompt("fifth FIVE")
+        assert session.boundaries() == 0
+        session.check()
+
+
 @pytest.mark.parametrize("seed", range(20 if DEEP else 1))
 def test_random_sequences(tmp_path: Path, seed: int) -> None:
     with ModSession(tmp_path / "session", seed, BOUND if seed % 4 == 3 else FREE) as session:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -30,9 +30,53 @@ Message = Mapping[str, Any]
 """A message in the form of the Messages API: `role` and `content`, a list of blocks."""
 
 
+def carried_out(agent: Agent, line: str, *, while_working: bool) -> str:
+    """Execute a command as typed behind `SIGN`, and return the reply."""
+    return HELP if line.split() == ["help"] else prompts.carried_out(agent, line, while_working=while_working)
+
+
 def open_for_mod(log: Log) -> None:
     """Prepare a log for the mod: commands are typed behind `SIGN`, and no prompt is one."""
     log.given = replace(log.given, overrides={**log.given.overrides, "live_sign": Value(SIGN, "the plugin")})
+
+
+class SessionConversation(Protocol):
+    """The conversation of a session, whoever edits what it sends."""
+
+    @property
+    def agent(self) -> Agent: ...
+    def take(
+        self, messages: Sequence[Message], model: str, usage: Mapping[str, Any] | None = None, besides: int = 0
+    ) -> None: ...
+    def installed(
+        self, rows: Sequence[Row], messages: Sequence[Message], model: str
+    ) -> list[dict[str, Any]] | None: ...
+    def is_pending(self, messages: Sequence[Message], model: str) -> bool: ...
+    def do(self, line: str, *, while_working: bool = False) -> str: ...
+
+
+class GatewayConversation:
+    """The conversation of a session that runs under `foldmark live`: its gateway records it, and edits its requests."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    def take(
+        self, messages: Sequence[Message], model: str, usage: Mapping[str, Any] | None = None, besides: int = 0
+    ) -> None:
+        """Do nothing: the gateway has recorded the messages."""
+
+    def installed(self, rows: Sequence[Row], messages: Sequence[Message], model: str) -> list[dict[str, Any]] | None:
+        """Return None: the client keeps its transcript."""
+        return None
+
+    def is_pending(self, messages: Sequence[Message], model: str) -> bool:
+        """Return False: an operation acts on the next request."""
+        return False
+
+    def do(self, line: str, *, while_working: bool = False) -> str:
+        """Execute a command as typed behind `SIGN`, and return the reply."""
+        return carried_out(self.agent, line, while_working=while_working)
 
 
 class ModConversation:
@@ -117,9 +161,7 @@ class ModConversation:
         """Execute a command as typed behind `SIGN`, and return the reply."""
         if not self._transcript.exists:
             return "This session has no messages yet."
-        if line.split() == ["help"]:
-            return HELP
-        return prompts.carried_out(self.agent, line, while_working=while_working)
+        return carried_out(self.agent, line, while_working=while_working)
 
     def _request(self, messages: Sequence[Message], model: str) -> ClientRequest:
         """Return what the client sends as a request, with its messages as they are known."""

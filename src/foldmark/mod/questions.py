@@ -19,8 +19,9 @@ from foldmark.core.request import Request
 from foldmark.cost.messages import SENT, Place
 from foldmark.live.clients.dialect import MisplacedError
 from foldmark.log import Agent, Log
-from foldmark.mod.conversation import ModConversation, open_for_mod
+from foldmark.mod.conversation import GatewayConversation, ModConversation, SessionConversation, open_for_mod
 from foldmark.operations.history import operations
+from foldmark.sessions.hook import live_state
 from foldmark.sessions.hook.process import SessionState
 
 ASK_SECONDS = 120.0
@@ -80,15 +81,18 @@ class Questions:
         with self._lock:
             return self._known[name](asked)
 
-    def _session(self, asked: Mapping[str, Any]) -> ModConversation:
+    def _session(self, asked: Mapping[str, Any]) -> SessionConversation:
         session = asked.get("session")
         if not isinstance(session, str) or not session:
             raise CommandError("the question names no session")
+        gateway = live_state.read(os.environ, session).get("agent")
+        if isinstance(gateway, str):
+            return GatewayConversation(self._log.agent(gateway))
         if session not in self._sessions:
             self._sessions[session] = ModConversation(self._log, session, str(asked.get("folder") or ""))
         return self._sessions[session]
 
-    def _taken(self, asked: Mapping[str, Any]) -> ModConversation:
+    def _taken(self, asked: Mapping[str, Any]) -> SessionConversation:
         """Return the session after recording the messages of the question."""
         found = self._session(asked)
         messages = asked.get("messages")
@@ -108,7 +112,7 @@ class Questions:
             recorded = moment.operations(agent.id)
             return {"operation": recorded[-1].id if recorded else 0}
 
-    def _pending(self, found: ModConversation, asked: Mapping[str, Any]) -> bool:
+    def _pending(self, found: SessionConversation, asked: Mapping[str, Any]) -> bool:
         try:
             return found.is_pending(asked.get("messages") or (), str(asked.get("model") or ""))
         except MisplacedError:
