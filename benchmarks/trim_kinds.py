@@ -1,4 +1,4 @@
-"""Tokens of sessions by kind, before and after a trim: the table in `docs/claude-code.md` [SPEC 8].
+"""Tokens of sessions by kind, before and after a trim: the table in `docs/claude-code-trim.md` [SPEC 8].
 
 `python benchmarks/trim_kinds.py FILE_OR_FOLDER…` reads Claude Code sessions and Codex rollouts, trims each in a
 temporary folder with the default profile and with `deep`, and measures what the model is sent afterwards. That is read

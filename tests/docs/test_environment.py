@@ -1,4 +1,4 @@
-"""The table of environment variables in docs/claude-code.md names exactly those that the code reads."""
+"""The table of environment variables in docs/claude-code-install.md names exactly those that the code reads."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ NAME = r"[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]"
 
 
 def test_the_table_of_variables() -> None:
-    table = (ROOT / "docs/claude-code.md").read_text(encoding="utf-8").partition("\n## Environment\n")[2]
+    table = (ROOT / "docs/claude-code-install.md").read_text(encoding="utf-8").partition("\n## Environment\n")[2]
     told = {
         name
         for row in table.splitlines()

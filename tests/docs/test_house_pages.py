@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_citations import anchors
 from test_documents import ROOT
 
 PACKAGE = ROOT / "src" / "foldmark"
@@ -60,6 +61,13 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\((?!\w+:|#)([^)#]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_sections_lead_to_headings(page: Path) -> None:
+    links = re.findall(r"\]\((?!\w+:)([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    there = [(page.parent / file if file else page, section) for file, section in links]
+    assert [(file.name, section) for file, section in there if section not in anchors(file)] == []
 
 
 def test_the_map_has_every_folder_and_no_other() -> None:
