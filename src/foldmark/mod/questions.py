@@ -19,7 +19,7 @@ from foldmark.core.request import Request
 from foldmark.cost.messages import SENT, Place
 from foldmark.live.clients.dialect import MisplacedError
 from foldmark.log import Agent, Log
-from foldmark.mod.conversation import GatewayConversation, ModConversation, SessionConversation, open_for_mod
+from foldmark.mod.conversation import SIGN, GatewayConversation, ModConversation, SessionConversation, open_for_mod
 from foldmark.operations.history import operations
 from foldmark.sessions.hook import live_state
 from foldmark.sessions.hook.process import SessionState
@@ -188,7 +188,8 @@ def _operations(agent: Agent) -> list[dict[str, Any]]:
     """Return the newest operations in force that can be taken back, newest first."""
     with agent.reading() as (moment, at):
         found = [each for each in operations(moment, at) if each.by is None and each.back is not None]
-        return [{"id": each.event.id, "text": operation_line(each)} for each in found[: -1 - _OPERATIONS : -1]]
+        texts = [(each.event.id, operation_line(each)) for each in found[: -1 - _OPERATIONS : -1]]
+    return [{"id": id, "text": text.replace("/restore ", f"{SIGN}restore ")} for id, text in texts]
 
 
 def _row(row: Turn, most: int) -> dict[str, Any]:
