@@ -259,8 +259,8 @@ class ModSession:
     @property
     def transcript(self) -> Path:
         """The session's file."""
-        found = sorted((self.folder / "home" / ".claude" / "projects").glob("*/*.jsonl"))
-        return found[0]
+        found = (self.folder / "home" / ".claude" / "projects").glob("*/*.jsonl")
+        return max(found, key=lambda file: file.stat().st_size)
 
     def boundaries(self) -> int:
         """Return the number of compactions in the file."""
@@ -299,7 +299,10 @@ class ModSession:
             with agent.reading() as (_, at):
                 evicted = set(at.fold.evicted)
             found = []
-            for each in agent.context().messages:
+            shown = agent.context().messages
+            # Of a planning conversation, no client sends anything, also where its filter is taken back.
+            talks = {each.turn_id for each in shown if each.content.startswith(("/forget ", "/remember "))}
+            for each in (each for each in shown if each.turn_id not in talks):
                 text = client_placeholder(len(each.content)) if each.id in evicted else each.content
                 if each.kind == "client" or not text.strip():
                     continue

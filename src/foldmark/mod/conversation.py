@@ -15,7 +15,7 @@ from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import binds, named_transcript
 from foldmark.log import Agent, Log
-from foldmark.mod.rows import ASKED, Place, Row, Rows, without_asked
+from foldmark.mod.rows import ASKED, Place, Row, Rows, without_asked, without_repeated
 from foldmark.mod.transcript import ModTranscript, answered_message
 from foldmark.request.client_sizes import LOCAL
 from foldmark.settings.given import Value
@@ -99,6 +99,7 @@ class ModConversation:
         `usage` is what the provider counted for the newest answer, in the form of the Messages API; then that answer is
         the last message. `besides` are the tokens of everything in that request but the messages.
         """
+        messages = without_repeated(messages)
         transcript, sent = self._transcript, self._request(messages, model)
         if not sent.sent:
             return
@@ -120,6 +121,7 @@ class ModConversation:
     def installed(self, rows: Sequence[Row], messages: Sequence[Message], model: str) -> list[dict[str, Any]] | None:
         """Return the rows that the client is to install in place of its own, so that it sends what the context shows;
         None if it does. Raises MisplacedError if the provider would refuse the result."""
+        messages = without_repeated(messages)
         own = Rows(rows, messages)
         made, events = self._edited(own, messages, model)
         found = own.installed(made)
@@ -129,6 +131,7 @@ class ModConversation:
 
     def is_pending(self, messages: Sequence[Message], model: str) -> bool:
         """Return True if the client sends something else than the context shows. Raises MisplacedError."""
+        messages = without_repeated(messages)
         own = Rows((), messages)
         return own.changes(self._edited(own, messages, model)[0])
 

@@ -39,6 +39,23 @@ ASKED = SentMessage(_PROMPT, ANTHROPIC.read(_PROMPT))
 Place = tuple[int, int]
 
 
+def without_repeated(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return messages without calls and results that an earlier block repeats. A client that has resumed a session with
+    edits lists results once more for each edit, and sends them once."""
+    met: set[tuple[str, Any]] = set()
+    found: list[Mapping[str, Any]] = []
+    for message in messages:
+        content = []
+        for block in message["content"]:
+            key = (str(block.get("type")), block.get("tool_use_id") or block.get("id"))
+            if key[1] is None or key not in met:
+                content.append(block)
+            met.add(key)
+        if content:
+            found.append(message if len(content) == len(message["content"]) else {**message, "content": content})
+    return found
+
+
 def without_asked(edited: EditedMessages) -> EditedMessages:
     """Return an edit without `ASKED`."""
     found = []
