@@ -19,6 +19,9 @@ not depend on the agent that wrote a session.
   replaces nothing, and is a message unless it holds a `whole` history.
 - A compaction on the main chain may have no summary: then what goes on is written again behind the boundary, or the
   boundary preserves it. Other records before the boundary are an abandoned branch.
+- An edit writes the messages that stay again. Such a copy is the record that it repeats (`RecordEntry.copies`), and is
+  in no turn of its own. What an edit took out of the context stays in its place, and its turn leaves if nothing of it
+  is left.
 - A turn begins with a prompt, or with what the client told before it, once the previous turn is answered and none of
   its calls is still to get a result. What the client attached to a prompt stands before it, directly behind the answer
   or result before it, as the client sends it: also before the summary of a compaction.
@@ -34,6 +37,7 @@ from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.sessions.messages import NOWHERE, AnswerUsage, Leaf, PreservedRecords, RecordEntry
 
@@ -65,7 +69,7 @@ class PlannedRecord(Struct, frozen=True, gc=False):
     `usage` is recorded after the last record of its API message. `astray` are those of its results that are not sent,
     or whose call is not waiting for them here but is in another branch, or in this one if it leaves the context. `made`
     are results that the client makes up behind the record: the id of the call, and the text. `sent` is False for a
-    record that leaves the context, although its turn stays.
+    record that leaves the context, although its turn stays; `left` is True if it left because of an edit.
     """
 
     entry: RecordEntry
@@ -73,6 +77,7 @@ class PlannedRecord(Struct, frozen=True, gc=False):
     astray: tuple[str, ...] = ()
     made: tuple[tuple[str, str], ...] = ()
     sent: bool = True
+    left: bool = False
 
 
 class PlannedTurn(Struct, frozen=True):
@@ -104,6 +109,18 @@ class ActiveRecords(Struct, frozen=True):
     made: Mapping[int, tuple[tuple[str, str], ...]] = {}
     """Line -> the results that the client makes up behind it: the id of the call, and the text."""
 
+    left: Set[int] = frozenset()
+    """The lines that an edit took out of the context. A turn of nothing else leaves as a whole."""
+
+    spared: Set[int] = frozenset()
+    """Lines that are sent, although a later compaction replaced what was around them: an edit put them back."""
+
+    evicted: Sequence[tuple[int, str]] = ()
+    """Results of which the client sends a placeholder: their lines, and the ids of their calls."""
+
+    edited: int = 0
+    """The line of the last edit's boundary, 0 if there is none."""
+
     carried: dict[str, Any] = {}
     """What decides whether later records continue the active chain (`imported.only_continues`)."""
 
@@ -113,7 +130,7 @@ class ActiveRecords(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """All turns in import order; every entry appears exactly once."""
+    """All turns in import order; every entry that is no copy appears exactly once."""
 
     turns: Iterator[PlannedTurn]
     active: ActiveRecords
@@ -123,13 +140,50 @@ def plan(entries: Sequence[RecordEntry], active: ActiveRecords | None = None) ->
     """Return the plan of an import. `active` are the active records; None: all that are not in a sidechain."""
     if active is None:
         active = ActiveRecords([entry for entry in entries if entry.side is None])
-    found = compactions(entries)
+    found = {line: each for line, each in compactions(entries).items() if line not in active.left}
+    if any(entry.copies is not None for entry in entries):
+        entries, found = _without_copies(entries, found)
     main, others = _branches(*_parents_first(entries, _parents(entries, found)), active)
     aside = {call for branch in others for entry in branch for call in entry.calls}
     everywhere = aside.union(call for entry in main for call in entry.calls)
     turns = ((turn.steps[0].entry.line, turn) for turn in _main_turns(main, found, aside, active))
     beside = ((branch[0].line, turn) for branch in others for turn in _turns(branch, everywhere))
     return Plan((turn for _, turn in merge(turns, beside, key=itemgetter(0))), active)
+
+
+def _without_copies(
+    entries: Sequence[RecordEntry], found: Mapping[int, Compaction]
+) -> tuple[list[RecordEntry], dict[int, Compaction]]:
+    """Return the entries that are no copies, and the compactions among them. What names a copy names the last of the
+    records that it repeats, or what the copy follows if it repeats none."""
+    uuids = {entry.line: entry.uuid for entry in entries}
+    named: dict[str | None, str | None] = {}
+    for entry in entries:
+        if entry.copies is not None:
+            named[entry.uuid] = uuids[entry.copies[-1]] if entry.copies else named.get(entry.parent, entry.parent)
+    left = [
+        replace(entry, parent=named.get(entry.parent, entry.parent), logical=named.get(entry.logical, entry.logical))
+        if entry.parent in named or entry.logical in named
+        else entry
+        for entry in entries
+        if entry.copies is None
+    ]
+    copied = {entry.uuid: entry.copies for entry in entries if entry.copies is not None}
+    kept = {
+        line: Compaction(
+            frozenset(
+                uuid
+                for each in compaction.stays
+                for uuid in ((uuids[one] for one in copied[each]) if each in copied else (each,))
+                if uuid is not None
+            ),
+            compaction.behind,
+        )
+        for line, compaction in found.items()
+        if line in uuids
+    }
+    own = {entry.line for entry in left}
+    return left, {line: each for line, each in kept.items() if line in own}
 
 
 def leaf_at_end(records: Iterable[tuple[Leaf | None, bool, bool]], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008
@@ -160,7 +214,8 @@ def _main_turns(
             above = [entry for entry in entries[:begin] if entry.raised]
             entries = [entry for entry in entries if entry not in above]
             yield from _turns(above, aside, active)
-            keeps = section.keeps.union(entry.line for entry in above)
+            spared = (line for line in active.spared if line < section.summary.line)
+            keeps = section.keeps.union((entry.line for entry in above), spared)
             yield PlannedTurn([PlannedRecord(section.summary)], True, False, keeps)
         yield from _turns(entries, aside, active)
 
@@ -361,7 +416,7 @@ def _turns(
     for at, entry in enumerate(branch):
         joins = (entry.injected or entry.told) and after_result
         if (entry.prompt or entry.told) and answered and not waiting and not joins:
-            yield PlannedTurn(steps, shown, interrupted)
+            yield _turn(steps, shown, interrupted)
             steps, interrupted, answered = [], False, False
         for call in entry.calls:
             open_calls[call] += 1
@@ -388,10 +443,19 @@ def _turns(
             elif call in elsewhere:
                 astray.append(call)
         usage = usages.pop(entry.response, None) if last else None
-        made, sent = active.made.get(entry.line, ()), entry.line not in active.unsent
-        steps.append(PlannedRecord(entry, usage, tuple(astray), made, sent))
+        made, left = active.made.get(entry.line, ()), entry.line in active.left
+        sent = not left and entry.line not in active.unsent
+        steps.append(PlannedRecord(entry, usage, tuple(astray), made, sent, left))
     if steps:
-        yield PlannedTurn(steps, shown, interrupted)
+        yield _turn(steps, shown, interrupted)
+
+
+def _turn(steps: list[PlannedRecord], shown: bool, interrupted: bool) -> PlannedTurn:
+    """Return a turn. It leaves the context as a whole if an edit has left nothing of it."""
+    left = [step.left for step in steps if step.entry.role]
+    if left and all(left):
+        return PlannedTurn([replace(step, sent=True) for step in steps], False, interrupted)
+    return PlannedTurn(steps, shown, interrupted)
 
 
 def compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:

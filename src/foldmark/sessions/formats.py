@@ -7,7 +7,7 @@ refuses operations that only the format can carry out.
 """
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -191,6 +191,13 @@ class SessionFormat:
         from foldmark.sessions.messages import index_in_order
 
         return index_in_order(records, carried, self.messages)
+
+    def edited(
+        self, entries: "Sequence[RecordEntry]", read: "Callable[[RecordEntry], Any]"
+    ) -> "Sequence[RecordEntry]":
+        """Return the entries of a whole session with the records recognized that write earlier messages again
+        (`RecordEntry.copies`). `read` reads the record of an entry again."""
+        return entries
 
     def active(
         self, entries: "Sequence[RecordEntry]", before: "Mapping[str, Any]" = MappingProxyType({})

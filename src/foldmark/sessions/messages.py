@@ -183,6 +183,10 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     part of a chain; `said`: the user's or the model's; `is_answer`: the model's; `passing`: it only reports progress.
     `thinking`: it holds thinking and nothing else. `boundary`: it is the boundary of a compaction. `leaf` is the leaf
     that it names.
+
+    `edit`: behind this boundary, the messages that an edit leaves are written again. `copies` are the lines of the
+    earliest records with the messages that this one writes again, None if it writes new ones; `evicts` are the calls
+    whose results it evicts.
     """
 
     line: int
@@ -219,6 +223,9 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     thinking: bool = False
     boundary: bool = False
     leaf: Leaf | None = None
+    edit: bool = False
+    copies: tuple[int, ...] | None = None
+    evicts: tuple[str, ...] = ()
 
     @property
     def spoken(self) -> bool:

@@ -23,6 +23,9 @@ from foldmark.core.events import Event
 AGENTS_SDK, RESPONSES = "openai_agents", "openai_responses"
 """Readers of the same items."""
 
+CLIENT_OPENING = "[Earlier messages were left out.]"
+"""The text of the user message that is put first if a coding agent would otherwise send none, or an answer first."""
+
 OPAQUE = "[A compaction by the provider, which only its own models can read; /restore brings the messages back.]"
 """The text of a summary that only its provider can read."""
 

@@ -33,6 +33,7 @@ class ClaudeFormat(SessionFormat):
 
     messages = lazy("foldmark.sessions.claude.blocks:read_message")
     index = lazy("foldmark.sessions.claude.records:index")
+    edited = lazy("foldmark.sessions.claude.edits:edited")
     is_instruction = lazy("foldmark.sessions.claude.told:is_instruction")
     active = lazy("foldmark.sessions.claude.resumption:active")
     is_subagents = lazy("foldmark.sessions.claude.continuing:is_subagents")

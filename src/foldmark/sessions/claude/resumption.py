@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.sessions.chain import ActiveRecords, leaf_at_end
 from foldmark.sessions.claude.records import Row
@@ -454,8 +455,10 @@ def _answer_joined(messages: Sequence[list[R]], response: str | None) -> list[R]
 def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingProxyType({})) -> ActiveRecords | None:
     """Return the active records of a session (see `SessionFormat.active`).
 
-    What a compaction replaced is the path that it names, or what precedes it in the file if it names nothing known. If
-    no message has a uuid, as in other programs' files, which Claude Code does not resume, all are active.
+    What a compaction replaced is the path that it names, or what precedes it in the file if it names nothing known. An
+    edit replaced such a path, too. Copies are the records that they repeat: what precedes an edit and is not written
+    again behind it has left. If no message has a uuid, as in other programs' files, which Claude Code does not resume,
+    all are active.
     """
     if not any(entry.spoken and entry.uuid and not entry.aside for entry in entries):
         return None
@@ -465,27 +468,89 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     met = {entry.line for entry in resumed.order}
     top = resumed.chain[0] if resumed.chain else None
     tops = {top.line if top else 0}
-    while top is not None and _is_summarized(top, parts[-1][0]):
-        before_it = _replaced(entries, top, resumed.links, met)
+    gates: list[RecordEntry] = []
+    replaced = _Replaced(entries, resumed.links, met)
+    while top is not None and (top.edit or _is_summarized(top, parts[-1][0])):
+        before_it = replaced.by(top)
+        gates.append(top)
         top = before_it[0] if before_it and before_it[0].line not in tops else None
         tops.add(before_it[0].line if before_it else 0)
         met.update(entry.line for entry in before_it)
         parts.append((before_it, messages_of(before_it)))
-    order: list[RecordEntry] = []
-    unsent: set[int] = set()
-    lost: dict[int, list[str]] = {}
-    made: dict[int, tuple[tuple[str, str], ...]] = {}
-    there: set[int] = set()
-    for records, sent in reversed(parts):
-        unsent.update(entry.line for entry in sent.dropped)
-        for entry, call in sent.lost:
-            lost.setdefault(entry.line, []).append(call)
-        for at, calls in sent.missing.items():
-            made[sent.messages[at][-1].line] = tuple((call, MISSING) for call in calls)
-        order += [entry for entry in _in_order(records, sent) if entry.line not in there]
-        there.update(entry.line for entry in records)
-    unsent.update(entry.line for entry in order if entry.calls and set(entry.calls) <= set(lost.get(entry.line, ())))
-    return ActiveRecords(order, unsent, lost, made, _carried(entries, resumed, order), _open(order, newest))
+    order = _Order(entries)
+    for at, (records, sent) in enumerate(parts):
+        order.add(records, sent, gates[at - 1] if at else None)
+    found = order.records()
+    return replace(found, carried=_carried(entries, resumed, found.order), open=_open(order.newest, newest))
+
+
+class _Order:
+    """The active records, collected from the newest part of a session to the oldest. A part ends with a compaction or
+    an edit."""
+
+    def __init__(self, entries: Sequence[RecordEntry]) -> None:
+        self._entries = {entry.line: entry for entry in entries} if any(entry.edit for entry in entries) else {}
+        self._parts: list[list[RecordEntry]] = []
+        self._shown: set[int] = set()
+        self._spared: set[int] = set()
+        self._summary = self._edited = 0
+        self._unsent, self._left = set[int](), set[int]()
+        self._lost: dict[int, list[str]] = {}
+        self._made: dict[int, tuple[tuple[str, str], ...]] = {}
+        self._evicted: tuple[tuple[int, str], ...] = ()
+        self.newest: list[RecordEntry] = []
+
+    def add(self, records: Sequence[RecordEntry], sent: SentMessages[RecordEntry], gate: RecordEntry | None) -> None:
+        """Add a part, whose records are in sending order. It ends with the compaction or edit `gate` (None: it is the
+        newest)."""
+        rows = list(_in_order(records, sent))
+        dropped = {entry.line for entry in sent.dropped}
+        own = [origin for entry in rows for origin in self._origins(entry)]
+        shown = {origin.line for entry in rows if entry.line not in dropped for origin in self._origins(entry)}
+        if gate is None:
+            self.newest = own
+            self._evicted = tuple(
+                (origin.line, call)
+                for entry in rows
+                for call in entry.evicts
+                for origin in self._origins(entry)
+                if call in origin.results
+            )
+        elif gate.edit or self._summary not in self._shown:
+            self._left.update(origin.line for origin in own if origin.line not in self._shown)
+            shown = self._shown
+        else:
+            self._spared |= self._shown
+        if shown is not self._shown:
+            self._unsent |= {origin.line for entry in sent.dropped for origin in self._origins(entry)} - shown
+            for entry, call in sent.lost:
+                for origin in self._origins(entry):
+                    if call in origin.results or call in origin.calls:
+                        self._lost.setdefault(origin.line, []).append(call)
+            for at, calls in sent.missing.items():
+                if (last := sent.messages[at][-1]).copies is None:
+                    self._made[last.line] = tuple((call, MISSING) for call in calls)
+        if gate is not None and gate.edit:
+            self._edited = max(self._edited, gate.line)
+        self._shown = shown
+        self._summary = next((entry.line for entry in records if entry.compacts and entry.copies is None), 0)
+        self._parts.append(own)
+
+    def records(self) -> ActiveRecords:
+        """Return all active records."""
+        order = list({entry.line: entry for part in reversed(self._parts) for entry in part}.values())
+        unsent = self._unsent | {
+            entry.line for entry in order if entry.calls and set(entry.calls) <= set(self._lost.get(entry.line, ()))
+        }
+        return ActiveRecords(
+            order, unsent, self._lost, self._made, self._left, self._spared, self._evicted, self._edited
+        )
+
+    def _origins(self, entry: RecordEntry) -> Sequence[RecordEntry]:
+        """Return the records that a record writes again, or the record itself."""
+        if entry.copies is None:
+            return (entry,)
+        return [self._entries[line] for line in entry.copies if line in self._entries]
 
 
 def _is_summarized(top: RecordEntry, order: Sequence[RecordEntry]) -> bool:
@@ -493,16 +558,25 @@ def _is_summarized(top: RecordEntry, order: Sequence[RecordEntry]) -> bool:
     return top.compacts or (top.boundary and any(entry.compacts for entry in order))
 
 
-def _replaced(
-    entries: Sequence[RecordEntry], top: RecordEntry, links: Links[RecordEntry], met: Collection[int]
-) -> list[RecordEntry]:
-    """Return the records that the compaction at the top of a path replaced, in sending order."""
-    below = links.by_uuid.get(top.logical or "")
-    if below is None:
-        earlier = (each for each in reversed(entries) if each.line < top.line and each.spoken and not each.aside)
-        below = next((each for each in earlier if each.line not in met), None)
-    way = path_from(links, below)
-    return _with_siblings(way[::-1], links)
+class _Replaced:
+    """Finds the records that a compaction or an edit replaced. All questions together take a time in proportion to the
+    records, if they lead from the newest compaction to older ones. `met` are the lines that were found before."""
+
+    def __init__(self, entries: Sequence[RecordEntry], links: Links[RecordEntry], met: Collection[int]) -> None:
+        self._links, self._met = links, met
+        self._before = [entry for entry in entries if entry.spoken and not entry.aside]
+
+    def by(self, top: RecordEntry) -> list[RecordEntry]:
+        """Return the records that the compaction at the top of a path replaced, in sending order."""
+        below = self._links.by_uuid.get(top.logical or "")
+        while below is None and self._before:
+            newest = self._before[-1]
+            if newest.line < top.line and newest.line not in self._met:
+                below = newest
+            else:
+                self._before.pop()
+        way = path_from(self._links, below)
+        return _with_siblings(way[::-1], self._links)
 
 
 def _in_order(records: Sequence[RecordEntry], sent: SentMessages[RecordEntry]) -> Iterator[RecordEntry]:
@@ -530,11 +604,13 @@ def _carried(
     newest = max((each for each in entries if each.spoken and not each.aside), key=lambda each: each.line, default=None)
     if newest is None:
         return {}
+    if newest.copies is not None:
+        return {"behind": True}  # an edit is still being written
     if all(each.line != newest.line for each in order) or any(
         each.boundary and each.line > newest.line for each in entries
     ):
         return {"behind": True}
-    if (top := resumed.chain[0]).boundary and not _is_summarized(top, order):
+    if (top := resumed.chain[0]).boundary and not top.edit and not _is_summarized(top, order):
         before = {each.message_id for each in entries if each.is_answer and each.line < top.line}
         if all(each.message_id in before for each in resumed.chain if each.is_answer):
             return {"behind": True}  # answers are still being written again

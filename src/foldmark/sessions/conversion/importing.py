@@ -147,7 +147,12 @@ class _Import:
         entries = self._format.index(self._first_pass(records, *begin), self._carried, known)
         self._report.records = dict(sorted(records.items(), key=lambda item: (-item[1], item[0])))
         self._report.lines = self._session.line_count
+        if begin == (0, 0):
+            entries = list(self._format.edited(entries, self._reread))
         return entries
+
+    def _reread(self, entry: RecordEntry) -> Any:
+        return self._session.reread(entry.line, entry.offset).value
 
     def _first_pass(self, records: Counter[str], number: int, offset: int) -> Iterator[SessionRecord]:
         for line in self._session.lines(number, offset):
@@ -182,11 +187,16 @@ class _Import:
         open = dict(grown.open) if grown else {}
         planned = plan(entries, self._format.active(entries, {"tips": grown.tips, "open": open} if grown else {}))
         writer.answer(open)
+        writer.measure_behind(planned.active.edited)
+        copies = {entry.line for entry in entries if entry.copies is not None}
+        own = {line: each for line, each in known.items() if line not in copies}
         for turn in planned.turns:
-            writer.write(turn, known)
+            writer.write(turn, own)
         if grown is None:
             self._carried |= planned.active.carried
         writer.drop()
+        evicted = writer.evict(planned.active.evicted) if grown is None else grown.evicted
+        writer.note_copies(entries, known)
         if any(entry.role for entry in entries):
             open = {call: writer.groups(lines) for call, lines in planned.active.open.items()}
         self._meter.finish()
@@ -203,6 +213,7 @@ class _Import:
             hidden=tuple(writer.hidden.items()),
             back=tuple(writer.back),
             open=open,
+            evicted=evicted,
             file=os.path.abspath(session.path),  # noqa: PTH100 - a link stays what it is
             measured=writer.measured,
         )

@@ -15,6 +15,7 @@ from foldmark.core.events import Summary
 from foldmark.core.ports import Progress, Snapshot
 from foldmark.core.request import Compacted
 from foldmark.core.segments import Segments, contains, intersect, subtract
+from foldmark.editing.evicting import eviction
 from foldmark.log import Agent
 from foldmark.operations import decide, summaries
 from foldmark.operations.notices import awaiting, shown
@@ -39,6 +40,8 @@ _STEP = 1 << 18
 _SAYS_NOTHING = ImportedLine(0, 0, 0)
 _LEFT, _CAME_BACK = "the session went back behind it", "the session came back to it"
 _UNSENT, _ANSWERED = "the client does not send it", "its result came"
+_EDITED, _PLACEHOLDER = "an edit in the session took it out", "the client sends a placeholder"
+_PUT_BACK = "the client sends it again"
 
 
 class ContextMeter:
@@ -121,6 +124,14 @@ class ImportWriter:
         self._events: dict[int, range] = {}
         self._imported, self._ranges = imported, imported.segments(self.begin)
         self._calls: set[str] = set()
+        self._noted: dict[bytes, ImportedLine] = {}
+        self._edited = 0
+
+    def measure_behind(self, line: int) -> None:
+        """Measure only behind this line, that of the last edit (0: none): what was sent before has left in part."""
+        self._edited = line
+        if line:
+            self.measured.compacted(None)
 
     def write(self, turn: PlannedTurn, known: Mapping[int, ImportedLine] = {}) -> None:
         """Append a turn without the lines that are already `known`. Those leave the context or return to it."""
@@ -166,10 +177,10 @@ class ImportWriter:
                 kept = self._keep(record, entry.moment)
                 if entry.line not in self._events and reading.parts:
                     self._events[entry.line] = range(kept, kept)
-            self._report.unsent += len(step.astray) + (not step.sent)
+            self._report.unsent += len(step.astray) + (not step.sent and not step.left)
             if step.usage:
                 self._agent.record("usage", data=step.usage._asdict(), created_at=entry.moment)
-                if turn.shown:
+                if turn.shown and entry.line > self._edited:
                     self.measured.answered(step.usage)
         events += self._write_parts(held)
         first = events[0] if events else 0
@@ -202,7 +213,7 @@ class ImportWriter:
         return [event_id]
 
     def _measure(self, entry: RecordEntry, part: Part) -> None:
-        if entry.line in self._sent_lines:
+        if entry.line in self._sent_lines and entry.line > self._edited:
             size = self.measured.add(part, entry.message_id or entry.response)
             self._sizes[entry.line] = total((self._sizes.get(entry.line, Amount()), size))
 
@@ -227,7 +238,7 @@ class ImportWriter:
         for group, gone in self._gone.items():  # what stays gets a group of its own
             for first in self._grouped.get(group, {}).keys() - gone:
                 key, line = self._grouped[group].pop(first)
-                self.lines += packed(key, line._replace(group=first))
+                self._pack(key, line._replace(group=first))
         self._report.dropped += len(self._hidden)
         self._hidden.clear()
 
@@ -260,14 +271,14 @@ class ImportWriter:
             return False
         if own:
             self._leave(own, _LEFT)
-            self.lines += packed(entry.key, known[entry.line]._replace(length=0))  # the next line is in its place
+            self._pack(entry.key, known[entry.line]._replace(length=0))  # the next line is in its place
         if not own and (not reading.complete or any(text.data for text in texts)):
             self._keep(record, entry.moment)
         self._events[entry.line] = range(receipt.event_id, receipt.event_id + 1)
         sizes = [*map(size_of, texts), *(self._sizes[line] for line in turn.keeps or () if line in self._sizes)]
         is_known = form is None and self._sizes.keys() >= set(turn.keeps or ())
         self.measured.compacted(total(sizes) if is_known else None)
-        self.lines += packed(entry.key, ImportedLine(receipt.event_id, 1, receipt.event_id))
+        self._pack(entry.key, ImportedLine(receipt.event_id, 1, receipt.event_id))
         self._report.messages["summary"] += 1
         self._report.turns += 1
         return True
@@ -290,8 +301,13 @@ class ImportWriter:
             for group in dict.fromkeys(line.group for step, line in messages if _is_sent(step)):
                 self._bring_back(group, _CAME_BACK)
         away = [(step.entry, line) for step, line in messages if not (turn.shown and _is_sent(step))]
-        if away:
-            self._away.append((away, _UNSENT if turn.shown else _LEFT))
+        edited = {step.entry.line for step, _ in messages if step.left}
+        for reason, lines in (
+            (_EDITED, [each for each in away if each[0].line in edited]),
+            (_UNSENT if turn.shown else _LEFT, [each for each in away if each[0].line not in edited]),
+        ):
+            if lines:
+                self._away.append((lines, reason))
 
     def _leave_away(self) -> None:
         """Prepare the leave of inactive lines, except those that left before and did not come back with others."""
@@ -306,7 +322,7 @@ class ImportWriter:
             self._leaving.append((group, events, reason))
             self._gone.setdefault(group, set()).update(line.first for _, line in leaving)
             for entry, line in leaving:
-                self.lines += packed(entry.key, ImportedLine(line.first, line.length, group))
+                self._pack(entry.key, ImportedLine(line.first, line.length, group))
             if reason == _UNSENT:
                 self._report.unsent += len(leaving)
             else:
@@ -343,11 +359,19 @@ class ImportWriter:
         return [self._append(ResultMessage(call, text, is_error=True), step.entry.moment) for step, call, text in open]
 
     def _leave_unsent(self, steps: Sequence[PlannedRecord]) -> None:
-        """Schedule the removal of the lines of a shown turn that the client does not send."""
+        """Schedule the removal of the lines of a shown turn that the client does not send. Those that an edit took out
+        are one group."""
+        edited: list[int] = []
         for step in steps:
             events = self._events.get(step.entry.line)
-            if not step.sent and events:
+            if step.sent or not events:
+                continue
+            if step.left:
+                edited += events
+            else:
                 self._leaving.append((events.start, list(events), _UNSENT))
+        if edited:
+            self._leaving.append((min(edited), edited, _EDITED))
 
     def _leave(self, events: list[int], reason: str) -> int:
         """Remove events, and the results of the calls among them, from the context. Return the id of the operation, or
@@ -390,11 +414,49 @@ class ImportWriter:
             ]
 
     def _note(self, steps: Sequence[PlannedRecord], group: int) -> None:
+        left = (each.start for step in steps if step.left and (each := self._events.get(step.entry.line)))
+        edited = min(left, default=0)
         for step in steps:
             events = self._events.get(step.entry.line)
-            own = group if step.sent and events else events.start if events is not None else 0
+            own = events.start if events is not None else 0
+            if events and (step.sent or step.left):
+                own = group if step.sent else edited
             line = _SAYS_NOTHING if events is None else ImportedLine(events.start, len(events), own)
-            self.lines += packed(step.entry.key, line)
+            self._pack(step.entry.key, line)
+
+    def _pack(self, key: bytes, line: ImportedLine) -> None:
+        self.lines += packed(key, line)
+        self._noted[key] = line
+
+    def note_copies(self, entries: Sequence[RecordEntry], known: Mapping[int, ImportedLine]) -> None:
+        """Note for each copy the messages of the record that it repeats."""
+        keys = {entry.line: entry.key for entry in entries}
+        for entry in entries:
+            if entry.copies is not None:
+                line = entry.copies[-1] if entry.copies else 0
+                found = self._noted.get(keys.get(line, b""), known.get(line, _SAYS_NOTHING))
+                self.lines += packed(entry.key, found)
+
+    def evict(self, wanted: Iterable[tuple[int, str]]) -> tuple[tuple[int, int], ...]:
+        """Evict these results, named by their lines and the ids of their calls, and take back earlier evictions of
+        others. Return what imports have evicted now: results and operations."""
+        newest = self._imported.newest
+        before = dict(newest.evicted if newest else ())
+        results: set[int] = set()
+        with self._agent.log.store.read() as moment:
+            for line, call in wanted:
+                found = moment.lookup(self._events.get(line, ()))
+                results |= {each.id for each in found if each.kind == "tool_result" and each.call_id == call}
+        for operation in {before[each] for each in before.keys() - results}:
+            self._restore(operation, _PUT_BACK)
+            before = {each: by for each, by in before.items() if by != operation}
+        with self._agent.reading() as (_, at):
+            own = self._agent.id
+            new = [each for each in sorted(results - before.keys() - at.fold.evicted.keys()) if contains(at.visible, own, each)]
+        if new:
+            done = self._agent.operate(partial(eviction, wanted=new), actor="system", reason=_PLACEHOLDER).event_id
+            before |= dict.fromkeys(new, done)
+        return tuple(before.items())
 
     def _append(self, part: Part, time: datetime | None) -> int:
         agent, dialect = self._agent, self._format.dialect
