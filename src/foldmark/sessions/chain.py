@@ -112,8 +112,8 @@ class ActiveRecords(Struct, frozen=True):
     left: Set[int] = frozenset()
     """The lines that an edit took out of the context. A turn of nothing else leaves as a whole."""
 
-    spared: Set[int] = frozenset()
-    """Lines that are sent, although a later compaction replaced what was around them: an edit put them back."""
+    spared: Mapping[int, Set[int]] = {}
+    """The line of a summary -> lines that it replaced at first, and that an edit put back."""
 
     evicted: Sequence[tuple[int, str]] = ()
     """Results of which the client sends a placeholder: their lines, and the ids of their calls."""
@@ -214,7 +214,7 @@ def _main_turns(
             above = [entry for entry in entries[:begin] if entry.raised]
             entries = [entry for entry in entries if entry not in above]
             yield from _turns(above, aside, active)
-            spared = (line for line in active.spared if line < section.summary.line)
+            spared = active.spared.get(section.summary.line, ())
             keeps = section.keeps.union((entry.line for entry in above), spared)
             yield PlannedTurn([PlannedRecord(section.summary)], True, False, keeps)
         yield from _turns(entries, aside, active)

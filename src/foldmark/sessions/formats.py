@@ -192,9 +192,7 @@ class SessionFormat:
 
         return index_in_order(records, carried, self.messages)
 
-    def edited(
-        self, entries: "Sequence[RecordEntry]", read: "Callable[[RecordEntry], Any]"
-    ) -> "Sequence[RecordEntry]":
+    def edited(self, entries: "Sequence[RecordEntry]", read: "Callable[[RecordEntry], Any]") -> "Sequence[RecordEntry]":
         """Return the entries of a whole session with the records recognized that write earlier messages again
         (`RecordEntry.copies`). `read` reads the record of an entry again."""
         return entries

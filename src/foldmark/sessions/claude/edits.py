@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from foldmark.core.assembly.eviction import CLIENT_OPENING, client_placeholder
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.lenient_json import member
-from foldmark.sessions.messages import CallMessage, Part, RecordEntry, ResultMessage, TextMessage
+from foldmark.sessions.messages import CallMessage, Part, PreservedRecords, RecordEntry, ResultMessage, TextMessage
 
 Read = Callable[[RecordEntry], Any]
 """Reads the record of an entry again."""
@@ -48,7 +48,7 @@ class _Said(NamedTuple):
     """What a record says again: its place in the order of the messages, the lines of the earliest records with these
     messages (none for the opening text), and the calls whose results it evicts."""
 
-    place: int
+    place: float
     lines: tuple[int, ...]
     evicts: tuple[str, ...] = ()
 
@@ -146,13 +146,17 @@ class _Known:
         self._calls: dict[str, _Said] = {}
         self._results: dict[str, tuple[_Said, bytes, bytes]] = {}
         self._holds: dict[int, tuple[frozenset[str], int]] = {}
+        self._places: dict[str, float] = {}
+        self._preserved: dict[str | None, PreservedRecords | None] = {}
         self._answers: dict[str, _Texts] = {}
         self._asked: _Texts | None = None
 
     def add(self, entries: Iterable[RecordEntry]) -> None:
         """Add records that no edit wrote."""
         for entry in entries:
-            if entry.chained and not entry.aside and not entry.boundary:
+            if entry.boundary:
+                self._preserved[entry.uuid] = entry.preserved
+            elif entry.chained and not entry.aside:
                 self._add(entry, self._read(entry))
 
     def recognized(self, run: Sequence[RecordEntry]) -> list[_Said | None]:
@@ -167,7 +171,9 @@ class _Known:
             said = self._copied(entry, value, at)
             copied.append(said is not None)
             if said is None and number < end and entry.spoken:
-                said = self._made(entry, read_message(value).parts, at)
+                behind = next((each for each in range(number + 1, len(run)) if run[each].spoken), None)
+                near = None if behind is None else self._first(run[behind], values[behind], at)
+                said = self._made(entry, read_message(value).parts, at, near)
                 if said is None:  # with a new result, its call is new, too
                     end = min([number, *(calls[call] for call in entry.results if call in calls)])
             calls.update(dict.fromkeys(entry.calls, number))
@@ -177,25 +183,40 @@ class _Known:
             if said is None or (number >= end and entry.spoken):
                 found[number] = None
                 self._add(entry, value)
-            elif not copied[number]:
-                insort(self._records.setdefault(_digest_of(value), []), said)
+            else:
+                self._places[entry.uuid or ""] = said.place
+                if not copied[number]:
+                    insort(self._records.setdefault(_digest_of(value), []), said)
         return found
 
     def _copied(self, entry: RecordEntry, value: Any, at: "_Position") -> _Said | None:
         """Return what a copy says again; None if the record is no copy."""
         key = _digest_of(value)
         known = self._records.get(key, ())
-        if not entry.spoken:
-            return known[0] if known else None
-        return at.next(key, known)
+        if known and not (entry.spoken and known[0].lines):
+            return known[0]  # it has no place in the order
+        # A resumed client has the lines of an answer as often as they are written, and writes all of them again.
+        return at.next(key, known) or next((each for each in known if at.reaches(each.place)), None)
 
-    def _made(self, entry: RecordEntry, parts: Sequence[Part], at: "_Position") -> _Said | None:
-        """Return what a record says again that was made anew; None if any of it is new."""
+    def _first(self, entry: RecordEntry, value: Any, at: "_Position") -> float | None:
+        """Return the first place at which a record may say something again, if there is one."""
+        known = self._records.get(_digest_of(value)) or ()
+        parts = read_message(value).parts
         texts = [part.text for part in parts if isinstance(part, TextMessage) and part.text.strip()]
-        if texts == [CLIENT_OPENING] and at.is_first and entry.role == "user":
-            return _Said(0, ())
+        if not known and entry.calls:
+            known = [said for said in map(self._calls.get, entry.calls) if said is not None]
+        elif not known and not entry.results:
+            known = self._texts.get((entry.role or "", _digest(" ".join(texts))), ())
+        return at.first(known)
+
+    def _made(
+        self, entry: RecordEntry, parts: Sequence[Part], at: "_Position", near: float | None = None
+    ) -> _Said | None:
+        """Return what a record says again that was made anew; None if any of it is new. Of several equal prompts, it is
+        the last one before the place `near`, at which the next message is."""
+        texts = [part.text for part in parts if isinstance(part, TextMessage) and part.text.strip()]
         lines: dict[int, None] = {}
-        place, evicts = 0, []
+        place, evicts = 0.0, list[str]()
         for part in parts:
             if isinstance(part, TextMessage):
                 continue
@@ -217,7 +238,12 @@ class _Known:
         own = sum(self._holds[line][1] for line in lines)
         if texts:
             key = (entry.role or "", _digest(" ".join(texts)))
-            said = at.next(key, self._texts.get(key, ()), place, only=bool(entry.calls))
+            known = self._texts.get(key, ())
+            if near is not None and entry.role == "user":
+                place = max(place, at.last(known, near))
+            said = at.next(key, known, place, only=bool(entry.calls))
+            if said is None and texts == [CLIENT_OPENING] and not lines and entry.role == "user":
+                return _Said(0, ())
             if said is None:
                 return None
             own -= sum(self._holds[line][1] for line in said.lines if line in lines)
@@ -232,8 +258,11 @@ class _Known:
         parts = read_message(value).parts
         texts = [part.text for part in parts if isinstance(part, TextMessage) and part.text.strip()]
         group = self._group(entry)
-        place = group.place if entry.is_answer and group is not None else entry.line
+        place: float = group.place if entry.is_answer and group is not None else entry.line
         place = min((self._calls[call].place for call in entry.results if call in self._calls), default=place)
+        if entry.compacts:
+            place = self._before_preserved(entry, place)
+        self._places[entry.uuid or ""] = place
         own = _Said(place, (entry.line,))
         insort(self._records.setdefault(_digest_of(value), []), own)
         self._holds[entry.line] = frozenset((*entry.calls, *entry.results)), len(texts)
@@ -250,6 +279,14 @@ class _Known:
             if group is not None and 1 < len(group.lines) <= _JOINED:
                 insort(self._texts.setdefault((entry.role, joined), []), _Said(place, tuple(group.lines)))
 
+    def _before_preserved(self, summary: RecordEntry, place: float) -> float:
+        """Return the place of a summary: before the messages that follow it, although they are older."""
+        kept = self._preserved.get(summary.parent)
+        if kept is None or kept.anchor != summary.uuid:
+            return place
+        places = (self._places[uuid] for uuid in (*kept.uuids, kept.head) if uuid in self._places)
+        return min((each - 0.5 for each in places), default=place)
+
     def _group(self, entry: RecordEntry) -> "_Texts | None":
         """Return the texts with which those of a record may be joined; None if there are none."""
         if entry.is_answer:
@@ -265,18 +302,27 @@ class _Position:
     """How far an edit has come in the order of the messages."""
 
     def __init__(self) -> None:
-        self._place, self._used = 0, dict[Any, int]()
-        self.is_first = True
+        self._place, self._used = 0.0, dict[Any, int]()
 
-    def reaches(self, place: int) -> bool:
+    def reaches(self, place: float) -> bool:
         """Return True if a message at this place keeps the order."""
         return place == 0 or place >= self._place
 
-    def go(self, place: int) -> None:
+    def go(self, place: float) -> None:
         """Continue behind a message."""
-        self._place, self.is_first = max(self._place, place), False
+        self._place = max(self._place, place)
 
-    def next(self, key: Any, known: Sequence[_Said], place: int = 0, *, only: bool = False) -> _Said | None:
+    def first(self, known: Sequence[_Said]) -> float | None:
+        """Return the first of the messages' places that keeps the order; None if there is none."""
+        at = bisect_left(known, (self._place,))
+        return known[at].place if at < len(known) else None
+
+    def last(self, known: Sequence[_Said], place: float) -> float:
+        """Return the last of the messages' places that keeps the order and is before `place`; 0 if there is none."""
+        at = bisect_left(known, (place,)) - 1
+        return known[at].place if at >= 0 and known[at].place >= self._place else 0
+
+    def next(self, key: Any, known: Sequence[_Said], place: float = 0, *, only: bool = False) -> _Said | None:
         """Return the first of the messages with this key that keeps the order, and continue behind it; None if there is
         none. It is at `place` or behind it; `only` at it."""
         at = max(bisect_left(known, (max(self._place, place),)), self._used.get(key, 0))
@@ -290,7 +336,7 @@ class _Position:
 class _Texts:
     """The texts of one answer, or of the user between two answers."""
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, place: float) -> None:
         self.place, self.lines, self._hash = place, list[int](), blake2b(digest_size=16)
 
     def joined(self, line: int, text: str) -> bytes:

@@ -34,6 +34,9 @@ from foldmark.sessions.messages import NOWHERE, Leaf, PreservedRecords, RecordEn
 MISSING = "[Tool result missing due to internal error]"
 """The result that Claude Code makes up for a call whose result is not in the message behind it."""
 
+_WALKS = 20
+"""Maximum number of steps to records that compactions preserve, as a multiple of the session's length."""
+
 _NEAR = timedelta(seconds=5)
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -491,8 +494,9 @@ class _Order:
     def __init__(self, entries: Sequence[RecordEntry]) -> None:
         self._entries = {entry.line: entry for entry in entries} if any(entry.edit for entry in entries) else {}
         self._parts: list[list[RecordEntry]] = []
+        self._written: set[int] = set()
         self._shown: set[int] = set()
-        self._spared: set[int] = set()
+        self._spared: dict[int, set[int]] = {}
         self._summary = self._edited = 0
         self._unsent, self._left = set[int](), set[int]()
         self._lost: dict[int, list[str]] = {}
@@ -520,7 +524,9 @@ class _Order:
             self._left.update(origin.line for origin in own if origin.line not in self._shown)
             shown = self._shown
         else:
-            self._spared |= self._shown
+            back = {line for line in self._shown if line < gate.line}
+            if back := back.difference(each.line for each in self._parts[-1]):
+                self._spared[self._summary] = back
         if shown is not self._shown:
             self._unsent |= {origin.line for entry in sent.dropped for origin in self._origins(entry)} - shown
             for entry, call in sent.lost:
@@ -535,16 +541,27 @@ class _Order:
         self._shown = shown
         self._summary = next((entry.line for entry in records if entry.compacts and entry.copies is None), 0)
         self._parts.append(own)
+        self._written.update(entry.line for entry in rows if entry.copies is None)
 
     def records(self) -> ActiveRecords:
         """Return all active records."""
-        order = list({entry.line: entry for part in reversed(self._parts) for entry in part}.values())
+        order = list(self._merged())
         unsent = self._unsent | {
             entry.line for entry in order if entry.calls and set(entry.calls) <= set(self._lost.get(entry.line, ()))
         }
         return ActiveRecords(
             order, unsent, self._lost, self._made, self._left, self._spared, self._evicted, self._edited
         )
+
+    def _merged(self) -> Iterator[RecordEntry]:
+        """Yield the records in order. What an edit put back of an abandoned branch is where it was written."""
+        found = {entry.line: entry for part in reversed(self._parts) for entry in part}
+        back = sorted(found.keys() - self._written, reverse=True)
+        for line in [line for line in found if line in self._written]:
+            while back and back[-1] < line:
+                yield found[back.pop()]
+            yield found[line]
+        yield from (found[line] for line in reversed(back))
 
     def _origins(self, entry: RecordEntry) -> Sequence[RecordEntry]:
         """Return the records that a record writes again, or the record itself."""
@@ -565,6 +582,8 @@ class _Replaced:
     def __init__(self, entries: Sequence[RecordEntry], links: Links[RecordEntry], met: Collection[int]) -> None:
         self._links, self._met = links, met
         self._before = [entry for entry in entries if entry.spoken and not entry.aside]
+        self._boundaries = [entry for entry in entries if entry.boundary and entry.uuid and not entry.aside]
+        self._steps = _WALKS * len(entries)
 
     def by(self, top: RecordEntry) -> list[RecordEntry]:
         """Return the records that the compaction at the top of a path replaced, in sending order."""
@@ -575,8 +594,31 @@ class _Replaced:
                 below = newest
             else:
                 self._before.pop()
-        way = path_from(self._links, below)
-        return _with_siblings(way[::-1], self._links)
+        while self._boundaries and self._boundaries[-1].line >= top.line:
+            self._boundaries.pop()
+        way = self._behind(self._boundaries[-1], below) if self._boundaries else None
+        return _with_siblings(path_from(self._links, below)[::-1] if way is None else way, self._links)
+
+    def _behind(self, boundary: RecordEntry, below: RecordEntry | None) -> list[RecordEntry] | None:
+        """Return the path to a record behind a compaction that preserves others; None if it is a usual path. What
+        continues the summary or a record before the compaction continues the preserved ones, as in `Links.compacted`.
+        """
+        kept = boundary.preserved
+        if kept is None or below is None or below.line < boundary.line or self._steps <= 0:
+            return None
+        uuids = self._links.preserved(boundary)
+        rows = [self._links.by_uuid[uuid] for uuid in uuids or () if uuid in self._links.by_uuid]
+        anchor = self._links.by_uuid.get(kept.anchor or "")
+        if not rows or anchor is None:
+            return None
+        rest: dict[str | None, RecordEntry] = {}
+        row: RecordEntry | None = below
+        while row is not None and row.line > boundary.line and row.uuid != anchor.uuid and row.uuid not in rest:
+            rest[row.uuid] = row
+            row = self._links.parent(row)
+        before = path_from(self._links, anchor)[::-1]
+        self._steps -= len(rows) + len(before)
+        return list({row.uuid: row for row in (*before, *rows, *list(rest.values())[::-1])}.values())
 
 
 def _in_order(records: Sequence[RecordEntry], sent: SentMessages[RecordEntry]) -> Iterator[RecordEntry]:

@@ -57,8 +57,8 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     the state of the index. `hidden` are inactive groups that left the context, each with the operation that removed it
     (0: it was not in the context). `back` are groups that returned. `open` maps calls at the end, which may still get a
     result, and an answer that may go on, to the hidden groups that return then. `evicted` are the results
-    that imports evicted, because the client sends a placeholder, each with the operation. `file` is the absolute path of
-    the file, "" in older records. `measured` is what the reported usage has told so far, None in older records.
+    that imports evicted, because the client sends a placeholder, each with the operation. `file` is the absolute path
+    of the file, "" in older records. `measured` is what the reported usage has told so far, None in older records.
     """
 
     source: str

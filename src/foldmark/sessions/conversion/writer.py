@@ -445,14 +445,14 @@ class ImportWriter:
         results: set[int] = set()
         with self._agent.log.store.read() as moment:
             for line, call in wanted:
-                found = moment.lookup(self._events.get(line, ()))
+                found = moment.events(self._events.get(line, ()))
                 results |= {each.id for each in found if each.kind == "tool_result" and each.call_id == call}
         for operation in {before[each] for each in before.keys() - results}:
             self._restore(operation, _PUT_BACK)
             before = {each: by for each, by in before.items() if by != operation}
         with self._agent.reading() as (_, at):
-            own = self._agent.id
-            new = [each for each in sorted(results - before.keys() - at.fold.evicted.keys()) if contains(at.visible, own, each)]
+            new = sorted(results - before.keys() - at.fold.evicted.keys())
+            new = [each for each in new if contains(at.visible, self._agent.id, each)]
         if new:
             done = self._agent.operate(partial(eviction, wanted=new), actor="system", reason=_PLACEHOLDER).event_id
             before |= dict.fromkeys(new, done)
