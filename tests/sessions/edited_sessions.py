@@ -21,6 +21,8 @@ MODEL = "claude-opus-4-5"
 LONG = "a line of a file\n" * 8
 """The result of a call: longer than its placeholder."""
 
+COMPACTED = "This session is being continued from a previous conversation that ran out of context."
+
 _BEGIN = datetime(2026, 1, 1, 10, tzinfo=UTC)
 
 Item = tuple[str, str, bool]
@@ -79,9 +81,10 @@ class Row:
 
 
 class EditedClient:
-    """A running client, and the records that it has written."""
+    """A running client, and the records that it has written. `repeats`: some of its answers have equal texts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, repeats: bool = True) -> None:
+        self._repeats = repeats
         self.records: list[dict[str, Any]] = []
         self.memory: list[Row] = []
         self._at = _BEGIN
@@ -106,7 +109,7 @@ class EditedClient:
             self._answer(
                 number,
                 thinks,
-                ["Reading.", "Two files."][:calls],
+                [f"Reading{'' if self._repeats else f' {number}'}.", f"Two files for {number}."][:calls],
                 [call(f"toolu_{number}_{at}", n=number) for at in range(calls)],
             )
             lines = [row.record["uuid"] for row in self.memory[-calls:]]
@@ -133,7 +136,7 @@ class EditedClient:
             metadata["preservedSegment"] = {"anchorUuid": summary, **ends}
         boundary = self._boundary(metadata)
         about = {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
-        message = {"role": "user", "content": f"Summary {self._made}."}
+        message = {"role": "user", "content": f"{COMPACTED} Summary {self._made}."}
         record = self._record("user", boundary, message=message, uuid=summary, **about)
         self.memory = [Row(record, 0), *kept]
 
@@ -166,9 +169,14 @@ class EditedClient:
         found: list[dict[str, Any]] = []
         for row in self.memory:
             if found and found[-1]["role"] == row.role:
+                last = found[-1]["content"][-1]
+                if row.role == "user" and last["type"] == "text":
+                    found[-1]["content"][-1] = {**last, "text": f"{last['text']}\n"}
                 found[-1]["content"] += row.blocks
             else:
                 found.append({"role": row.role, "content": [*row.blocks]})
+        if found and found[0]["role"] == "user" and len(self.memory) > 1 and COMPACTED not in str(found[0]):
+            found[0]["content"].insert(0, {"type": "text", "text": "<system-reminder>\nThe date.\n</system-reminder>"})
         return found
 
     # -- Records

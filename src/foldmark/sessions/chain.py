@@ -85,13 +85,14 @@ class PlannedTurn(Struct, frozen=True):
 
     `shown` is False for a turn that leaves the context. `interrupted`: a person stopped it, or one of its calls never
     gets a result. For a compaction, whose only step is the summary, `keeps` are the lines before it that it does not
-    replace; otherwise it is None.
+    replace; otherwise it is None. `spared` are those of them that it replaced at first, and that an edit put back.
     """
 
     steps: list[PlannedRecord]
     shown: bool
     interrupted: bool
     keeps: frozenset[int] | None = None
+    spared: frozenset[int] = frozenset()
 
 
 class ActiveRecords(Struct, frozen=True):
@@ -214,9 +215,9 @@ def _main_turns(
             above = [entry for entry in entries[:begin] if entry.raised]
             entries = [entry for entry in entries if entry not in above]
             yield from _turns(above, aside, active)
-            spared = active.spared.get(section.summary.line, ())
+            spared = frozenset(active.spared.get(section.summary.line, ()))
             keeps = section.keeps.union((entry.line for entry in above), spared)
-            yield PlannedTurn([PlannedRecord(section.summary)], True, False, keeps)
+            yield PlannedTurn([PlannedRecord(section.summary)], True, False, keeps, spared)
         yield from _turns(entries, aside, active)
 
 

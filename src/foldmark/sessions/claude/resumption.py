@@ -549,9 +549,8 @@ class _Order:
         unsent = self._unsent | {
             entry.line for entry in order if entry.calls and set(entry.calls) <= set(self._lost.get(entry.line, ()))
         }
-        return ActiveRecords(
-            order, unsent, self._lost, self._made, self._left, self._spared, self._evicted, self._edited
-        )
+        left = self._left.difference(*self._spared.values())
+        return ActiveRecords(order, unsent, self._lost, self._made, left, self._spared, self._evicted, self._edited)
 
     def _merged(self) -> Iterator[RecordEntry]:
         """Yield the records in order. What an edit put back of an abandoned branch is where it was written."""

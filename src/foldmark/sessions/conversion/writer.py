@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
 from foldmark.core.ports import Progress, Snapshot
@@ -139,8 +140,12 @@ class ImportWriter:
         if known:
             self._know(turn, known)
             steps = [step for step in steps if step.entry.line not in known or _may_come(step, known[step.entry.line])]
-            if turn.keeps is not None and not steps and self._is_undone(known[turn.steps[0].entry.line]):
-                self._summarize(turn, known)
+            if turn.keeps is not None and not steps:
+                line = known[turn.steps[0].entry.line]
+                if covers := self._covers(line, turn.spared):
+                    self._restore(line.first, _PUT_BACK)
+                if covers or self._is_undone(line):
+                    self._summarize(turn, known, in_place=covers)
                 return
         makes_up = any(step.made for step in turn.steps)
         if (not steps and not makes_up) or (turn.keeps is not None and self._summarize(turn, known)):
@@ -242,8 +247,9 @@ class ImportWriter:
         self._report.dropped += len(self._hidden)
         self._hidden.clear()
 
-    def _summarize(self, turn: PlannedTurn, known: Mapping[int, ImportedLine]) -> bool:
-        """Record a compaction. Return False if nothing before it can be replaced.
+    def _summarize(self, turn: PlannedTurn, known: Mapping[int, ImportedLine], *, in_place: bool = False) -> bool:
+        """Record a compaction. Return False if nothing before it can be replaced. `in_place`: the summary stands at the
+        first message that it replaces, because what follows it is known.
 
         Known lines that follow it stay in their place: it may preserve them, or come back after them.
         """
@@ -257,7 +263,9 @@ class ImportWriter:
         behind = [event_id for line in known.keys() - self._events.keys() for event_id in known[line].events]
         form = self._form(reading)
         if form is None:
-            decision = partial(_standing_for, before=before, behind=[*own, *behind], imported=self._ranges)
+            last = bool(before) and not in_place
+            stays = [*before, *own, *behind]
+            decision = partial(_standing_for, stays=stays, last=last, imported=self._ranges)
         else:
             decision = partial(summaries.provider_summary, form=form, within=self._ranges)
         try:
@@ -342,6 +350,18 @@ class ImportWriter:
     def groups(self, lines: Iterable[int]) -> tuple[int, ...]:
         """Return the groups of lines that are hidden on their own."""
         return tuple(self._events[line].start for line in lines if line in self._events)
+
+    def _covers(self, line: ImportedLine, spared: Iterable[int]) -> bool:
+        """Return True if a known compaction replaces messages that an edit has put back."""
+        events = [event_id for each in spared for event_id in self._events.get(each, ())]
+        if not events or self._is_undone(line):
+            return False
+        with self._agent.log.store.read() as moment:
+            event = moment.event(line.first)
+            replaced = operation_of(event) if event is not None and event.kind == "summary" else None
+        return isinstance(replaced, Summary) and any(
+            contains(replaced.ranges, self._agent.id, event_id) for event_id in events
+        )
 
     def _is_undone(self, line: ImportedLine) -> bool:
         """Return True if a known compaction replaces nothing now: it came back, or is a message in the context."""
@@ -496,14 +516,14 @@ def _may_come(step: PlannedRecord, line: ImportedLine) -> bool:
     return line.waits and _is_sent(step)
 
 
-def _standing_for(moment: Snapshot, at: Standing, before: list[int], behind: list[int], imported: Segments) -> Summary:
+def _standing_for(moment: Snapshot, at: Standing, stays: list[int], last: bool, imported: Segments) -> Summary:
     """Return a summary of all shown imported events except those that stay.
 
-    Coding agents send it as the user's text, behind what stays `before` it.
+    Coding agents send it as the user's text. It stands behind what stays before it if it is `last`.
     """
     decided = summaries.summary(moment, at, None)
-    kept = list(moment.lookup([*before, *behind]))
+    kept = list(moment.lookup(stays))
     ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, kept))
     if not moment.size(ranges).messages:
         raise CommandError("there is nothing to summarize")
-    return replace(decided, ranges=ranges, role="user", last=bool(before))
+    return replace(decided, ranges=ranges, role="user", last=last)
