@@ -81,7 +81,8 @@ class Row:
 
 
 class EditedClient:
-    """A running client, and the records that it has written. `repeats`: some of its answers have equal texts."""
+    """A running client, and the records that it has written. `repeats`: some of its answers have equal texts, and
+    some several."""
 
     def __init__(self, *, repeats: bool = True) -> None:
         self._repeats = repeats
@@ -106,12 +107,8 @@ class EditedClient:
         number = self._made
         self._say("user", text, attached=number == 1)
         if calls:
-            self._answer(
-                number,
-                thinks,
-                [f"Reading{'' if self._repeats else f' {number}'}.", f"Two files for {number}."][:calls],
-                [call(f"toolu_{number}_{at}", n=number) for at in range(calls)],
-            )
+            texts = ["Reading.", f"Two files for {number}."] if self._repeats else [f"Reading {number}."]
+            self._answer(number, thinks, texts[:calls], [call(f"toolu_{number}_{at}", n=number) for at in range(calls)])
             lines = [row.record["uuid"] for row in self.memory[-calls:]]
             for at, line in enumerate(lines):
                 block = result(f"toolu_{number}_{at}", LONG)
@@ -270,13 +267,13 @@ def shown(agent: Agent) -> list[Item]:
 
 
 def joined(items: Iterable[Item]) -> list[Item]:
-    """Return the items with neighbouring results in the order of their ids, and neighbouring texts of the model as
-    one: a plugin may join them."""
+    """Return the items with neighbouring results in the order of their ids, and neighbouring texts as one: a plugin may
+    join them."""
     found: list[Item] = []
     for item in items:
         at = len(found)
-        if item[0] == "assistant" and at and found[-1][0] == "assistant":
-            found[-1] = ("assistant", f"{found[-1][1]} {item[1]}", False)
+        if item[0] in ("user", "assistant") and at and found[-1][0] == item[0]:
+            found[-1] = (item[0], f"{found[-1][1]} {item[1]}", False)
             continue
         while item[0] == "tool_result" and at and found[at - 1][0] == "tool_result" and found[at - 1][1] > item[1]:
             at -= 1

@@ -497,6 +497,7 @@ class _Order:
         self._written: set[int] = set()
         self._shown: set[int] = set()
         self._spared: dict[int, set[int]] = {}
+        self._back: set[int] = set()
         self._summary = self._edited = 0
         self._unsent, self._left = set[int](), set[int]()
         self._lost: dict[int, list[str]] = {}
@@ -525,8 +526,8 @@ class _Order:
             shown = self._shown
         else:
             back = {line for line in self._shown if line < gate.line}
-            if back := back.difference(each.line for each in self._parts[-1]):
-                self._spared[self._summary] = back
+            self._back |= back.difference(each.line for each in self._parts[-1])
+            self._spared[self._summary] = {line for line in self._back if line < gate.line}
         if shown is not self._shown:
             self._unsent |= {origin.line for entry in sent.dropped for origin in self._origins(entry)} - shown
             for entry, call in sent.lost:
@@ -549,7 +550,7 @@ class _Order:
         unsent = self._unsent | {
             entry.line for entry in order if entry.calls and set(entry.calls) <= set(self._lost.get(entry.line, ()))
         }
-        left = self._left.difference(*self._spared.values())
+        left = self._left - self._back
         return ActiveRecords(order, unsent, self._lost, self._made, left, self._spared, self._evicted, self._edited)
 
     def _merged(self) -> Iterator[RecordEntry]:
