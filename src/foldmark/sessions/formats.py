@@ -192,6 +192,10 @@ class SessionFormat:
 
         return index_in_order(records, carried, self.messages)
 
+    def rewrites(self, record: dict[str, Any]) -> bool:
+        """Return True if the agent may write earlier messages again behind this record, with their old times."""
+        return False
+
     def edited(self, entries: "Sequence[RecordEntry]", read: "Callable[[RecordEntry], Any]") -> "Sequence[RecordEntry]":
         """Return the entries of a whole session with the records recognized that write earlier messages again
         (`RecordEntry.copies`). `read` reads the record of an entry again."""

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from foldmark.core.assembly.superseded import Superseded, stale
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.patterns import pattern
 
 AGENTS_SDK, RESPONSES = "openai_agents", "openai_responses"
 """Readers of the same items."""
@@ -28,6 +29,9 @@ CLIENT_OPENING = "[Earlier messages were left out.]"
 
 OPAQUE = "[A compaction by the provider, which only its own models can read; /restore brings the messages back.]"
 """The text of a summary that only its provider can read."""
+
+
+_CLIENT_PLACEHOLDER = pattern(r"\[Evicted: [\d,]+ characters\. Only the user can bring them back\.\]")
 
 
 def forms(event: Event) -> dict[str, Any]:
@@ -109,6 +113,11 @@ def placeholder_text(length: int, event_id: int, by: int) -> str:
 def client_placeholder(length: int) -> str:
     """Return the placeholder of a result of `length` characters for a coding agent, which has no tools of Foldmark."""
     return f"[Evicted: {length:,} characters. Only the user can bring them back.]"
+
+
+def is_client_placeholder(text: str) -> bool:
+    """Return True for a text that `client_placeholder` returns."""
+    return _CLIENT_PLACEHOLDER.fullmatch(text) is not None
 
 
 def is_longer(event: Event) -> bool:

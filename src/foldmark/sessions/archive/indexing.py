@@ -91,6 +91,9 @@ class _Pass:
         self._db, self._path, self._name, self._kind = db, path, name, kind
         self._excluded, self._moved = excluded, moved
         self._added = 0
+        self._format = format_named(kind)
+        self._newest: int | None = None
+        self._again: int | None = None
 
     def run(self) -> int | None:
         stat = self._path.stat()
@@ -153,11 +156,21 @@ class _Pass:
             return False
         self._answered = {}
         moment = _moment(value.get("timestamp"))
+        if self._is_again(value, moment):
+            return True
         if moment is not None:
             file.first, file.last = file.first or moment, moment
         for part, message in enumerate(messages_in(value, self._kind)):
             self._add(record, value, part, message)
         return True
+
+    def _is_again(self, value: dict[str, Any], moment: int | None) -> bool:
+        """Return True for a message that is written again: it is indexed already."""
+        self._newest = max(filter(None, (self._newest, self._file.last)), default=None)
+        if self._format.rewrites(value):
+            self._again = self._newest
+            return False
+        return None not in (moment, self._again) and moment <= self._again  # type: ignore[operator]
 
     def _learn(self, value: dict[str, Any], line: int) -> None:
         """Learn from one of the first records which session this one continues."""

@@ -76,6 +76,9 @@ class ClaudeFormat(SessionFormat):
         is_typed = isinstance(value, dict) and isinstance(value.get("type"), str)
         return is_typed and any(isinstance(value.get(name), str) for name in _IDENTITY) and other_program(value) is None
 
+    def rewrites(self, record: dict[str, Any]) -> bool:
+        return record.get("type") == "system" and record.get("subtype") == "compact_boundary"
+
     def identity(self, record: dict[str, Any]) -> Any:
         return record.get("uuid") if record.get("type") in ("user", "assistant") else None
 

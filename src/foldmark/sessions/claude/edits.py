@@ -6,8 +6,8 @@ time. What the plugin made anew becomes a new record, written just before the bo
 than the boundary is not part of the edit.
 
 A copy is the record that it repeats. A new record is recognized by its content among all earlier messages: calls and
-results by their ids, texts by equal texts but for white space. A result with the placeholder of an earlier one is that
-result, evicted. Recognition keeps the order of the earlier messages, and ends at the first message that is none of
+results by their ids, texts by equal texts but for white space. A result with a placeholder is the earlier result,
+evicted. Recognition keeps the order of the earlier messages, and ends at the first message that is none of
 them. That one and all that follow it are new messages, so that a log, which only grows, has them in the client's order.
 
 What a session says elsewhere is never recognized: texts that look like Foldmark's own arrive in tool results.
@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from foldmark.core.assembly.eviction import CLIENT_OPENING, client_placeholder
+from foldmark.core.assembly.eviction import CLIENT_OPENING, is_client_placeholder
 from foldmark.sessions.claude.blocks import read_message
+from foldmark.sessions.cut import is_cut
 from foldmark.sessions.lenient_json import member
 from foldmark.sessions.messages import CallMessage, Part, PreservedRecords, RecordEntry, ResultMessage, TextMessage
 
@@ -144,7 +145,7 @@ class _Known:
         self._records: dict[bytes, list[_Said]] = {}
         self._texts: dict[tuple[str, bytes], list[_Said]] = {}
         self._calls: dict[str, _Said] = {}
-        self._results: dict[str, tuple[_Said, bytes, bytes]] = {}
+        self._results: dict[str, tuple[_Said, bytes]] = {}
         self._holds: dict[int, tuple[frozenset[str], int]] = {}
         self._places: dict[str, float] = {}
         self._preserved: dict[str | None, PreservedRecords | None] = {}
@@ -222,12 +223,11 @@ class _Known:
                 continue
             said = self._calls.get(part.call_id)
             if isinstance(part, ResultMessage):
-                said, text, placeholder = self._results.get(part.call_id, (None, b"", b""))
-                digest = _digest(part.text)
-                if digest == placeholder != text:
-                    evicts.append(part.call_id)
-                elif digest != text:
-                    return None
+                said, text = self._results.get(part.call_id, (None, b""))
+                if _digest(_uncut(part.text)) != text:
+                    if not is_client_placeholder(part.text.strip()):
+                        return None
+                    evicts.append(part.call_id)  # its length is another one if a trim has cut the result
             if said is None:
                 return None
             lines.update(dict.fromkeys(said.lines))
@@ -270,8 +270,7 @@ class _Known:
             if isinstance(part, CallMessage):
                 self._calls.setdefault(part.call_id, own)
             elif isinstance(part, ResultMessage):
-                placeholder = _digest(client_placeholder(len(part.text)))
-                self._results.setdefault(part.call_id, (own, _digest(part.text), placeholder))
+                self._results.setdefault(part.call_id, (own, _digest(_uncut(part.text))))
         if texts and entry.role:
             text = " ".join(texts)
             insort(self._texts.setdefault((entry.role, _digest(text)), []), own)
@@ -347,6 +346,11 @@ class _Texts:
         return self._hash.digest()
 
 
+def _uncut(text: str) -> str:
+    """Return a result without the line in which a trim names its place, which differs from copy to copy."""
+    return text.rpartition("\n")[0] if is_cut(text) else text
+
+
 def _digest(text: str) -> bytes:
     return blake2b(_plain(text), digest_size=16).digest()
 
@@ -356,7 +360,18 @@ def _plain(text: str) -> bytes:
 
 
 def _digest_of(value: Any) -> bytes:
-    """Return a digest that a copy shares with its record."""
+    """Return a digest that a copy shares with its record. Of calls and results it has only the ids: a trim cuts each
+    of them differently."""
     about = [member(value, name) for name in _SHARED]
-    about += [member(value, "message", name) for name in ("id", "content")]
+    about.append(member(value, "message", "id"))
+    content = member(value, "message", "content")
+    about.append([_bare(block) for block in content] if isinstance(content, list) else content)
     return blake2b(msgspec.json.encode(about), digest_size=16).digest()
+
+
+def _bare(block: Any) -> Any:
+    """Return a block, or what identifies a call or a result."""
+    kind = member(block, "type")
+    if kind == "tool_use":
+        return [kind, block.get("id")]
+    return [kind, block.get("tool_use_id")] if kind == "tool_result" else block

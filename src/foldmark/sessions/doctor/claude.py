@@ -6,6 +6,7 @@ The consequences were observed by resuming such sessions with Claude Code 2.1.19
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import inf
 
 from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.claude.records import CHAINED, Fault, Row, rows
@@ -62,7 +63,7 @@ def diagnose(session: SessionPath) -> Diagnosis:
         found = list(rows(file))
         resumed = resume(found)
         findings = [*_lines(found), *_whole(session, found, resumed), *_chain(found, resumed)]
-        findings += [*_messages(found, resumed), *_tools(resumed), *_fullness(session, file, resumed)]
+        findings += [*_messages(found, resumed), *_tools(found, resumed), *_fullness(session, file, resumed)]
         if file.wide:
             findings.append(Finding("stops", None, "UTF-16 or UTF-32: Claude Code reads UTF-8 only"))
         if not file.ended:
@@ -182,19 +183,30 @@ def _is_met(row: Row, fault: Fault) -> bool:
     return row.type == "assistant" and fault == "no message"
 
 
-def _tools(resumed: ResumedChain[Row]) -> Iterator[Finding]:
-    """Report calls and results that do not belong together."""
+def _tools(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding]:
+    """Report calls and results that do not belong together. What a plugin's edit writes again is no damage."""
     pairs = pair_calls(resumed.order)
+    edited = _edited(found)
+    repeated = [pair.call for pair in pairs.repeated if pair.call.row.line < edited]
+    answered = {pair.call.id for pair in pairs.repeated}
+    orphans = [each for each in pairs.orphans if each.row.line < edited or each.id not in answered]
     faults: list[tuple[Weight, list[CallBlock], str]] = [
         # Not damage: an interruption leaves such calls, and resuming leaves them out.
         ("note", pairs.unanswered, "the call {} has no result: it is left out on resuming, with its whole line"),
         ("loses", pairs.early, "a result comes before its call {}: both are lost"),
-        ("loses", pairs.orphans, "a result without a call ({}): it is left out on resuming"),
-        ("loses", [pair.call for pair in pairs.repeated], "a second call with the id {}: it is lost on resuming"),
+        ("loses", orphans, "a result without a call ({}): it is left out on resuming"),
+        ("loses", repeated, "a second call with the id {}: it is lost on resuming"),
     ]
     for weight, blocks, text in faults:
         for row, _, call in blocks:
             yield Finding(weight, row.line, text.format(one_line(call)[:60] or "no id"))
+
+
+def _edited(found: Sequence[Row]) -> float:
+    """Return the line of the first boundary behind which a plugin has written messages again; infinity without one."""
+    boundaries = {row.uuid: row.line for row in found if row.boundary and row.preserved is None and row.uuid}
+    again = (boundaries[row.parent] for row in found if row.parent in boundaries and row.said and not row.summary)
+    return min(again, default=inf)
 
 
 def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain[Row]) -> Iterator[Finding]:

@@ -33,11 +33,11 @@ from foldmark.sessions import spans
 from foldmark.sessions.claude.blocks import only_thinking, says_full
 from foldmark.sessions.claude.records import CHAINED, Row, row_of
 from foldmark.sessions.claude.resumption import resume, sent_records
+from foldmark.sessions.cut import Origin, Replacement, is_cut_list, quoted, sent_size, string, text_of
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member
 from foldmark.sessions.session_file import SessionRecord, type_of
 from foldmark.sessions.spans import Span, within
-from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, sent_size, string, text_of
 from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
 from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, TODOS, TrimPlan

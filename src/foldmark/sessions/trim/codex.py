@@ -24,10 +24,10 @@ from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.sessions import spans
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.codex.records import is_injected, read_item
+from foldmark.sessions.cut import Origin, Replacement
 from foldmark.sessions.lenient_json import decode, member, whole_number
 from foldmark.sessions.messages import TextMessage
 from foldmark.sessions.spans import within
-from foldmark.sessions.trim.cut import Origin, Replacement
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
 from foldmark.sessions.trim.stale import TrimPlan

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from foldmark.core.assembly.superseded import Exchange
 from foldmark.core.errors import FoldmarkError
+from foldmark.sessions.cut import Origin, Replacement
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.session_file import Piece
-from foldmark.sessions.trim.cut import Origin, Replacement
 from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan
 
 _MAX_CALLS = 100_000

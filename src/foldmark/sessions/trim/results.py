@@ -14,10 +14,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from foldmark.core.patterns import pattern
-from foldmark.sessions import spans
+from foldmark.sessions import cut, spans
+from foldmark.sessions.cut import Origin, Replacement
 from foldmark.sessions.spans import Span
-from foldmark.sessions.trim import cut
-from foldmark.sessions.trim.cut import Origin, Replacement
 
 _CODEX_TEXTS = (b'"input_text"', b'"text"', b'"output_text"')
 _CODEX_IMAGES = {b'"input_image"': "image_url", b'"image"': "data"}
