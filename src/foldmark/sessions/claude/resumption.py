@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -415,7 +416,7 @@ def sent_records(order: Sequence[R]) -> list[R]:
 
 def _grouped(rows: Iterable[R]) -> list[list[R]]:
     """Return the records of each message. Neighbours of one role are one message, except answers of different ids.
-    Results come first, in the order of their calls."""
+    Results come first, in the order of their calls. In an answer, calls come last, unless one follows thinking."""
     messages: list[list[R]] = []
     for row in rows:
         if row.is_answer:
@@ -431,6 +432,8 @@ def _grouped(rows: Iterable[R]) -> list[list[R]]:
     order: dict[str, int] = {}
     for at, message in enumerate(messages):
         if message[0].is_answer:
+            if not any(before.thinking and row.call_ids for before, row in pairwise(message)):
+                message.sort(key=lambda row: bool(row.call_ids))
             order = {call: place for place, call in enumerate(call for row in message for call in row.call_ids)}
             continue
         last = len(order)

@@ -127,8 +127,12 @@ def _newest(path: str | os.PathLike[str]) -> Found | None:
 
 
 def _first(records: Iterable[dict[str, object]]) -> Found | None:
-    """Return the usage that the first relevant one of these records reports. The newest record comes first."""
+    """Return the usage that the first relevant one of these records reports. The newest record comes first.
+
+    Behind an edit, its answers stand again without their usage, with their old times: the boundary reports the usage.
+    """
     summed_up = False
+    reset: object = None  # the time of the newest answer without usage
     for record in records:
         kind, side = record.get("type"), record.get("isSidechain") is True
         found: Found | None = None
@@ -138,13 +142,15 @@ def _first(records: Iterable[dict[str, object]]) -> Found | None:
             return None
         elif kind == "system" and record.get("subtype") == "compact_boundary" and not side:
             found = (token_count(record.get("compactMetadata"), "postTokens"), None, None)
-            return found if found[0] else None
+            return found if found[0] and (reset is None or str(reset) <= str(record.get("timestamp"))) else None
         elif record.get("isCompactSummary") is True and not side:
             summed_up = True  # newer versions write a boundary in the line before
         elif kind == "assistant" and not side and record.get("isApiErrorMessage") is not True:
             found = _usage(record.get("message"))
+            if found and not found[0]:
+                reset, found = reset or record.get("timestamp") or "~", None
         if found:
-            return None if summed_up or not found[0] else found
+            return None if summed_up or reset or not found[0] else found
     return None
 
 
