@@ -10,16 +10,22 @@ from random import Random
 from typing import Any
 
 import pytest
+from archive_place import Home
 from edited_sessions import COMPACTED, LONG, MODEL, SESSION, EditedClient, Row, shown
 from session_records import jsonl
 
 import foldmark
 from foldmark.core.assembly.eviction import CLIENT_OPENING, client_placeholder
+from foldmark.core.search import ANY
+from foldmark.log.search import search_everything
 from foldmark.mod.conversation import ModConversation, open_for_mod
+from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.conversion.importing import import_session, imported_event
+from foldmark.sessions.cut import Origin
 from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.hook import tail
 from foldmark.sessions.places import recognize, session_path
+from foldmark.sessions.rollover.auto_summary import newest
 from foldmark.sessions.session_file import SessionFile
 from sampled import sampled
 from steps import work
@@ -344,6 +350,20 @@ def test_an_eviction_that_a_person_took_back_stays_so(client: EditedClient, plac
     assert not any(evicted for _, _, evicted in place.bring(client))
 
 
+def test_a_trim_cuts_copies_in_their_own_words(client: EditedClient, place: Place) -> None:
+    """A cut result names its line, so its copies differ."""
+    _evict(client, Random(0), [])
+    _evict(client, Random(0), [])
+    client.install(_without(client, 0))
+    for line, record in enumerate(client.records, 1):
+        content = record.get("message", {}).get("content")
+        if isinstance(content, list) and content[0].get("content") == LONG:
+            pointer = Origin(line, "original.jsonl").pointer(20, len(LONG))
+            record["message"] = {**record["message"], "content": [{**content[0], "content": f"{LONG[:20]}\n{pointer}"}]}
+    assert place.bring(client) == client.items()
+    assert sum(event.kind == "tool_result" for event in place.log.agent("parts").events(0, 1000)) == 1
+
+
 # -- Other readers of such a session
 
 
@@ -369,6 +389,26 @@ def test_the_boundary_of_an_edit_reports_the_usage(client: EditedClient, place: 
     share = tail.share(place.path, 200_000)
     assert share is not None
     assert share.tokens == 909
+
+
+def test_a_search_finds_a_message_once(client: EditedClient, tmp_path: Path) -> None:
+    client.install(_without(client, 0))
+    client.install(client.rows())
+    client.turn("P4")
+    home = Home(tmp_path / "home")
+    home.session(SESSION, *client.records)
+    home.sync()
+    with opened(home.archive, ANY) as archived:
+        for text in ("P1", "P2", "P4"):
+            assert len(search_everything(text, 10, ANY, archive=archived)) == 1
+
+
+def test_a_summary_for_a_rollover_has_what_the_edit_left(client: EditedClient, place: Place) -> None:
+    client.install(_without(client, 1))
+    client.turn("P4")
+    place.path.write_bytes(client.content())
+    text = newest(session_path(place.path, "claude"), 100_000)
+    assert [text.count(f"[user] P{number}") for number in (1, 2, 3, 4)] == [1, 0, 1, 1]
 
 
 # -- Hostile files

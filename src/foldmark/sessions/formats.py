@@ -196,6 +196,11 @@ class SessionFormat:
         """Return True if the agent may write earlier messages again behind this record, with their old times."""
         return False
 
+    def is_edit(self, record: dict[str, Any], behind: dict[str, Any] | None) -> bool:
+        """Return True if all messages that stay are written again behind this record. `behind` is the first message
+        there, None if there is none."""
+        return False
+
     def edited(self, entries: "Sequence[RecordEntry]", read: "Callable[[RecordEntry], Any]") -> "Sequence[RecordEntry]":
         """Return the entries of a whole session with the records recognized that write earlier messages again
         (`RecordEntry.copies`). `read` reads the record of an entry again."""

@@ -79,6 +79,12 @@ class ClaudeFormat(SessionFormat):
     def rewrites(self, record: dict[str, Any]) -> bool:
         return record.get("type") == "system" and record.get("subtype") == "compact_boundary"
 
+    def is_edit(self, record: dict[str, Any], behind: dict[str, Any] | None) -> bool:
+        if not self.rewrites(record) or behind is None or behind.get("isCompactSummary") is True:
+            return False
+        about = record.get("compactMetadata")
+        return not isinstance(about, dict) or not {"preservedMessages", "preservedSegment"} & about.keys()
+
     def identity(self, record: dict[str, Any]) -> Any:
         return record.get("uuid") if record.get("type") in ("user", "assistant") else None
 

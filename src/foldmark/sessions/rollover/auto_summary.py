@@ -11,7 +11,7 @@ from foldmark.core.errors import CommandError, ContextOverflowError
 from foldmark.log import Log
 from foldmark.sending.questions import ask
 from foldmark.sessions.archive.reading import messages_in
-from foldmark.sessions.formats import SessionPath
+from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.rollover.handoff import WORDS
 from foldmark.sessions.session_file import SessionFile
@@ -93,8 +93,15 @@ def _shown(message: SearchedMessage) -> str:
 
 
 def _backwards(session: SessionPath) -> Iterator[SearchedMessage]:
-    """Yield the main chain's messages from the end of a session, last one first. Raises SessionFileError."""
+    """Yield the main chain's messages from the end of a session, last one first, up to an edit, behind which all that
+    stay are written again. Raises SessionFileError."""
+    kept, behind = format_named(session.kind), None
     with SessionFile(session.path) as file:
         for record in file.backwards(_MOST_READ):
-            if isinstance(record, dict) and not (record.get("isSidechain") is True or record.get("isMeta") is True):
-                yield from (each for each in reversed(messages_in(record, session.kind)) if each.role != "thinking")
+            if not isinstance(record, dict) or record.get("isSidechain") is True or record.get("isMeta") is True:
+                continue
+            if kept.is_edit(record, behind):
+                return
+            found = messages_in(record, session.kind)
+            behind = record if found else behind
+            yield from (each for each in reversed(found) if each.role != "thinking")
