@@ -32,9 +32,12 @@ _BARE = "the client sends a bare string among blocks, which the API refuses, so 
 _OPAQUE = "Claude cannot read Codex's compaction, so an export has the messages instead"
 _LEFT = "2.1.332 answers the call at the end itself, and leaves out the bare string behind it"
 
+_AGAIN = "a resumed client sends an answer as often as an edit has written it again; an import has it once (0043)"
+
 RULES = {
     ("codex-compacted-with-history", "export"): _OPAQUE,
     ("claude-code-log-edge-cases", "live"): _BARE,
+    **{(f"mod-{name}", view): _AGAIN for name in ("compaction-same", "dropped-and-restored") for view in VIEWS[:2]},
 }
 """Differences that stay, by session and view. A session for another client cannot hold what only the first client's
 provider can read; a person who exports it wants the conversation, and the messages are what is left of it. With other

@@ -9,6 +9,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from foldmark.core.assembly.caching import LIFETIMES
+from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
@@ -70,7 +71,7 @@ class AnthropicClient(RoleClient):
     body, message, weaves = _Body, _Message, True
     long_caches = ((b'"1h"', re.compile(rb'"cache_control"\s*:\s*\{[^{}]*"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
     member, model, injected = b"content", "assistant", INJECTED
-    opening = b'{"role":"user","content":[{"type":"text","text":"[Earlier messages were left out.]"}]}'
+    opening = b'{"role":"user","content":[{"type":"text","text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
 
     def reads(self, path: str) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import UNSIGNED, first_candidate, parse, parts_of
@@ -91,7 +92,7 @@ class GeminiClient(JoiningClient, RoleClient):
     name = "gemini"
     body, message = _Body, _Message
     member, model, injected = b"parts", "model", _INJECTED
-    opening = b'{"role":"user","parts":[{"text":"[Earlier messages were left out.]"}]}'
+    opening = b'{"role":"user","parts":[{"text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
 
     def reads(self, path: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.bodies import objects_in
@@ -64,7 +65,7 @@ class ResponsesClient(ClientDialect):
     name, provider = "openai", "openai_responses"
     body = _Body
     opening = (
-        b'{"type":"message","role":"user","content":[{"type":"input_text","text":"[Earlier messages were left out.]"}]}'
+        b'{"type":"message","role":"user","content":[{"type":"input_text","text":"%s"}]}' % CLIENT_OPENING.encode()
     )
     credentials = (
         "authorization",

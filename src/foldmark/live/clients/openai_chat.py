@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.assembly.media import PDF, image_at, media_of
 from foldmark.core.events import Event
 from foldmark.core.request import Kept, Request, block_in, carry
@@ -78,7 +79,7 @@ class ChatClient(JoiningClient):
     name = "openai"
     long_caches = LONG_CACHES
     body = _Body
-    opening = b'{"role":"user","content":"[Earlier messages were left out.]"}'
+    opening = b'{"role":"user","content":"%s"}' % CLIENT_OPENING.encode()
     credentials = (
         "authorization",
         "api-key",

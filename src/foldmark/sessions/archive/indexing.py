@@ -28,6 +28,9 @@ STEP = 8 << 20
 """Bytes of a session file that are indexed in one transaction."""
 
 _TEXTS = 1 << 20
+_ALIKE = 8
+"""Maximum number of messages of the same time to compare a message with."""
+
 _OPEN_CALLS = 1000
 _FIRST_LINES = 20
 _CONTINUED = {
@@ -92,8 +95,7 @@ class _Pass:
         self._excluded, self._moved = excluded, moved
         self._added = 0
         self._format = format_named(kind)
-        self._newest: int | None = None
-        self._again: int | None = None
+        self._places: dict[int, dict[int, int]] | None = None
 
     def run(self) -> int | None:
         stat = self._path.stat()
@@ -111,7 +113,7 @@ class _Pass:
                         self._begin()
                         if (self._file.line, self._file.offset) != position:
                             return None
-                    if isinstance(found, SessionRecord) and not self._take(found):
+                    if isinstance(found, SessionRecord) and not self._take(file, found):
                         break
                 if self._file.cwd is None and self._excluded(None, self._file.project):
                     self._file.state = "folder"
@@ -141,7 +143,7 @@ class _Pass:
         self._messages: list[tuple[Any, ...]] = []
         self._words: list[tuple[int, str, str]] = []
 
-    def _take(self, record: SessionRecord) -> bool:
+    def _take(self, session: SessionFile, record: SessionRecord) -> bool:
         """Index one record. Return False if the record excludes the whole file."""
         value = record.value if isinstance(record.value, dict) else {}
         file = self._file
@@ -156,7 +158,7 @@ class _Pass:
             return False
         self._answered = {}
         moment = _moment(value.get("timestamp"))
-        if self._is_again(value, moment):
+        if self._is_again(session, record, value, moment):
             return True
         if moment is not None:
             file.first, file.last = file.first or moment, moment
@@ -164,13 +166,24 @@ class _Pass:
             self._add(record, value, part, message)
         return True
 
-    def _is_again(self, value: dict[str, Any], moment: int | None) -> bool:
-        """Return True for a message that is written again: it is indexed already."""
-        self._newest = max(filter(None, (self._newest, self._file.last)), default=None)
-        if self._format.rewrites(value):
-            self._again = self._newest
+    def _is_again(self, file: SessionFile, record: SessionRecord, value: dict[str, Any], moment: int | None) -> bool:
+        """Return True for a message that is written again, with its old time and another id: it is indexed already."""
+        if self._places is None and self._format.rewrites(value):
+            self._write()
+            self._places = {}
+            for time, line, offset in self._db.run("times", file=self._file.id):
+                if time is not None:
+                    self._places.setdefault(time, {})[line] = offset
+        places = self._places.get(moment) if self._places is not None and moment is not None else None
+        if not places:
             return False
-        return None not in (moment, self._again) and moment <= self._again  # type: ignore[operator]
+        messages = messages_in(value, self._kind)
+        for line, offset in list(places.items())[:_ALIKE]:
+            known = file.reread(line, offset).value  # it is an object, because it has messages
+            is_other = line < record.line and known.get("uuid") != value.get("uuid")
+            if is_other and messages_in(known, self._kind) == messages:
+                return True
+        return False
 
     def _learn(self, value: dict[str, Any], line: int) -> None:
         """Learn from one of the first records which session this one continues."""
@@ -189,6 +202,8 @@ class _Pass:
             self._answered |= {message.call: tool} if message.call and tool else {}
         if not self._file.title and message.role == "user" and not message.text.startswith("<"):
             self._file.title = title(message.text)
+        if self._places is not None and self._file.last is not None:
+            self._places.setdefault(self._file.last, {})[record.line] = record.offset
         where = (self._file.id, record.line, record.offset, part)
         self._messages.append((self._next, *where, message.role, tool, self._file.last, key(value, part, message)))
         text = indexed_text(message)

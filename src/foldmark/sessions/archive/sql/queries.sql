@@ -34,6 +34,10 @@ DELETE FROM files WHERE id = :id
 -- The id of the next message.
 SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'messages'
 
+-- name: times
+-- The time and the place of each line with messages of a file.
+SELECT DISTINCT moment, line, offset FROM messages WHERE file = :file
+
 -- name: add_message
 -- Adds a message.
 INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
