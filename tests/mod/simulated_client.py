@@ -65,6 +65,8 @@ class SimulatedClient:
         """Replace the transcript by the rows that a mod returns."""
         assert rows, "the client would summarize"
         own = {row["handle"]: row for row in self.rows}
+        kept = [own[row["handle"]] for row in rows if row.get("handle")]
+        assert not any(row["answer"] or row.get("toolResults") for row in kept), "a resumed session would differ"
         new = []
         for row in rows:
             made = dict(own[row["handle"]]) if row.get("handle") else {**row, "answer": f"built_{next(self._ids)}"}

@@ -4,10 +4,11 @@ A row is what a mod gets and returns of a message: its role, its text, its calls
 the client knows it. The client sends neighbouring rows as one message, with texts that it adds by itself. An edit is
 computed on messages in which every block has a mark. So what is left of them names the rows that stay.
 
-Only rows of the user are returned with their handles. The client writes what stays into its transcript once more, and
-when it resumes the session, it adds all lines of an answer that it finds there: an answer that was written twice is
-sent twice, with its calls, and the provider refuses that. An answer without a handle is another one to the client. It
-has no thinking.
+Only prompts are returned with their handles. The client writes what stays into its transcript once more. When it
+resumes the session, it adds all lines of an answer that it finds there, and the copy of a result still continues the
+call in front of the edit. So an answer that kept its id was sent twice, and a result brought dropped turns back. What
+has no handle is another record to the client. Answers lose their thinking by that. Results with images or documents
+keep their handles, because only their text could be written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -197,7 +198,7 @@ class Rows:
         whole: dict[int, set[Place]] = {}
         for place, row in self.of.items():
             whole.setdefault(row, set()).add(place)
-        complete = {row for row, places in kept.items() if places == whole[row]}
+        complete = {row for row, places in kept.items() if places == whole[row]} - self._texts_of_results()
         return [row for role, own in parts for row in self._rows_of(role, own, complete)]
 
     def _parts(self, edited: EditedMessages) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
@@ -232,8 +233,7 @@ class Rows:
         """Yield the rows of a part: one for an answer."""
         own = [block for block in blocks if not self._is_added(block)]
         rows = [-1 if (place := _place(block)) is None else self.of.get(place, -1) for block in own]
-        if role == "assistant":
-            complete = set()
+        complete = set() if role == "assistant" else complete
         done: set[int] = set()
         new: list[Mapping[str, Any]] = []
         for block, row in zip(own, rows, strict=True):
@@ -248,6 +248,15 @@ class Rows:
                 yield dict(self.rows[row])
         if built := _built(role, new):
             yield built
+
+    def _texts_of_results(self) -> set[int]:
+        """Return the rows of results that are nothing but texts."""
+        found = {at for at, row in enumerate(self.rows) if row.get("toolResults")}
+        for (place, at), row in self.of.items():
+            content = self._messages[place]["content"][at].get("content")
+            if isinstance(content, list) and any(each.get("type") != "text" for each in content):
+                found.discard(row)
+        return found
 
     def _is_added(self, block: Mapping[str, Any]) -> bool:
         """Return True for a text that the client adds by itself, and adds again."""
