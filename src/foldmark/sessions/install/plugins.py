@@ -21,6 +21,9 @@ PLUGIN = f"{MARKET}@{MARKET}"
 """The plugin's name in Claude Code's settings and commands."""
 
 PLUGINS = (MARKET, "foldmark-edit")
+_BOTH = "both/"
+"""The folder of the templates that each plugin gets: a plugin can load modules from its own folder only."""
+
 FOLDERS = (".claude-plugin", *PLUGINS)
 """The folders of a marketplace."""
 
@@ -40,7 +43,19 @@ def plugin_files(program: str, version: str, mcp: bool, catalog: bool = True) ->
     """
     left_out = {SERVER: not mcp, _CATALOG: not catalog}
     templates = _templates(files(__package__) / "marketplace")
-    return {name: _filled(name, text, program, version) for name, text in templates if not left_out.get(name)}
+    return {
+        name: _filled(name, text, program, version)
+        for template, text in templates
+        for name in _places(template)
+        if not left_out.get(name)
+    }
+
+
+def _places(template: str) -> list[str]:
+    """Return the paths at which a template is written."""
+    if not template.startswith(_BOTH):
+        return [template]
+    return [f"{plugin}/{template.removeprefix(_BOTH)}" for plugin in PLUGINS]
 
 
 def plugin_changes(folder: Path, wanted: Mapping[str, bytes], project: Path | None = None) -> list[FileChange]:

@@ -4,10 +4,11 @@
 
 import { ASKED, answered, snapshot } from './service.js'
 
+/** @param {string} reason */
 const STAYS = reason => ({ skip: `Foldmark: ${reason}. The conversation is as it was.` })
 
-/** @type {import('claude-code').Register} */
-export const register = on => {
+/** @param {import('claude-code').On} on */
+export function register(on) {
   on('session.start', async ($, e, next) => {
     await $.state.set({ plugin: 'foldmark-edit', key: 'ready' }, true)
     return next(e)

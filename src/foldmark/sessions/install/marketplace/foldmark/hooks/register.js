@@ -3,19 +3,22 @@
 
 import { drawn } from './pane.js'
 import { PROGRAM } from './program.js'
-import { ASKED, answered, snapshot } from './service.js'
+import { ASKED, answered, said, snapshot } from './service.js'
+
+/** @typedef {import('claude-code').EngineInterface} Engine */
 
 const PANE = 'foldmark'
 const STARTED = { timeoutMs: 30000 }
 const PRICE_MS = 250
 const LOOK_MS = 1000
 
-/** What the pane shows, and what waits. */
+/** What the pane shows, and what waits. @type {import('./view.d.ts').View} */
 const view = {
   rows: [],
   operations: [],
   tokens: 0,
   window: 0,
+  page: 0,
   ticked: new Set(),
   opened: new Set(),
   order: 'size',
@@ -26,43 +29,56 @@ const view = {
   busy: '',
   waits: false,
 }
+/** @type {import('./service.js').Service | undefined} */
 let service
 let running = false
 let pricing = 0
 let used = false
 let newest = 0
 
+/** @param {Engine} $ */
 function redraw($) {
   $.ui.invalidate('ui.render')
 }
 
+/** @param {Engine} $ */
 async function start($) {
   const { exitCode, stdout, stderr } = await $.process.run([PROGRAM, 'mod'], STARTED)
   if (exitCode !== 0) throw new Error(stderr.trim() || `${PROGRAM} mod failed`)
-  service = JSON.parse(stdout)
-  await $.state.set({ plugin: 'foldmark', key: 'service' }, { url: service.url, token: service.token })
+  const { url, token } = JSON.parse(stdout)
+  service = { url, token }
+  await $.state.set({ plugin: 'foldmark', key: 'service' }, service)
 }
 
-/** Ask the service, starting it if it does not run. */
+/** Ask the service, starting it if it does not run. Failures are answers with an `error`. A question is repeated only to
+ * another service: one that runs may have carried it out.
+ * @param {Engine} $ @param {string} name @param {Record<string, unknown> | Promise<Record<string, unknown>>} more */
 async function ask($, name, more = {}) {
-  if (!service) await start($)
-  let found = await answered($, service, name, more)
-  if (found.gone) {
+  try {
+    const asked = await more
+    if (!service) await start($)
+    const before = service
+    const found = await answered($, before, name, asked)
+    if (!found.gone) return found
     await start($)
-    found = await answered($, service, name, more)
+    return service?.token === before?.token ? found : await answered($, service, name, asked)
+  } catch (error) {
+    return { error: said(error) }
   }
-  return found
 }
 
+/** @param {Engine} $ @param {Record<string, unknown>} [more] */
 async function whole($, more = {}) {
   return { ...(await snapshot($)), ...more }
 }
 
+/** @param {Engine} $ */
 async function refresh($) {
   view.busy = view.busy || 'reading'
+  redraw($)
   const { order, wanted } = view
-  const found = await ask($, 'pane', await whole($, { order, wanted, opened: [...view.opened] }))
-  if (found.error) view.text = found.error
+  const found = await ask($, 'pane', whole($, { order, wanted, opened: [...view.opened] }))
+  if (found.error) view.text = `${view.text}\nfoldmark: ${found.error}`.trim()
   else Object.assign(view, { rows: found.rows, operations: found.operations, tokens: found.tokens, window: found.window })
   const ids = new Set(view.rows.map(row => row.id))
   view.ticked = new Set([...view.ticked].filter(id => ids.has(id)))
@@ -71,16 +87,18 @@ async function refresh($) {
   return found
 }
 
-/** Install what another program has changed in the conversation: it reaches the session while no turn runs. */
+/** Install what another program has changed in the conversation: it reaches the session while no turn runs.
+ * @param {Engine} $ */
 async function look($) {
   if (!used || running || view.busy) return
   const { operation = newest } = await ask($, 'newest', { session: await $.session.id() })
   if (operation === newest || running || view.busy) return
   newest = operation
-  if ((await ask($, 'take', await whole($))).pending) await install($)
+  if ((await ask($, 'take', whole($))).pending) await install($)
 }
 
-/** Install what the context shows, once no turn runs. `again`: an edit may leave a row that a second one takes out. */
+/** Install what the context shows, once no turn runs. `again`: an edit may leave a row that a second one takes out.
+ * @param {Engine} $ @param {boolean} [again] @returns {Promise<void>} */
 async function install($, again = true) {
   if (running) {
     view.waits = true
@@ -95,41 +113,44 @@ async function install($, again = true) {
     return
   }
   const done = await $.session.compact({ instructions: ASKED })
-  if (done.skip) view.text += `\n${done.skip}`
-  const found = await ask($, 'take', await whole($))
-  if (found.pending && again && !done.skip) await install($, false)
+  if ('skip' in done) view.text += `\n${done.skip}`
+  const found = await ask($, 'take', whole($))
+  if (found.pending && again && !('skip' in done)) await install($, false)
 }
 
-/** Return the answer of the session's model to a question of Foldmark's own, null if there is none. */
+/** Return the answer of the session's model to a question of Foldmark's own, null if there is none.
+ * @param {Engine} $ @param {{ system: string, prompt: string }} question */
 async function complete($, { system, prompt }) {
   try {
-    const said = await $.model.complete({ model: await $.session.model(), system, prompt })
-    return said.isAnswered ? said.text : null
+    const reply = await $.model.complete({ model: await $.session.model(), system, prompt })
+    return reply.isAnswered ? reply.text : null
   } catch {
     return null
   }
 }
 
-/** Carry out a command, and show what it answers. */
+/** Carry out a command, and show what it answers.
+ * @param {Engine} $ @param {string} line */
 async function carryOut($, line) {
   view.busy = line
   view.asks = false
   redraw($)
   try {
-    let found = await ask($, 'do', await whole($, { line, working: running }))
+    let found = await ask($, 'do', whole($, { line, working: running }))
     while (found.ask) found = await ask($, 'answer', { session: await $.session.id(), text: await complete($, found.ask) })
-    view.text = found.text ?? found.error ?? ''
+    view.text = found.text ?? `foldmark: ${found.error}`
     view.asks = view.text.includes('Answer /fm yes')
     if (found.pending) await install($)
     if (view.waits) view.text += '\nThe agent works: this takes effect when its turn ends.'
   } catch (error) {
-    view.text = `foldmark: ${error.message ?? error}`
+    view.text = `foldmark: ${said(error)}`
   }
   view.ticked.clear()
   view.prices = []
   await refresh($)
 }
 
+/** @param {Engine} $ @param {string} words */
 async function search($, words) {
   view.busy = `search ${words}`
   redraw($)
@@ -138,8 +159,10 @@ async function search($, words) {
   redraw($)
 }
 
+/** @param {Engine} $ */
 function price($) {
   const mine = ++pricing
+  view.prices = []
   $.clock.after(PRICE_MS, async () => {
     if (mine !== pricing) return
     const asked = { session: await $.session.id(), ticked: [...view.ticked] }
@@ -149,35 +172,53 @@ function price($) {
   })
 }
 
+/** @param {Engine} $ @returns {import('./view.d.ts').Actions} */
 function actions($) {
   return {
-  tick: id => {
-    view.ticked.has(id) ? view.ticked.delete(id) : view.ticked.add(id)
-    price($)
-    redraw($)
-  },
-  open: id => {
-    view.opened.has(id) ? view.opened.delete(id) : view.opened.add(id)
-    return refresh($)
-  },
-  sort: () => {
-    view.order = view.order === 'size' ? 'newest' : 'size'
-    return refresh($)
-  },
-  filter: text => {
-    view.wanted = text
-    return refresh($)
-  },
-  run: line => carryOut($, line),
-  close: () => {
-    Object.assign(view, { text: '', asks: false })
-    redraw($)
-  },
+    tick: id => {
+      view.ticked.has(id) ? view.ticked.delete(id) : view.ticked.add(id)
+      price($)
+      redraw($)
+    },
+    open: id => {
+      view.opened.has(id) ? view.opened.delete(id) : view.opened.add(id)
+      return refresh($)
+    },
+    sort: () => {
+      Object.assign(view, { order: view.order === 'size' ? 'newest' : 'size', page: 0 })
+      return refresh($)
+    },
+    more: () => {
+      view.page += 1
+      redraw($)
+    },
+    filter: text => {
+      Object.assign(view, { wanted: text, page: 0 })
+      return refresh($)
+    },
+    run: line => carryOut($, line),
+    close: () => {
+      Object.assign(view, { text: '', asks: false })
+      redraw($)
+    },
   }
 }
 
-/** @type {import('claude-code').Register} */
-export const register = on => {
+/** Do something when the hook that asks for it has ended, and show why it fails.
+ * @param {Engine} $ @param {() => Promise<unknown>} act */
+function later($, act) {
+  $.clock.after(0, async () => {
+    try {
+      await act()
+    } catch (error) {
+      Object.assign(view, { text: `foldmark: ${said(error)}`, busy: '' })
+      redraw($)
+    }
+  })
+}
+
+/** @param {import('claude-code').On} on */
+export function register(on) {
   on('session.start', async ($, e, next) => {
     await $.command.register({
       name: 'fm',
@@ -189,22 +230,17 @@ export const register = on => {
   })
 
   on('command.run', { command: 'fm' }, async ($, e) => {
-    if (!used) $.clock.every(LOOK_MS, () => look($))
+    if (!used) $.clock.every(LOOK_MS, () => look($).catch(() => {}))
     used = true
     const line = e.args.trim()
-    view.busy = line || 'reading'
+    Object.assign(view, { busy: line || 'reading', text: '', asks: false, page: 0 })
     await $.ui.open({ id: PANE, title: 'Foldmark', focus: true, closeOnEscape: true, rows: 24 })
     const [word, ...rest] = line.split(/\s+/)
     // A compaction cannot be started inside of a command.
-    $.clock.after(0, async () => {
-      try {
-        if (word === 'search' && rest.length) await search($, rest.join(' '))
-        else if (line) await carryOut($, line)
-        else if ((await refresh($)).pending) await install($)
-      } catch (error) {
-        Object.assign(view, { text: `foldmark: ${error.message ?? error}`, busy: '' })
-        redraw($)
-      }
+    later($, async () => {
+      if (word === 'search' && rest.length) await search($, rest.join(' '))
+      else if (line) await carryOut($, line)
+      else if ((await refresh($)).pending) await install($)
     })
     return {}
   })
@@ -218,13 +254,12 @@ export const register = on => {
     const done = await next(e)
     if (e.agentId !== undefined) return done
     running = false
-    if (used) {
-      $.clock.after(0, async () => {
-        const found = await ask($, 'take', await whole($))
+    if (used)
+      later($, async () => {
+        const found = await ask($, 'take', whole($))
         if (found.pending && !running) await install($)
         await refresh($)
       })
-    }
     return done
   })
 

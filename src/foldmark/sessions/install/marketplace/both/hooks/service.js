@@ -3,13 +3,14 @@
 /** The instructions of a compaction that installs an edit. */
 export const ASKED = 'foldmark: install the edit'
 
-/**
- * Ask a running service. Failures are answers with an `error`.
- * @param {import('claude-code').EngineInterface} $
- * @param {{ url: string, token: string } | undefined} service
- * @param {string} name
- * @param {Record<string, unknown>} asked
- */
+/** @typedef {{ url: string, token: string }} Service */
+
+/** @param {unknown} error */
+export const said = error => (error instanceof Error ? error.message : String(error))
+
+/** Ask a running service. Failures are answers with an `error`, and with `gone` if nothing answers there.
+ * @param {import('claude-code').EngineInterface} $ @param {Service | undefined} service @param {string} name
+ * @param {Record<string, unknown>} asked @returns {Promise<any>} */
 export async function answered($, service, name, asked) {
   if (!service) return { error: 'the service does not run' }
   try {
@@ -20,14 +21,12 @@ export async function answered($, service, name, asked) {
     })
     return JSON.parse(came.text)
   } catch (error) {
-    return { error: String(error), gone: true }
+    return { error: `the service does not answer (${said(error)})`, gone: true }
   }
 }
 
-/**
- * Return the session as the service needs it: what the client sends, and what the provider counted of it.
- * @param {import('claude-code').EngineInterface} $
- */
+/** Return the session as the service needs it: what the client sends, and what the provider counted of it.
+ * @param {import('claude-code').EngineInterface} $ */
 export async function snapshot($) {
   const [session, folder, model, messages, usage] = await Promise.all([
     $.session.id(),

@@ -1,0 +1,7 @@
+// What this plugin keeps in a session, for the check of its modules.
+
+declare module 'claude-code' {
+  interface PluginState {
+    foldmark: { service: { url: string; token: string } }
+  }
+}
