@@ -1,16 +1,18 @@
 """The conversation of one session of Claude Code: what the client sends, and what it is to send instead [SPEC 8]."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from foldmark.chat.display.turns import ContextTurns, context_turns
 from foldmark.cost.spending import lifetime_of
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import ClientRequest, RequestHead, SentMessage
+from foldmark.live.clients.dialect import ClientMessage, ClientRequest, RequestHead, SentMessage
 from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import binds, named_transcript
@@ -18,6 +20,7 @@ from foldmark.log import Agent, Log
 from foldmark.mod.rows import ASKED, Place, Row, Rows, without_asked, without_repeated
 from foldmark.mod.transcript import ModTranscript, answered_message
 from foldmark.request.client_sizes import LOCAL
+from foldmark.request.standing import Standing
 from foldmark.settings.given import Value
 
 SIGN = "/fm "
@@ -52,6 +55,7 @@ class SessionConversation(Protocol):
         self, rows: Sequence[Row], messages: Sequence[Message], model: str
     ) -> list[dict[str, Any]] | None: ...
     def is_pending(self, messages: Sequence[Message], model: str) -> bool: ...
+    def turns(self) -> ContextTurns: ...
     def do(self, line: str, *, while_working: bool = False) -> str: ...
 
 
@@ -74,6 +78,10 @@ class GatewayConversation:
         """Return False: an operation acts on the next request."""
         return False
 
+    def turns(self) -> ContextTurns:
+        """Return the turns of the next request."""
+        return context_turns(self.agent, {"out": 0})
+
     def do(self, line: str, *, while_working: bool = False) -> str:
         """Execute a command as typed behind `SIGN`, and return the reply."""
         return carried_out(self.agent, line, while_working=while_working)
@@ -85,11 +93,21 @@ class ModConversation:
     def __init__(self, log: Log, session: str, folder: str) -> None:
         self._log = log
         self._transcript = named_transcript(log, Path(folder).name or "/", session, ANTHROPIC, ModTranscript)
+        self._read: dict[bytes, ClientMessage] = {}
+        self._turns: tuple[Standing, ContextTurns] | None = None
+        self._pending: tuple[Standing | None, list[bytes], bool] | None = None
 
     @property
     def agent(self) -> Agent:
         """The agent in the log. Raises LookupError if nothing is recorded yet."""
         return self._transcript.agent
+
+    def turns(self) -> ContextTurns:
+        """Return the turns of the next request. They are kept until something is recorded."""
+        at = self.agent.standing()  # the same object until somebody commits
+        if self._turns is None or self._turns[0] is not at:
+            self._turns = at, context_turns(self.agent, {"out": 0})
+        return self._turns[1]
 
     def take(
         self, messages: Sequence[Message], model: str, usage: Mapping[str, Any] | None = None, besides: int = 0
@@ -103,7 +121,7 @@ class ModConversation:
         transcript, sent = self._transcript, self._request(messages, model)
         if not sent.sent:
             return
-        if transcript.took_expected([SentMessage(each.raw, ANTHROPIC.read(each.raw)).message for each in sent.sent]):
+        if transcript.expects and transcript.took_expected([ANTHROPIC.read(each.raw) for each in sent.sent]):
             return
         if usage is None or not transcript.ends_with_new_answer(sent.messages):
             transcript.take(sent.messages, model, asks=False)
@@ -132,8 +150,11 @@ class ModConversation:
     def is_pending(self, messages: Sequence[Message], model: str) -> bool:
         """Return True if the client sends something else than the context shows. Raises MisplacedError."""
         messages = without_repeated(messages)
-        own = Rows((), messages)
-        return own.changes(self._edited(own, messages, model)[0])
+        at, raws = self._transcript.standing(), _encoded(messages)
+        if self._pending is None or self._pending[0] is not at or self._pending[1] != raws:
+            own = Rows((), messages)
+            self._pending = at, raws, own.changes(self._edited(own, messages, model)[0])
+        return self._pending[2]
 
     def _edited(self, own: Rows, messages: Sequence[Message], model: str) -> tuple[EditedMessages, dict[Place, int]]:
         """Return what the client is to send, and the event of each block that it sends now."""
@@ -168,11 +189,16 @@ class ModConversation:
 
     def _request(self, messages: Sequence[Message], model: str) -> ClientRequest:
         """Return what the client sends as a request, with its messages as they are known."""
-        raws = [msgspec.json.encode(each) for each in messages]
-        sent = [SentMessage(raw, ANTHROPIC.read(raw)) for raw in raws]
+        raws = _encoded(messages)
+        self._read = {raw: self._read.get(raw) or ANTHROPIC.read(raw) for raw in raws}
+        sent = [SentMessage(raw, copy(self._read[raw])) for raw in raws]  # equal messages are told apart
         head = RequestHead(model, stream=True, tools=True, session=self._transcript.session)
         request = ClientRequest(ANTHROPIC, "/v1/messages", b"", 0, 0, tuple(sent), head)
         return self._transcript.recognized(request)
+
+
+def _encoded(messages: Sequence[Message]) -> list[bytes]:
+    return [msgspec.json.encode(each) for each in messages]
 
 
 def _bytes(messages: Sequence[Any], usage: Mapping[str, Any], besides: int) -> int:

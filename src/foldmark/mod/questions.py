@@ -12,7 +12,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from foldmark.chat.display.operated import line as operation_line
-from foldmark.chat.display.turns import ORDERS, arranged, context_turns, prices
+from foldmark.chat.display.turns import ORDERS, arranged, prices
 from foldmark.chat.display.turns import TurnRow as Turn
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.request import Request
@@ -135,7 +135,7 @@ class Questions:
         """Return what the pane shows: its lines in an `order`, filtered by `wanted`, with the results of `opened`."""
         found = self._taken(asked)
         agent = found.agent
-        turns = context_turns(agent, {"out": 0})
+        turns = found.turns()
         order = str(asked.get("order") or "size")
         opened: set[int | Place] = {SENT, *map(int, asked.get("opened") or ())}
         lines = arranged(turns, order if order in ORDERS else "size", str(asked.get("wanted") or ""), opened)
@@ -150,9 +150,8 @@ class Questions:
 
     def _price(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the price of each edit of the ticked rows."""
-        agent = self._session(asked).agent
-        turns = context_turns(agent)
-        found = prices(agent, turns.rows, {int(id) for id in asked.get("ticked") or ()})
+        session = self._session(asked)
+        found = prices(session.agent, session.turns().rows, {int(id) for id in asked.get("ticked") or ()})
         return {"prices": [{"key": each.key, "what": each.what, "text": each.text} for each in found]}
 
     def _do(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -204,6 +203,7 @@ def _row(row: Turn, most: int) -> dict[str, Any]:
         "calls": row.calls,
         "pinned": row.pinned,
         "evicted": row.evicted,
+        "shortened": row.shortened,
         "results": row.results,
     }
 

@@ -51,6 +51,11 @@ class ModTranscript(ClientTranscript):
             found.append(content_of(block, event))
         self._expected = found
 
+    @property
+    def expects(self) -> bool:
+        """True if the client is to send what an edit has left."""
+        return bool(self._expected)
+
     def took_expected(self, messages: Sequence[ClientMessage]) -> bool:
         """Record that the client has installed an edit, if it sends exactly what was expected. Return False if not."""
         expected, self._expected = list(self._expected), ()
