@@ -301,7 +301,8 @@ class ModSession:
             found = []
             shown = agent.context().messages
             # Of a planning conversation, no client sends anything, also where its filter is taken back.
-            talks = {each.turn_id for each in shown if each.content.startswith(("/forget ", "/remember "))}
+            begins = ("/forget ", "/remember ", "[Foldmark: this is what")
+            talks = {each.turn_id for each in shown if each.content.startswith(begins) or each.content in ("yes", "no")}
             for each in (each for each in shown if each.turn_id not in talks):
                 text = client_placeholder(len(each.content)) if each.id in evicted else each.content
                 if each.kind == "client" or not text.strip():
