@@ -32,7 +32,7 @@ from patience import LIMIT
 EARLIEST = (2, 1, 287)
 """The first version of Claude Code that loads mods."""
 
-_REMINDER = re.compile(r"\n\n<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>\Z", re.DOTALL)
+_REMINDER = re.compile(r"(?:\s*<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>)+\Z", re.DOTALL)
 """What the client adds to the end of a result."""
 
 OPENING = "[Earlier messages were left out.]"

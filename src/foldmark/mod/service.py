@@ -1,13 +1,15 @@
-"""The service behind the plugins of Claude Code: one process for each database, on the loopback interface [SPEC 8].
+"""The service behind the plugins of Claude Code: one process for each database [SPEC 8].
 
-Its address is in a file that only this user can read, together with the token that every request has to carry. It ends
-after half an hour without a request, and when a newer Foldmark starts its own.
+It listens on a Unix socket, which no proxy is asked for, or on the loopback interface where there is none. Its address
+is in a file that only this user can read, together with the token that every request has to carry. It ends after half
+an hour without a request, and when a newer Foldmark starts its own.
 """
 
 import hmac
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -38,29 +40,58 @@ TOKEN = "x-foldmark-token"
 
 _LOOK_SECONDS = 0.02
 
+_LONGEST_PATH = 100
+"""Bytes that the path of a Unix socket may have everywhere."""
+
 Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Answers a question, given by its name and its arguments. Raises FoldmarkError."""
 
 
 class Address(NamedTuple):
-    """Where a service listens: its URL, its token, the version of its Foldmark, and its process."""
+    """Where a service listens: its URL, its token, the version of its Foldmark, its process, and the Unix socket to go
+    over instead of TCP (empty: none)."""
 
     url: str
     token: str
     version: str
     process: int
+    socket: str = ""
+
+
+class _UnixServer(ThreadingHTTPServer):
+    """A server on a Unix socket."""
+
+    address_family = getattr(socket, "AF_UNIX", socket.AF_INET)
+
+    def server_bind(self) -> None:
+        """Bind without looking up the name of a host."""
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = "localhost", 0
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """Accept a connection. Its peer has no address."""
+        return self.socket.accept()[0], ("localhost", 0)
 
 
 class Service:
-    """A running service. `answer` answers the questions; `end` is set once it is to end."""
+    """A running service. `answer` answers the questions; `end` is set once it is to end. `path` is the Unix socket to
+    listen on; without it, or where there are none, it listens on the loopback interface."""
 
-    def __init__(self, answer: Answer, *, token: str = "", idle: float = IDLE_SECONDS) -> None:
+    def __init__(self, answer: Answer, path: str = "", *, token: str = "", idle: float = IDLE_SECONDS) -> None:
         self.token = token or secrets.token_urlsafe(24)
         self.end = Event()
         self._answer, self._idle, self._newest, self._busy = answer, idle, monotonic(), 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.socket = path if hasattr(socket, "AF_UNIX") and 0 < len(os.fsencode(path)) < _LONGEST_PATH else ""
+        self._server: ThreadingHTTPServer
+        if self.socket:
+            with suppress(FileNotFoundError):
+                os.unlink(self.socket)  # noqa: PTH108 - that of a killed service
+            self._server = _UnixServer(self.socket, self._handler())  # type: ignore[arg-type]
+            self.url = "http://localhost"
+        else:
+            self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+            self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def run(self) -> None:
         """Answer requests until nothing has come for a while, or `end` is set."""
@@ -90,7 +121,7 @@ class Service:
                     service._newest = monotonic()
 
             def _answered(self) -> tuple[int, Mapping[str, Any]]:
-                host = (self.headers.get("host") or "").rpartition(":")[0]
+                host = (self.headers.get("host") or "").partition(":")[0]
                 given = (self.headers.get(TOKEN) or "").encode("utf-8", "replace")
                 if host not in ("127.0.0.1", "localhost") or not hmac.compare_digest(given, service.token.encode()):
                     self.close_connection = True
@@ -146,13 +177,14 @@ def serve(answer: Answer, environment: Mapping[str, str], database: str, version
     try:
         if not locked(descriptor):
             return False
-        service = Service(answer)
-        _write(file, Address(service.url, service.token, version, os.getpid()))
+        service = Service(answer, str(file.with_suffix(".sock")))
+        _write(file, Address(service.url, service.token, version, os.getpid(), service.socket))
         try:
             service.run()
         finally:
-            with suppress(OSError):
-                file.unlink()
+            for own in (file, file.with_suffix(".sock")):
+                with suppress(OSError):
+                    own.unlink()
         return True
     finally:
         os.close(descriptor)
