@@ -67,7 +67,7 @@ export class Client {
         root: async () => '/work',
         model: async () => 'claude-sonnet-4-6',
         messages: async () => (failing('messages'), this.messages),
-        usage: async () => ({ context: { breakdown: { categories: [{ kind: 'used', name: 'System', tokens: 7 }, { kind: 'used', name: 'Messages', tokens: 90 }, { kind: 'free', name: 'Free', tokens: 500 }], apiUsage: null } } }),
+        usage: async () => ({ context: { window: 200000, breakdown: { categories: [{ kind: 'used', name: 'System', tokens: 7 }, { kind: 'used', name: 'Messages', tokens: 90 }, { kind: 'free', name: 'Free', tokens: 500 }], apiUsage: null } } }),
         compact: async ({ instructions }) => {
           failing('compact')
           const answer = await this.raise('session.compact', { trigger: 'plugin', instructions, messages: this.messages }, null, plugin)

@@ -43,7 +43,7 @@ test('/fm opens the pane and leaves nothing in the context', async () => {
   const [name, asked, token] = client.asked[0]
   assert.equal(name, 'pane')
   assert.equal(token, 'first')
-  assert.deepEqual([asked.session, asked.folder, asked.model, asked.besides], ['session-1', '/work', 'claude-sonnet-4-6', 7])
+  assert.deepEqual([asked.session, asked.folder, asked.model, asked.besides, asked.window], ['session-1', '/work', 'claude-sonnet-4-6', 7, 200000])
 })
 
 test('the pane shows sizes, shares, calls and ticks in columns', async () => {
@@ -62,7 +62,9 @@ test('the pane shows sizes, shares, calls and ticks in columns', async () => {
 test('ticked turns are priced and dropped', async () => {
   const client = await both({ price: asked => ({ prices: [{ key: 'd', what: `drops ${asked.ticked}`, text: '62K → 44K' }] }) })
   await client.fm()
-  assert.deepEqual([await client.find('d'), await client.find('e')], [undefined, undefined])
+  for (const key of ['d', 'e']) await client.press(key)
+  assert.deepEqual(client.executed, [])
+  assert.ok((await client.lines()).includes('Nothing of that kind is ticked: Enter on a row ticks it.'))
   await client.press('row-22')
   await client.press('row-18')
   await client.pass(1000)
@@ -73,8 +75,9 @@ test('ticked turns are priced and dropped', async () => {
   await client.press('row-18')
   await client.press('d')
   assert.deepEqual(client.executed, ['drop 18 22'])
-  assert.equal(await client.find('d'), undefined)
   assert.ok((await client.lines()).includes('Done.'))
+  await client.press('d')
+  assert.deepEqual(client.executed, ['drop 18 22'])
 })
 
 test('results are children of their turn, and are evicted', async () => {
@@ -88,9 +91,19 @@ test('results are children of their turn, and are evicted', async () => {
   assert.ok(lines.some(line => /^\[x\] 40 {4}Read parser.py +9\.0K /.test(line)))
   assert.ok(lines.some(line => /^\[ \] 41 {4}Read parser.py +800 █.* evicted/.test(line)))
   assert.ok(lines.includes('1 result ticked, 9.0K'))
-  assert.equal(await client.find('d'), undefined)
+  await client.press('d')
   await client.press('e')
   assert.deepEqual(client.executed, ['evict 40'])
+})
+
+test('the results of a ticked turn are evicted with the priced command', async () => {
+  const client = await both({ price: { prices: [{ key: 'e', what: 'evicts 2 results', text: '62K → 50K', line: 'evict 40 41' }] } })
+  await client.fm()
+  await client.press('row-22')
+  await client.press('e')
+  await client.pass(1000)
+  await client.press('e')
+  assert.deepEqual(client.executed, ['evict 40 41'])
 })
 
 test('forget asks for yes or no', async () => {

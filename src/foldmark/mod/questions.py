@@ -5,14 +5,14 @@ Each question names the session and its folder. The client's messages come with 
 
 import os
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from threading import Lock, Thread
 from typing import Any
 
 from foldmark.chat.display.operated import line as operation_line
-from foldmark.chat.display.turns import ORDERS, arranged, prices
+from foldmark.chat.display.turns import ORDERS, arranged, edits, prices
 from foldmark.chat.display.turns import TurnRow as Turn
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.request import Request
@@ -29,6 +29,9 @@ ASK_SECONDS = 120.0
 
 _OPERATIONS = 8
 """Maximum number of operations in the pane."""
+
+_LINES = {"d": "drop", "e": "evict"}
+"""The commands of the keys that edit what is ticked."""
 
 _ASKS: ContextVar["Running"] = ContextVar("asks")
 """The command that is being executed."""
@@ -142,17 +145,24 @@ class Questions:
         most = max((row.tokens for row in turns.rows if not row.tool), default=1)
         return {
             "tokens": turns.tokens,
-            "window": agent.window,
+            "window": int(asked.get("window") or 0) or agent.window,
             "rows": [_row(line, most) for line in lines if isinstance(line, Turn) and line.place == SENT],
             "operations": _operations(agent),
             "pending": self._pending(found, asked),
         }
 
     def _price(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the price of each edit of the ticked rows."""
+        """Return the price of dropping and evicting what is ticked, with the `line` that does it."""
         session = self._session(asked)
-        found = prices(session.agent, session.turns().rows, {int(id) for id in asked.get("ticked") or ()})
-        return {"prices": [{"key": each.key, "what": each.what, "text": each.text} for each in found]}
+        rows, ticked = session.turns().rows, {int(id) for id in asked.get("ticked") or ()}
+        lines = dict(zip(_LINES, edits(rows, ticked), strict=True))
+        return {
+            "prices": [
+                {"key": each.key, "what": each.what, "text": each.text, "line": _line(each.key, lines[each.key])}
+                for each in prices(session.agent, rows, ticked)
+                if each.key in lines
+            ]
+        }
 
     def _do(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Execute a command, and return its `text`, or a question to `ask` the client's model."""
@@ -181,6 +191,10 @@ class Questions:
         text = asked.get("text")
         running.answers.put(text if isinstance(text, str) else None)
         return running.said.get()
+
+
+def _line(key: str, ids: Sequence[int]) -> str:
+    return f"{_LINES[key]} {' '.join(map(str, ids))}"
 
 
 def _operations(agent: Agent) -> list[dict[str, Any]]:

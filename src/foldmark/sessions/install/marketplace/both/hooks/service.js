@@ -38,5 +38,5 @@ export async function snapshot($) {
   const { categories = [], apiUsage = null } = usage.context.breakdown ?? {}
   const used = categories.filter(each => each.kind === 'used' && each.name !== 'Messages')
   const besides = used.reduce((sum, each) => sum + each.tokens, 0)
-  return { session, folder, model, messages, usage: apiUsage, besides }
+  return { session, folder, model, messages, usage: apiUsage, besides, window: usage.context.window }
 }

@@ -82,6 +82,7 @@ export function drawn($, e, view, act) {
   const turns = ticked.filter(row => !row.tool)
   const results = ticked.filter(row => row.tool)
   const prices = view.prices.map(each => `${each.key} ${each.what}: ${each.text}`)
+  const evicts = view.prices.find(each => each.key === 'e')?.line ?? (results.length ? `evict ${results.map(row => row.id).join(' ')}` : '')
   const operations = view.operations.slice(0, room < TALL ? 2 : 6)
   const digits = Math.max(2, ...view.rows.map(row => String(row.id).length))
 
@@ -139,8 +140,9 @@ export function drawn($, e, view, act) {
     h(
       Box,
       { flexDirection: 'row', gap: 2, flexWrap: 'wrap' },
-      turns.length ? key('d', 'drop', () => act.run(`drop ${turns.map(row => row.id).join(' ')}`)) : null,
-      results.length ? key('e', 'evict', () => act.run(`evict ${results.map(row => row.id).join(' ')}`)) : null,
+      // Always there: a letter that presses nothing goes to the prompt, and takes the keyboard along.
+      key('d', 'drop', () => act.run(turns.length ? `drop ${turns.map(row => row.id).join(' ')}` : '')),
+      key('e', 'evict', () => act.run(evicts)),
       key('u', 'undo', () => act.run('undo')),
       key('s', view.order === 'size' ? 'newest first' : 'largest first', act.sort),
       view.text ? key('c', 'close the reply', act.close) : null,

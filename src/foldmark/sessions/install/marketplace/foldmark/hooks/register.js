@@ -196,7 +196,11 @@ function actions($) {
       Object.assign(view, { wanted: text, page: 0 })
       return refresh($)
     },
-    run: line => carryOut($, line),
+    run: async line => {
+      if (line) return carryOut($, line)
+      view.text = 'Nothing of that kind is ticked: Enter on a row ticks it.'
+      redraw($)
+    },
     close: () => {
       Object.assign(view, { text: '', asks: false })
       redraw($)

@@ -15,7 +15,7 @@ export type Row = {
   results: number
 }
 
-/** `text` is the reply to the newest command; `asks` is true if it waits for a yes or a no. */
+/** `prices` are those of the ticked rows, each with the command that does it. `text` is the reply to the newest command; `asks` is true if it waits for a yes or a no. */
 export type View = {
   rows: Row[]
   operations: { id: number; text: string }[]
@@ -26,7 +26,7 @@ export type View = {
   opened: Set<number>
   order: string
   wanted: string
-  prices: { key: string; what: string; text: string }[]
+  prices: { key: string; what: string; text: string; line: string }[]
   text: string
   asks: boolean
   busy: string
