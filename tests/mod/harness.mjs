@@ -10,8 +10,8 @@ globalThis.h = (type, props, ...children) => ({ type, props: props ?? {}, childr
 export class Client {
   constructor(service) {
     Object.assign(this, { service, asked: [], started: 0, token: 'first', compactions: [], summarized: 0, completed: [], redrawn: 0 })
-    Object.assign(this, { hooks: [], timers: [], now: 0, state: new Map(), commands: [], opened: [], width: 96, rows: 30 })
-    this.program = () => ({ exitCode: 0, stdout: JSON.stringify({ url: 'http://127.0.0.1:1', token: this.token, process: 1 }), stderr: '' })
+    Object.assign(this, { hooks: [], timers: [], now: 0, state: new Map(), commands: [], opened: [], width: 96, rows: 30, policy: {} })
+    this.program = () => ({ exitCode: 0, stdout: JSON.stringify({ url: 'http://127.0.0.1:1', token: this.token, process: 1, socket: '/run/fm.sock' }), stderr: '' })
     this.model = () => ({ isAnswered: true, text: '[2]' })
     this.ran = []
     this.messages = []
@@ -58,6 +58,7 @@ export class Client {
     }
     return {
       command: { register: async about => this.commands.push(about) },
+      settings: { read: async () => this.policy },
       state: {
         get: async ({ plugin: of, key }) => ({ value: this.state.get(`${of}.${key}`) }),
         set: async ({ plugin: of, key }, value) => this.state.set(`${of}.${key}`, value),

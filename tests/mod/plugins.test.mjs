@@ -216,6 +216,14 @@ test('nothing is compacted without the other plugin, and the pane says why', asy
   assert.ok((await client.lines()).some(line => line.includes('foldmark-edit is not loaded')))
 })
 
+test('nothing is compacted on a managed machine, and the pane says why', async () => {
+  const client = await both()
+  client.policy = { permissions: {} }
+  await client.fm('drop 18')
+  assert.deepEqual(client.compactions, [])
+  assert.ok((await client.lines()).some(line => line.includes('an organization manages this machine')))
+})
+
 test('a service that is gone is started again, once', async () => {
   const client = await both()
   const alive = client.service
@@ -227,7 +235,7 @@ test('a service that is gone is started again, once', async () => {
   client.token = 'second'
   await client.fm('undo')
   assert.equal(client.started, 2)
-  assert.deepEqual(client.state.get('foldmark.service'), { url: 'http://127.0.0.1:1', token: 'second' })
+  assert.deepEqual(client.state.get('foldmark.service'), { url: 'http://127.0.0.1:1', token: 'second', socket: '/run/fm.sock' })
   assert.ok((await client.lines()).includes('Done.'))
 })
 

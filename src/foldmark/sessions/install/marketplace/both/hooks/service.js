@@ -3,7 +3,7 @@
 /** The instructions of a compaction that installs an edit. */
 export const ASKED = 'foldmark: install the edit'
 
-/** @typedef {{ url: string, token: string }} Service */
+/** @typedef {{ url: string, token: string, socket: string }} Service */
 
 /** @param {unknown} error */
 export const said = error => (error instanceof Error ? error.message : String(error))
@@ -18,6 +18,7 @@ export async function answered($, service, name, asked) {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-foldmark-token': service.token },
       body: JSON.stringify(asked),
+      ...(service.socket && { socketPath: service.socket }),
     })
     return JSON.parse(came.text)
   } catch (error) {

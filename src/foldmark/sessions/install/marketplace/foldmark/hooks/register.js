@@ -45,8 +45,8 @@ function redraw($) {
 async function start($) {
   const { exitCode, stdout, stderr } = await $.process.run([PROGRAM, 'mod'], STARTED)
   if (exitCode !== 0) throw new Error(stderr.trim() || `${PROGRAM} mod failed`)
-  const { url, token } = JSON.parse(stdout)
-  service = { url, token }
+  const { url, token, socket } = JSON.parse(stdout)
+  service = { url, token, socket }
   await $.state.set({ plugin: 'foldmark', key: 'service' }, service)
 }
 
@@ -106,10 +106,11 @@ async function install($, again = true) {
   }
   view.waits = false
   const { value: ready } = await $.state.get({ plugin: 'foldmark-edit', key: 'ready' })
-  if (!ready) {
-    view.text +=
-      '\nNothing was changed in this session: the plugin foldmark-edit is not loaded, and without it Claude Code' +
-      ' would summarize the conversation. `foldmark install claude` installs it; `foldmark live claude` edits without it.'
+  const managed = Object.keys((await $.settings.read({ source: 'policy' })) ?? {}).length > 0
+  if (!ready || managed) {
+    const why = managed ? 'an organization manages this machine, and' : 'the plugin foldmark-edit is not loaded, and'
+    view.text += `\nNothing was changed in this session: ${why} Claude Code could summarize the conversation instead.`
+    view.text += `${managed ? '' : ' `foldmark install claude` installs it.'} \`foldmark live claude\` edits without plugins.`
     return
   }
   const done = await $.session.compact({ instructions: ASKED })
