@@ -217,7 +217,7 @@ test('nothing is compacted without the other plugin, and the pane says why', asy
 })
 
 test('nothing is compacted on a managed machine, and the pane says why', async () => {
-  const client = await both()
+  const client = await both(editing())
   client.policy = { permissions: {} }
   await client.fm('drop 18')
   assert.deepEqual(client.compactions, [])
