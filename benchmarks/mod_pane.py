@@ -65,7 +65,8 @@ def main() -> None:
         try:
             idle = service.memory_info().rss
             messages = [each for number in range(MESSAGES // 4) for each in turn(number)]
-            with httpx.Client(headers={"x-foldmark-token": address["token"]}, timeout=120, trust_env=False) as client:
+            over = httpx.HTTPTransport(uds=address["socket"] or None)
+            with httpx.Client(headers={"x-foldmark-token": address["token"]}, timeout=120, transport=over) as client:
 
                 def ask(name: str, **more: Any) -> Any:
                     about = {"session": "bbbbbbbb-0000", "folder": "/work", "model": _MODEL, "messages": messages}
