@@ -209,6 +209,23 @@ test('an edit of another program is installed while no turn runs', async () => {
   assert.equal(client.asked.filter(([name]) => name === 'take').length, takes)
 })
 
+test('a service that cannot be reached is looked for ever less often', async () => {
+  const client = await both()
+  await client.fm('undo')
+  client.service = () => {
+    throw new Error('refused')
+  }
+  const before = client.started
+  await client.pass(10 * 60_000)
+  const tried = client.started - before
+  assert.ok(tried >= 10 && tried <= 20, `${tried} starts in ten minutes`)
+  client.service = table({ newest: () => ({ operation: 9 }) })
+  await client.fm()
+  const looks = client.asked.length
+  await client.pass(5000)
+  assert.ok(client.asked.slice(looks).filter(([name]) => name === 'newest').length >= 4)
+})
+
 test('nothing is compacted without the other plugin, and the pane says why', async () => {
   const client = await new Client(table(editing())).load(FOLDER, 'foldmark')
   await client.fm('drop 18')

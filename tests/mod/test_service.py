@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from foldmark.core.errors import CommandError
+from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.mod import service
 from foldmark.mod.service import TOKEN, Service
 from patience import LIMIT
@@ -97,3 +97,22 @@ def test_it_is_started_once_and_replaced_by_another_version(tmp_path: Path) -> N
         first = second
     finally:
         os.kill(first["process"], 15)
+
+
+@pytest.mark.parametrize("left", ["socket", "port"])
+def test_what_a_killed_service_left_is_no_service(tmp_path: Path, left: str) -> None:
+    """Its process number may belong to another program by now, which must neither be believed nor ended."""
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+    file = service.address_file(environment, "log.db")
+    file.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX if left == "socket" else socket.AF_INET) as one:
+        one.bind(str(tmp_path / "s.sock") if left == "socket" else ("127.0.0.1", 0))
+        one.listen()
+        url = "http://localhost" if left == "socket" else f"http://127.0.0.1:{one.getsockname()[1]}"
+        found = service.Address(url, "token", "0", os.getpid(), str(tmp_path / "s.sock") if left == "socket" else "")
+        file.write_text(json.dumps(found._asdict()))
+        assert service.address(environment, "log.db") == found
+    assert service.address(environment, "log.db") is None
+    words = [sys.executable, "-c", "raise SystemExit('no service here')"]
+    with pytest.raises(FoldmarkError, match="no service here"):  # and this process lives
+        service.started(environment, "log.db", "1", words)

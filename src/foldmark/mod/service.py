@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
@@ -121,17 +122,17 @@ class Service:
                     service._newest = monotonic()
 
             def _answered(self) -> tuple[int, Mapping[str, Any]]:
-                host = (self.headers.get("host") or "").partition(":")[0]
-                given = (self.headers.get(TOKEN) or "").encode("utf-8", "replace")
-                if host not in ("127.0.0.1", "localhost") or not hmac.compare_digest(given, service.token.encode()):
-                    self.close_connection = True
-                    return 403, {"error": "the token is wrong"}
                 size = self.headers.get("content-length") or ""
                 if not size.isdecimal() or int(size) > LONGEST:
                     self.close_connection = True
                     return 413, {"error": f"a request has at most {LONGEST >> 20} MB"}
+                body = self.rfile.read(int(size))  # before it is refused: a client that still sends would see no answer
+                host = (self.headers.get("host") or "").partition(":")[0]
+                given = (self.headers.get(TOKEN) or "").encode("utf-8", "replace")
+                if host not in ("127.0.0.1", "localhost") or not hmac.compare_digest(given, service.token.encode()):
+                    return 403, {"error": "the token is wrong"}
                 try:
-                    asked = json.loads(self.rfile.read(int(size)) or b"{}")
+                    asked = json.loads(body or b"{}")
                 except (ValueError, RecursionError):
                     return 400, {"error": "the request is not JSON"}
                 if not isinstance(asked, dict):
@@ -166,7 +167,7 @@ def address(environment: Mapping[str, str], database: str) -> Address | None:
         found = Address(**json.loads(address_file(environment, database).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    return found if _runs(found.process) else None
+    return found if _listens(found) else None
 
 
 def serve(answer: Answer, environment: Mapping[str, str], database: str, version: str) -> bool:
@@ -214,6 +215,16 @@ def started(environment: Mapping[str, str], database: str, version: str, command
         sleep(_LOOK_SECONDS)
     why = one_line(log.read_text(encoding="utf-8", errors="replace"))[-300:]
     raise FoldmarkError(f"the service did not start{': ' + why if why else ''}; {log} has its messages")
+
+
+def _listens(found: Address) -> bool:
+    """Return whether a service listens there. The number of its process would not say so: after a restart of the
+    machine another program may have it."""
+    url = urlsplit(found.url)
+    unix = bool(found.socket)
+    with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(found.socket if unix else (url.hostname or "", url.port or 0)) == 0
 
 
 def _end(found: Address) -> None:

@@ -11,23 +11,13 @@ const PANE = 'foldmark'
 const STARTED = { timeoutMs: 30000 }
 const PRICE_MS = 250
 const LOOK_MS = 1000
+const LONGEST_PAUSE = 60
 
 /** What the pane shows, and what waits. @type {import('./view.d.ts').View} */
 const view = {
-  rows: [],
-  operations: [],
-  tokens: 0,
-  window: 0,
-  page: 0,
-  ticked: new Set(),
-  opened: new Set(),
-  order: 'size',
-  wanted: '',
-  prices: [],
-  text: '',
-  asks: false,
-  busy: '',
-  waits: false,
+  rows: [], operations: [], tokens: 0, window: 0,
+  order: 'size', wanted: '', page: 0, ticked: new Set(), opened: new Set(), prices: [],
+  text: '', asks: false, busy: '', waits: false,
 }
 /** @type {import('./service.js').Service | undefined} */
 let service
@@ -35,6 +25,8 @@ let running = false
 let pricing = 0
 let used = false
 let newest = 0
+let failures = 0
+let pause = 0
 
 /** @param {Engine} $ */
 function redraw($) {
@@ -87,11 +79,15 @@ async function refresh($) {
   return found
 }
 
-/** Install what another program has changed in the conversation: it reaches the session while no turn runs.
+/** Install what another program has changed in the conversation: it reaches the session while no turn runs. After each
+ * failure it looks half as often, because every look without a service starts a program.
  * @param {Engine} $ */
 async function look($) {
-  if (!used || running || view.busy) return
-  const { operation = newest } = await ask($, 'newest', { session: await $.session.id() })
+  if (!used || running || view.busy || --pause > 0) return
+  pause = LONGEST_PAUSE
+  const { error, operation = newest } = await ask($, 'newest', { session: await $.session.id() })
+  failures = error ? failures + 1 : 0
+  pause = Math.min(LONGEST_PAUSE, 2 ** failures)
   if (operation === newest || running || view.busy) return
   newest = operation
   if ((await ask($, 'take', whole($))).pending) await install($)
@@ -237,6 +233,7 @@ export function register(on) {
   on('command.run', { command: 'fm' }, async ($, e) => {
     if (!used) $.clock.every(LOOK_MS, () => look($).catch(() => {}))
     used = true
+    pause = 0
     const line = e.args.trim()
     Object.assign(view, { busy: line || 'reading', text: '', asks: false, page: 0 })
     await $.ui.open({ id: PANE, title: 'Foldmark', focus: true, closeOnEscape: true, rows: 24 })
