@@ -110,7 +110,10 @@ class Questions:
 
     def _newest(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the newest operation, also one that another program has recorded."""
-        agent = self._session(asked).agent
+        try:
+            agent = self._session(asked).agent
+        except LookupError:  # nothing is recorded yet
+            return {"operation": 0}
         with agent.reading() as (moment, _):
             recorded = moment.operations(agent.id)
             return {"operation": recorded[-1].id if recorded else 0}

@@ -256,6 +256,7 @@ export function register(on) {
     const done = await next(e)
     if (e.agentId !== undefined) return done
     running = false
+    pause = 0
     if (used)
       later($, async () => {
         const found = await ask($, 'take', whole($))
