@@ -22,17 +22,22 @@ def _turn(session: ModSession, text: str) -> int:
     return found
 
 
+def _drop_and_restore(session: ModSession) -> None:
+    """Drop one of three turns, and take that back, with a prompt behind each."""
+    for text in ("first ONE", "second READ 2 TWO", "third READ 4 THREE"):
+        session.prompt(text)
+    session.fm("")
+    session.fm(f"drop {_turn(session, 'TWO')}")
+    session.prompt("fourth FOUR")
+    assert all("TWO" not in text for _, text in session.context())
+    session.fm(f"restore {session._operations()[-1]}")
+    session.prompt("fifth FIVE")
+
+
 @pytest.mark.parametrize("model", [FREE, BOUND])
 def test_each_edit_reaches_the_next_request(tmp_path: Path, model: str) -> None:
     with ModSession(tmp_path / "session", model=model) as session:
-        for text in ("first ONE", "second READ 2 TWO", "third READ 4 THREE"):
-            session.prompt(text)
-        session.fm("")
-        session.fm(f"drop {_turn(session, 'TWO')}")
-        session.prompt("fourth FOUR")
-        assert all("TWO" not in text for _, text in session.context())
-        session.fm(f"restore {session._operations()[-1]}")
-        session.prompt("fifth FIVE")
+        _drop_and_restore(session)
         (*_, result) = [each.id for each in session.events() if each.kind == "tool_result"]
         session.fm(f"evict {result}")
         session.prompt("sixth SIX")
@@ -67,14 +72,7 @@ def test_an_edit_of_another_program_reaches_the_next_prompt(tmp_path: Path) -> N
 
 def test_the_same_pane_edits_a_session_under_a_gateway(tmp_path: Path) -> None:
     with ModSession(tmp_path / "session", live=True) as session:
-        for text in ("first ONE", "second READ 2 TWO", "third THREE"):
-            session.prompt(text)
-        session.fm("")
-        session.fm(f"drop {_turn(session, 'TWO')}")
-        session.prompt("fourth FOUR")
-        assert all("TWO" not in text for _, text in session.context())
-        session.fm(f"restore {session._operations()[-1]}")
-        session.prompt("fifth FIVE")
+        _drop_and_restore(session)
         assert session.boundaries() == 0
         session.check()
 

@@ -87,7 +87,7 @@ def content_of(block: Mapping[str, Any], event: int = 0) -> Content:
 
 class Rows:
     """The rows of a transcript, and the messages of the same moment. `of` maps the place of a block (message, block) to
-    the number of its row; what the client adds by itself has none."""
+    the number of its row; what the client adds by itself has none, nor has thinking, which no edit keeps."""
 
     def __init__(self, rows: Sequence[Row], messages: Sequence[Mapping[str, Any]]) -> None:
         self.rows, self._messages = rows, messages
@@ -99,33 +99,21 @@ class Rows:
             self._match(place, message)
 
     def _match(self, place: int, message: Mapping[str, Any]) -> None:
-        thinking: list[Place] = []
         for block, about in enumerate(message["content"]):
             row = self._row_of(str(message["role"]), about)
-            if row is None:
-                thinking.append((place, block))
-                continue
-            if row < 0:
-                continue
-            for at, own in zip(range(row - 1, -1, -1), reversed(thinking), strict=False):
-                if not _is_thinking(self.rows[at]):
-                    break
-                self.of[own] = at
-            thinking = []
-            self.of[place, block] = row
-            self._next = max(self._next, row)
+            if row >= 0:
+                self.of[place, block] = row
+                self._next = max(self._next, row)
 
-    def _row_of(self, role: str, block: Mapping[str, Any]) -> int | None:
-        """Return the number of a block's row, -1 if it has none, None for thinking."""
+    def _row_of(self, role: str, block: Mapping[str, Any]) -> int:
+        """Return the number of a block's row, -1 if it has none. That of thinking is not looked for."""
         kind = block.get("type")
         if kind == "tool_use":
             return self._calls.get(block.get("id"), -1)
         if kind == "tool_result":
             return self._results.get(block.get("tool_use_id"), -1)
-        if ANTHROPIC.is_thinking(block):
-            return None
         text = str(block.get("text", "")).strip()
-        if kind == "text" and (not text or _is_injected(role, block)):
+        if ANTHROPIC.is_thinking(block) or (kind == "text" and (not text or _is_injected(role, block))):
             return -1
         for at in range(self._next, len(self.rows)):
             row = self.rows[at]
@@ -212,12 +200,9 @@ class Rows:
             for block in message["content"]:
                 place = _place(block)
                 own = -1 if place is None else place[0]
-                if role == "assistant" and runs and own != newest:
-                    runs.append([block])
-                elif runs:
-                    runs[-1].append(block)
-                else:
-                    runs.append([block])
+                if not runs or (role == "assistant" and own != newest):
+                    runs.append([])
+                runs[-1].append(block)
                 newest = own
             for run in runs:
                 if all(_is_injected(role, block) for block in run):
@@ -279,10 +264,6 @@ def _id(about: Mapping[str, Any]) -> Any:
 def _place(block: Mapping[str, Any]) -> Place | None:
     found = block.get(MARK)
     return (found[0], found[1]) if isinstance(found, list) else None
-
-
-def _is_thinking(row: Row) -> bool:
-    return row.get("role") == "assistant" and not row.get("text") and not row.get("toolUses")
 
 
 def _is_injected(role: str, block: Mapping[str, Any]) -> bool:

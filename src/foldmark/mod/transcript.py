@@ -4,7 +4,7 @@ The client then no longer sends what has left, and sends again what a person bri
 is new: what has left has its operation already, and what comes back has its events.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -38,13 +38,10 @@ class ModTranscript(ClientTranscript):
         contents: Sequence[tuple[tuple[int, int] | None, Mapping[str, Any]]],
         events: Mapping[tuple[int, int], int],
     ) -> None:
-        """Remember what the client is to send once it has installed an edit: contents with their places before, None if
-        they are built anew, and the `events` of these places."""
-        kept = {id for place, id in events.items() if any(place == own for own, _ in contents)}
-        with self.agent.reading() as (moment, at):
-            summaries = [each.id for each in moment.operations(self.agent.id) if each.kind == "summary"]
-            ids = sorted(id for id in {*self.left, *summaries} - kept if contains(at.visible, self.agent.id, id))
-            finder = _PutBack(moment.events(ids))
+        """Remember the `contents` that the client sends once it has installed an edit. Each has its place in the
+        messages before the edit, None if it is built anew; `events` are those of these places."""
+        stay = {place for place, _ in contents}
+        finder = self._finder(without={id for place, id in events.items() if place in stay})
         found = []
         for place, block in contents:
             event = events.get(place, 0) if place is not None else finder.event_in(self.dialect, block)
@@ -146,12 +143,8 @@ class ModTranscript(ClientTranscript):
         if not new or any(map(self.dialect.is_compacted, new)):
             return {}  # what the client keeps behind its own summary counts as new
         rewritten = {id for at, each in enumerate(self.known) if at not in places for id in each.ids if id > 0}
-        with self.agent.reading() as (moment, at):
-            summaries = [each.id for each in moment.operations(self.agent.id) if each.kind == "summary"]
-            sent = {id for at, each in enumerate(self.known) if at in places for id in each.ids}
-            wanted = {*rewritten, *self.left, *summaries} - sent
-            ids = sorted(id for id in wanted if contains(at.visible, self.agent.id, id))
-            finder = _PutBack(moment.events(ids))
+        sent = {id for at, each in enumerate(self.known) if at in places for id in each.ids}
+        finder = self._finder(rewritten, without=sent)
         found: dict[int, dict[int, int]] = {}
         for message in new:
             blocks: dict[int, int] = {}
@@ -166,6 +159,14 @@ class ModTranscript(ClientTranscript):
             if blocks:
                 found[id(message)] = blocks
         return found
+
+    def _finder(self, more: Set[int] = frozenset(), *, without: Set[int]) -> "_PutBack":
+        """Return a finder among the messages in the context that the client may send again: those that have left, the
+        summaries, and `more`, but none of `without`."""
+        with self.agent.reading() as (moment, at):
+            summaries = (each.id for each in moment.operations(self.agent.id) if each.kind == "summary")
+            wanted = {*more, *self.left, *summaries} - without
+            return _PutBack(moment.events(sorted(id for id in wanted if contains(at.visible, self.agent.id, id))))
 
 
 def is_thought(part: Part) -> bool:
@@ -193,7 +194,7 @@ class _PutBack:
         return 0 if event is None else event.id
 
     def event_of(self, part: Part) -> Event | None:
-        """Return the event of a content; None for a new one."""
+        """Return the event with this content; None if it is new."""
         if isinstance(part, CallMessage):
             return self._calls.pop(part.call_id, None)
         if isinstance(part, ResultMessage):
