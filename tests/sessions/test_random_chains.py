@@ -16,8 +16,9 @@ from random_chains import SESSION, chain
 from session_records import jsonl
 
 import foldmark
+from foldmark.sessions.claude.active import active
 from foldmark.sessions.claude.records import index, rows
-from foldmark.sessions.claude.resumption import active, messages_of, resume
+from foldmark.sessions.claude.resumption import messages_of, resume
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.places import session_path

@@ -35,7 +35,7 @@ class ClaudeFormat(SessionFormat):
     index = lazy("foldmark.sessions.claude.records:index")
     edited = lazy("foldmark.sessions.claude.edits:edited")
     is_instruction = lazy("foldmark.sessions.claude.told:is_instruction")
-    active = lazy("foldmark.sessions.claude.resumption:active")
+    active = lazy("foldmark.sessions.claude.active:active")
     is_subagents = lazy("foldmark.sessions.claude.continuing:is_subagents")
     resume_command = lazy("foldmark.sessions.claude.continuing:resume_command")
     surroundings = lazy("foldmark.sessions.claude.continuing:surroundings")

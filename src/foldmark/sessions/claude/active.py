@@ -1,0 +1,257 @@
+"""Determine which records of a Claude Code session are active, for an import [SPEC 8].
+
+That is more than the client sends (`resumption`): what a compaction or an edit replaced belongs to the conversation,
+too, and stands before it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from msgspec.structs import replace
+
+from foldmark.sessions.chain import ActiveRecords, leaf_at_end
+from foldmark.sessions.claude.resumption import (
+    MISSING,
+    Links,
+    ResumedChain,
+    SentMessages,
+    messages_of,
+    path_from,
+    resume,
+    with_siblings,
+)
+from foldmark.sessions.messages import RecordEntry
+
+_WALKS = 20
+"""Maximum number of steps to records that compactions preserve, as a multiple of the session's length."""
+
+
+def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingProxyType({})) -> ActiveRecords | None:
+    """Return the active records of a session (see `SessionFormat.active`).
+
+    What a compaction replaced is the path that it names, or what precedes it in the file if it names nothing known. An
+    edit replaced such a path, too. Copies are the records that they repeat: what precedes an edit and is not written
+    again behind it has left. If no message has a uuid, as in other programs' files, which Claude Code does not resume,
+    all are active.
+    """
+    if not any(entry.spoken and entry.uuid and not entry.aside for entry in entries):
+        return None
+    resumed = resume(entries, before.get("tips", ()))
+    newest = messages_of(resumed.order, before.get("open", ()))
+    parts = [(resumed.order, newest)]
+    met = {entry.line for entry in resumed.order}
+    top = resumed.chain[0] if resumed.chain else None
+    tops = {top.line if top else 0}
+    gates: list[RecordEntry] = []
+    replaced = _Replaced(entries, resumed.links, met)
+    while top is not None and (top.edit or _is_summarized(top, parts[-1][0])):
+        before_it = replaced.by(top)
+        gates.append(top)
+        top = before_it[0] if before_it and before_it[0].line not in tops else None
+        tops.add(before_it[0].line if before_it else 0)
+        met.update(entry.line for entry in before_it)
+        parts.append((before_it, messages_of(before_it)))
+    order = _Order(entries)
+    for at, (records, sent) in enumerate(parts):
+        order.add(records, sent, gates[at - 1] if at else None)
+    found = order.records()
+    return replace(found, carried=_carried(entries, resumed, found.order), open=_open(order.newest, newest))
+
+
+class _Order:
+    """The active records, collected from the newest part of a session to the oldest. A part ends with a compaction or
+    an edit."""
+
+    def __init__(self, entries: Sequence[RecordEntry]) -> None:
+        self._entries = {entry.line: entry for entry in entries} if any(entry.edit for entry in entries) else {}
+        self._parts: list[list[RecordEntry]] = []
+        self._written: set[int] = set()
+        self._shown: set[int] = set()
+        self._spared: dict[int, set[int]] = {}
+        self._back: set[int] = set()
+        self._summary = self._edited = 0
+        self._unsent, self._left = set[int](), set[int]()
+        self._lost: dict[int, list[str]] = {}
+        self._made: dict[int, tuple[tuple[str, str], ...]] = {}
+        self._evicted: tuple[tuple[int, str], ...] = ()
+        self.newest: list[RecordEntry] = []
+
+    def add(self, records: Sequence[RecordEntry], sent: SentMessages[RecordEntry], gate: RecordEntry | None) -> None:
+        """Add a part, whose records are in sending order. It ends with the compaction or edit `gate` (None: it is the
+        newest)."""
+        rows = list(_in_order(records, sent))
+        dropped = {entry.line for entry in sent.dropped}
+        own = [origin for entry in rows for origin in self._origins(entry)]
+        shown = {origin.line for entry in rows if entry.line not in dropped for origin in self._origins(entry)}
+        if gate is None:
+            self.newest = own
+            self._evicted = tuple(
+                (origin.line, call)
+                for entry in rows
+                for call in entry.evicts
+                for origin in self._origins(entry)
+                if call in origin.results
+            )
+        elif gate.edit or self._summary not in self._shown:
+            self._left.update(origin.line for origin in own if origin.line not in self._shown)
+            shown = self._shown
+        else:
+            back = {line for line in self._shown if line < gate.line}
+            self._back |= back.difference(each.line for each in self._parts[-1])
+            self._spared[self._summary] = {line for line in self._back if line < gate.line}
+        if shown is not self._shown:
+            self._unsent |= {origin.line for entry in sent.dropped for origin in self._origins(entry)} - shown
+            for entry, call in sent.lost:
+                for origin in self._origins(entry):
+                    if call in origin.results or call in origin.calls:
+                        self._lost.setdefault(origin.line, []).append(call)
+            for at, calls in sent.missing.items():
+                if (last := sent.messages[at][-1]).copies is None:
+                    self._made[last.line] = tuple((call, MISSING) for call in calls)
+        if gate is not None and gate.edit:
+            self._edited = max(self._edited, gate.line)
+        self._shown = shown
+        self._summary = next((entry.line for entry in records if entry.compacts and entry.copies is None), 0)
+        self._parts.append(own)
+        self._written.update(entry.line for entry in rows if entry.copies is None)
+
+    def records(self) -> ActiveRecords:
+        """Return all active records."""
+        order = list(self._merged())
+        unsent = self._unsent | {
+            entry.line for entry in order if entry.calls and set(entry.calls) <= set(self._lost.get(entry.line, ()))
+        }
+        left = self._left - self._back
+        return ActiveRecords(order, unsent, self._lost, self._made, left, self._spared, self._evicted, self._edited)
+
+    def _merged(self) -> Iterator[RecordEntry]:
+        """Yield the records in order. What an edit put back of an abandoned branch is where it was written."""
+        found = {entry.line: entry for part in reversed(self._parts) for entry in part}
+        back = sorted(found.keys() - self._written, reverse=True)
+        for line in [line for line in found if line in self._written]:
+            while back and back[-1] < line:
+                yield found[back.pop()]
+            yield found[line]
+        yield from (found[line] for line in reversed(back))
+
+    def _origins(self, entry: RecordEntry) -> Sequence[RecordEntry]:
+        """Return the records that a record writes again, or the record itself."""
+        if entry.copies is None:
+            return (entry,)
+        return [self._entries[line] for line in entry.copies if line in self._entries]
+
+
+def _is_summarized(top: RecordEntry, order: Sequence[RecordEntry]) -> bool:
+    """Return True if a path begins with a compaction that has a summary."""
+    return top.compacts or (top.boundary and any(entry.compacts for entry in order))
+
+
+class _Replaced:
+    """Finds the records that a compaction or an edit replaced. All questions together take a time in proportion to the
+    records, if they lead from the newest compaction to older ones. `met` are the lines that were found before."""
+
+    def __init__(self, entries: Sequence[RecordEntry], links: Links[RecordEntry], met: Collection[int]) -> None:
+        self._links, self._met = links, met
+        self._before = [entry for entry in entries if entry.spoken and not entry.aside]
+        self._boundaries = [entry for entry in entries if entry.boundary and entry.uuid and not entry.aside]
+        self._steps = _WALKS * len(entries)
+
+    def by(self, top: RecordEntry) -> list[RecordEntry]:
+        """Return the records that the compaction at the top of a path replaced, in sending order."""
+        below = self._links.by_uuid.get(top.logical or "")
+        while below is None and self._before:
+            newest = self._before[-1]
+            if newest.line < top.line and newest.line not in self._met:
+                below = newest
+            else:
+                self._before.pop()
+        while self._boundaries and self._boundaries[-1].line >= top.line:
+            self._boundaries.pop()
+        way = self._behind(self._boundaries[-1], below) if self._boundaries else None
+        return with_siblings(path_from(self._links, below)[::-1] if way is None else way, self._links)
+
+    def _behind(self, boundary: RecordEntry, below: RecordEntry | None) -> list[RecordEntry] | None:
+        """Return the path to a record behind a compaction that preserves others; None if it is a usual path. What
+        continues the summary or a record before the compaction continues the preserved ones, as in `Links.compacted`.
+        """
+        kept = boundary.preserved
+        if kept is None or below is None or below.line < boundary.line or self._steps <= 0:
+            return None
+        uuids = self._links.preserved(boundary)
+        rows = [self._links.by_uuid[uuid] for uuid in uuids or () if uuid in self._links.by_uuid]
+        anchor = self._links.by_uuid.get(kept.anchor or "")
+        if not rows or anchor is None:
+            return None
+        rest: dict[str | None, RecordEntry] = {}
+        row: RecordEntry | None = below
+        while row is not None and row.line > boundary.line and row.uuid != anchor.uuid and row.uuid not in rest:
+            rest[row.uuid] = row
+            row = self._links.parent(row)
+        before = path_from(self._links, anchor)[::-1]
+        self._steps -= len(rows) + len(before)
+        return list({row.uuid: row for row in (*before, *rows, *list(rest.values())[::-1])}.values())
+
+
+def _in_order(records: Sequence[RecordEntry], sent: SentMessages[RecordEntry]) -> Iterator[RecordEntry]:
+    """Yield the records with a message as they are sent, and those that are left out behind what precedes them."""
+    left = {entry.line for entry in sent.dropped}
+    behind: dict[int, list[RecordEntry]] = {}
+    before = 0
+    for entry in records:
+        if entry.line in left:
+            behind.setdefault(before, []).append(entry)
+        elif entry.spoken:
+            before = entry.line
+    yield from behind.get(0, ())
+    for message in sent.messages:
+        for entry in message:
+            yield entry
+            yield from behind.get(entry.line, ())
+
+
+def _carried(
+    entries: Sequence[RecordEntry], resumed: ResumedChain[RecordEntry], order: Sequence[RecordEntry]
+) -> dict[str, Any]:
+    """Return what a later import has to know: the active chain does not end with the newest message (`behind`), or the
+    session names a `leaf` below it."""
+    newest = max((each for each in entries if each.spoken and not each.aside), key=lambda each: each.line, default=None)
+    if newest is None:
+        return {}
+    if newest.copies is not None:
+        return {"behind": True}  # an edit is still being written
+    if all(each.line != newest.line for each in order) or any(
+        each.boundary and each.line > newest.line for each in entries
+    ):
+        return {"behind": True}
+    if (top := resumed.chain[0]).boundary and not top.edit and not _is_summarized(top, order):
+        before = {each.message_id for each in entries if each.is_answer and each.line < top.line}
+        if all(each.message_id in before for each in resumed.chain if each.is_answer):
+            return {"behind": True}  # answers are still being written again
+    leaf = leaf_at_end((each.leaf, each.boundary, each.chained and not each.aside) for each in entries)
+    named = resumed.links.by_uuid.get(leaf.uuid or "")
+    return {"leaf": leaf.uuid} if named is not None and named not in resumed.links.above(newest) else {}
+
+
+def _open(order: Sequence[RecordEntry], newest: SentMessages[RecordEntry]) -> dict[str, list[int]]:
+    """Return the calls at the end that still may get a result, each with the lines that are left out until then.
+
+    So is the id of the answer there, if its thinking is left out until it goes on.
+    """
+    left = {entry.line: entry for entry in newest.dropped}
+    found: dict[str, list[int]] = {}
+    response: str | None = None
+    thinking: list[int] = []
+    for entry in reversed(order):
+        if not entry.is_answer and not entry.results:
+            break
+        if entry.is_answer and (response or entry.message_id) != entry.message_id:
+            break
+        response = entry.message_id if entry.is_answer else response
+        if entry.line in left and entry.thinking:
+            thinking.append(entry.line)
+        elif entry.line in left:
+            found.update({call: [entry.line] for call in entry.calls})
+    if thinking and response is not None:
+        found = {call: [*lines, *thinking] for call, lines in found.items()} | {response: thinking}
+    return found
