@@ -157,7 +157,7 @@ class Service:
 
 
 def address_file(environment: Mapping[str, str], database: str) -> Path:
-    """Return the file with the address of the service of a database."""
+    """Return the file that holds the address of a database's service."""
     return Path(state_folder(environment)) / f"mod-{blake2b(database.encode(), digest_size=6).hexdigest()}.json"
 
 

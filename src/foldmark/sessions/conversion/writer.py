@@ -129,7 +129,7 @@ class ImportWriter:
         self._edited = 0
 
     def measure_behind(self, line: int) -> None:
-        """Measure only behind this line, that of the last edit (0: none): what was sent before has left in part."""
+        """Measure only what follows this line, that of the last edit (0: none). Some of what precedes it has left."""
         self._edited = line
         if line:
             self.measured.compacted(None)

@@ -25,6 +25,9 @@ PATIENCE = 10
 FORGOTTEN_AFTER = 30 * 24 * 3600
 """Seconds without a change after which the file of a session is removed."""
 
+EDIT_SECONDS = 30.0
+"""Seconds within which a client has installed an edit, if it does at all."""
+
 MOST_LOG = 128 * 1024
 """Maximum bytes of the log. Older lines are in `hook.log.old`, which is replaced each time."""
 
@@ -71,10 +74,6 @@ def write(text: str) -> None:
     data = f"{text}\n".encode("utf-8", "replace")
     while data:
         data = data[os.write(1, data) :]
-
-
-EDIT_SECONDS = 30.0
-"""Seconds within which a client has installed an edit, if it does at all."""
 
 
 class SessionState:

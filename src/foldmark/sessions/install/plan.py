@@ -1,4 +1,4 @@
-"""Install into Claude Code and uninstall: everything is planned first, so that an obstacle changes nothing [SPEC 8].
+"""Install into Claude Code and uninstall. Everything is planned first, so that an obstacle changes nothing [SPEC 8].
 
 The client's own commands install the plugins for a user. A project has them in `.claude/skills`, where the client finds
 them by itself, on every machine (docs/decisions/0042). Files that a plugin cannot replace are edited by hand. A record
@@ -276,11 +276,16 @@ def _without(part: _Part, content: bytes | None, state: _State) -> bytes | None:
 def _declared(places: Places) -> tuple[str | None, bool]:
     """Return the folder of Foldmark's marketplace in the user's settings, and whether they name the plugin."""
     try:
-        settings: Any = check(_text(look(places.settings, 0).before) or "{}") if places.root is None else {}
+        settings = _settings(places.settings) if places.root is None else {}
     except NotMergeableError:  # reported when the file is edited
         return None, False
     folder = _at(settings, "extraKnownMarketplaces", MARKET, "source", "path")
     return folder if isinstance(folder, str) else None, _at(settings, "enabledPlugins", PLUGIN) is not None
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """Return what a settings file says. Raises InstallError and NotMergeableError."""
+    return check(_text(look(path, 0).before) or "{}")
 
 
 def _at(value: Any, *keys: str) -> Any:
@@ -313,7 +318,7 @@ def _shadowed_status_line(places: Places, environment: Mapping[str, str]) -> str
         return None
     settings = user_places(places.root, environment).settings
     try:
-        line = check(_text(look(settings, 0).before) or "{}").get("statusLine")
+        line = _settings(settings).get("statusLine")
     except FoldmarkError:
         return None
     return str(settings) if isinstance(line, dict) and not runs(line.get("command"), "statusline") else None
@@ -373,7 +378,7 @@ def _hash(content: bytes | None) -> str:
 
 
 def _text(content: bytes | None) -> str | None:
-    """Return the text of a file; bytes that are no UTF-8 survive in it."""
+    """Return the text of a file. Bytes that are not UTF-8 become lone surrogates, which `_content` turns back."""
     return None if content is None else content.decode("utf-8", "surrogateescape")
 
 
