@@ -202,7 +202,7 @@ class Day:
         """A turn has the same size in the conversation and in the list of turns."""
         end = self.screen.screen
         self.screen.press("Tab")
-        self.screen.until("Enter open")
+        self.screen.until("\n Enter open F2 turns")  # entries say "Enter opens"
         self.screen.press("Home")
         shown = dict(SHOWN.findall(self.screen.until("About the tags", PROMPT) + end))
         self.screen.press("F2")
