@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,8 +18,16 @@ from patience import LIMIT
 
 BIN = Path(os.environ.get("FOLDMARK_CLIENTS") or Path(__file__).parents[2] / ".clients") / "node_modules" / ".bin"
 KEY = "sk-planted-77aa"
+EARLIEST_WITH_MODS = (2, 1, 287)
+"""The first version of Claude Code that loads mods."""
 _NUMBERS = count(1)
 """Each terminal has a separate server, because one that should have ended may still exist."""
+
+
+def claude_version() -> tuple[int, ...]:
+    """Return the version of the Claude Code that is installed."""
+    said = subprocess.run([BIN / "claude", "--version"], capture_output=True, text=True).stdout
+    return tuple(map(int, re.findall(r"\d+", said)[:3]))
 
 
 class Screen:

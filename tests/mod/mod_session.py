@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from plan import Answer, Http, Reply, Say, Think, Use
-from screens import BIN, KEY, Screen, common_variables
+from screens import BIN, EARLIEST_WITH_MODS, KEY, Screen, claude_version, common_variables
 from server import Loopback
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
@@ -28,9 +28,6 @@ from foldmark.core.events import Event, PlanningEnded
 from foldmark.log import Agent, Log
 from foldmark.sessions.claude.told import INJECTED
 from patience import LIMIT
-
-EARLIEST = (2, 1, 287)
-"""The first version of Claude Code that loads mods."""
 
 _REMINDER = re.compile(r"(?:\s*<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>)+\Z", re.DOTALL)
 """What the client adds to the end of a result."""
@@ -51,10 +48,8 @@ def client() -> Path:
     program = BIN / "claude"
     if not program.exists() or shutil.which("tmux") is None:
         pytest.skip("claude or tmux is not there")
-    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
-    version = tuple(map(int, re.findall(r"\d+", said)[:3]))
-    if version < EARLIEST:
-        pytest.skip(f"Claude Code {said.split()[0]} loads no mods")
+    if (version := claude_version()) < EARLIEST_WITH_MODS:
+        pytest.skip(f"Claude Code {version} loads no mods")
     return program
 
 
