@@ -27,6 +27,7 @@ from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, PlanningEnded
 from foldmark.log import Agent, Log
 from foldmark.sessions.claude.told import INJECTED
+from foldmark.sessions.conversion.importing import import_session
 from patience import LIMIT
 
 _REMINDER = re.compile(r"(?:\s*<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>)+\Z", re.DOTALL)
@@ -228,8 +229,10 @@ class ModSession:
                 self.fm(self.random.choice(("yes", "no")))
             elif about:
                 self.fm("cancel")
-        elif chance < 0.96:
+        elif chance < 0.95:
             self.restart()
+        elif chance < 0.975:
+            self.rewind()
         elif len(turns) > 2:
             self.compact()
 
@@ -240,6 +243,19 @@ class ModSession:
         self.screen.enter("/compact")
         self._until(lambda: self.boundaries() > before, "the compaction")
         time.sleep(1.0)
+
+    def rewind(self) -> None:
+        """Let the client go back to before the newest prompt, or the one before it."""
+        self.screen.enter("/rewind")
+        self._until(lambda: "Enter to continue" in self.screen.text, "the prompts to go back to")
+        for key in ["Up"] * self.random.choice((1, 2)) + ["Enter"]:
+            self.screen.press(key)
+            time.sleep(0.2)
+        self._until(lambda: "Restore conversation" in self.screen.text, "what to restore")
+        self.screen.press("Enter")
+        self._until(lambda: "Restore conversation" not in self.screen.text, "the conversation")
+        time.sleep(0.5)
+        self.screen.press("C-u")  # the prompt that is taken back stands in the line
 
     def restart(self) -> None:
         """Leave the client, and continue the session in a new one."""
@@ -288,23 +304,9 @@ class ModSession:
                 return [each.id for each in own if not isinstance(operation_of(each), PlanningEnded)]
 
     def context(self) -> list[tuple[str, str]]:
-        """Return what a request must hold: the kind and the text of each content, without thinking."""
+        """Return what a request must hold."""
         with foldmark.open(self.folder / "live.db", settings={}) as log:
-            agent = self.agent(log)
-            with agent.reading() as (_, at):
-                evicted = set(at.fold.evicted)
-            found = []
-            shown = agent.context().messages
-            # Of a planning conversation, no client sends anything, also where its filter is taken back.
-            begins = ("/forget ", "/remember ", "[Foldmark: this is what")
-            talks = {each.turn_id for each in shown if each.content.startswith(begins) or each.content in ("yes", "no")}
-            for each in (each for each in shown if each.turn_id not in talks):
-                text = client_placeholder(len(each.content)) if each.id in evicted else each.content
-                if each.kind == "client" or not text.strip():
-                    continue
-                kind = {"tool_call": "call", "tool_result": "result", "summary": "assistant"}.get(each.kind, each.kind)
-                found.append((kind, str(each.call_id) if kind == "call" else _REMINDER.sub("", text).strip()))
-            return found
+            return shown(self.agent(log))
 
     def compare(self) -> None:
         """Compare the newest request and its answer with the log."""
@@ -329,6 +331,25 @@ class ModSession:
         leaked = [text[:200] for text in texts for marker in MARKERS if marker in text]
         assert not leaked, leaked
         assert not any("archived whole" in json.dumps(body["messages"]) for body in bodies[: self._compacted])
+        self._check_import()
+
+    def _check_import(self) -> None:
+        """Check that an import of the session has the context of the log."""
+        self.screen.close()
+        with foldmark.open(self.folder / "imported.db", settings={}) as log:
+            import_session(log, self.transcript, "imported")
+            # What the client sends as a prompt after a compaction of its own is known as a summary there.
+            own = "This session is being continued"
+            imported = [("user" if t.startswith(own) else kind, t) for kind, t in shown(log.agent("imported"))]
+        with foldmark.open(self.folder / "live.db", settings={}) as log:
+            recorded = shown(self.agent(log))
+        # The client sends what it tells with a result at the result's end; an import knows the two apart.
+        evicted = re.compile(re.escape(client_placeholder(0)).replace("0", r"\d+"))
+        recorded, imported = (
+            [(kind, evicted.sub("[Evicted]", text)) for kind, text in found if (kind, text) != ("user", OPENING)]
+            for found in (recorded, imported)
+        )
+        assert imported == recorded, _difference(imported, recorded) + f"\nimported, after {self.lines}"
 
     def _bodies(self) -> list[Any]:
         """Return the requests of the conversation."""
@@ -352,6 +373,24 @@ class ModSession:
         while not condition():
             assert time.monotonic() < until, f"{what} did not come:\n{self.screen.text}"
             time.sleep(0.1)
+
+
+def shown(agent: Agent) -> list[tuple[str, str]]:
+    """Return the kind and the text of each content of an agent's context, as a request holds them, without thinking."""
+    with agent.reading() as (_, at):
+        evicted = set(at.fold.evicted)
+    messages = agent.context().messages
+    # Of a planning conversation, no client sends anything, also where its filter is taken back.
+    begins = ("/forget ", "/remember ", "[Foldmark: this is what")
+    talks = {each.turn_id for each in messages if each.content.startswith(begins) or each.content in ("yes", "no")}
+    found = []
+    for each in (each for each in messages if each.turn_id not in talks):
+        text = client_placeholder(len(each.content)) if each.id in evicted else each.content
+        if each.kind == "client" or not text.strip():
+            continue
+        kind = {"tool_call": "call", "tool_result": "result", "summary": "assistant"}.get(each.kind, each.kind)
+        found.append((kind, str(each.call_id) if kind == "call" else _REMINDER.sub("", text).strip()))
+    return found
 
 
 def contents(messages: list[Any]) -> Iterator[tuple[str, str]]:

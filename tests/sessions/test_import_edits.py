@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 from archive_place import Home
@@ -275,6 +276,18 @@ def test_what_an_edit_took_out_comes_back_by_an_operation(client: EditedClient, 
     agent.do(f"/restore {drop.id}")
     assert shown(agent) == before
     assert sum(event.kind == "user" for event in agent.events(0, 1000)) == 3, "nothing is there twice"
+
+
+def test_a_compaction_directly_behind_an_edit_keeps_what_the_edit_made_anew(client: EditedClient, place: Place) -> None:
+    """The last record that the client had in memory, which the compaction names, was never written."""
+    rows = _without(client, 1)
+    del rows[-1]["handle"]
+    rows[-1]["order"] = client.memory[-1].order
+    client.install(rows)
+    client.compact(keep=1)
+    client.records[-2]["logicalParentUuid"] = str(UUID(int=0, version=4))
+    client.turn("P4")
+    assert place.bring(client, "once") == client.items()
 
 
 def test_a_prompt_typed_again_behind_an_edit_is_a_new_one(client: EditedClient, place: Place) -> None:

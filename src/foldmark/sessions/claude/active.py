@@ -100,6 +100,7 @@ class _Order:
             back = {line for line in self._shown if line < gate.line}
             self._back |= back.difference(each.line for each in self._parts[-1])
             self._spared[self._summary] = {line for line in self._back if line < gate.line}
+            shown |= back  # no edit before a compaction has taken out what the compaction preserves
         if shown is not self._shown:
             self._unsent |= {origin.line for entry in sent.dropped for origin in self._origins(entry)} - shown
             for entry, call in sent.lost:
