@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.9
 CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @google/gemini-cli@0.61.0
+# The plugins with an own pane need a newer client than the oldest one that the other tests run.
+CLIENT_WITH_MODS := @anthropic-ai/claude-code@2.1.332
 
 # Where Python may not write bytecode, each process of a test compiles anew, and pytest rewrites all tests in each run.
 unexport PYTHONDONTWRITEBYTECODE
@@ -54,17 +56,24 @@ bench: $(READY)
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --frozen --inexact --group bench
 	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
-# The agents that tests/live runs through the gateway, from npm: 740 MB, in an ignored folder. Tests skip what is not there.
+# The agents that tests run, from npm: 1 GB, in ignored folders. Tests skip what is not there.
+NPM := npm install --no-audit --no-fund --no-save --loglevel=error --prefix
 clients:
-	@npm install --no-audit --no-fund --no-save --loglevel=error --prefix .clients $(CLIENTS)
+	@$(NPM) .clients $(CLIENTS)
 	@node .clients/node_modules/@anthropic-ai/claude-code/install.cjs
+	@$(NPM) .clients/mods $(CLIENT_WITH_MODS)
+	@node .clients/mods/node_modules/@anthropic-ai/claude-code/install.cjs
 
 # The tests with real agents, one after the other. They run in real terminals on their own clocks, so one that fails is
 # run once more.
 CLIENT_TESTS := $(addprefix tests/live/test_,clients.py codex.py gemini_cli.py interactive.py long_gemini.py long_session.py \
   random_session.py random_others.py) tests/sessions/test_as_resumed.py tests/sessions/install/test_install_clients.py
+MOD_TESTS := tests/mod/test_in_claude_code.py tests/mod/test_picture.py tests/sessions/install/test_install_clients.py
+TEST_CLIENTS := $(BIN)/pytest -n 0 --timeout 900 --durations=10
 test-clients: $(READY) clients
-	@$(BIN)/pytest -n 0 --timeout 900 --durations=10 $(CLIENT_TESTS) || $(BIN)/pytest -n 0 --timeout 900 --last-failed $(CLIENT_TESTS)
+	@$(TEST_CLIENTS) $(CLIENT_TESTS) || $(TEST_CLIENTS) --last-failed $(CLIENT_TESTS)
+	@export FOLDMARK_CLIENTS=$(CURDIR)/.clients/mods; \
+	  $(TEST_CLIENTS) $(MOD_TESTS) || $(TEST_CLIENTS) --last-failed $(MOD_TESTS)
 
 $(READY): pyproject.toml uv.lock
 	@echo "Setting up $(VENV) (once) ..."

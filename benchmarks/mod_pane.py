@@ -3,6 +3,10 @@
 
 A question goes over the loopback interface, with all messages as JSON. The first one records them. Behind a new turn
 the pane is counted anew; otherwise nothing has changed since the newest question.
+
+With a client that loads mods (`make clients`), the session is opened there, and the times from Enter to the pane and to
+its rows are taken from the screen, beside that of a view of the client's own. The pane shows the rows that it knows at
+once: those of the newest turn, since it was open for the first time.
 """
 
 import json
@@ -16,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
+from uuid import uuid4
 
 import httpx2 as httpx
 import psutil
@@ -43,6 +48,63 @@ def measured(act: Callable[[], object]) -> float:
     begun = time.perf_counter()
     act()
     return 1000 * (time.perf_counter() - begun)
+
+
+def in_the_client() -> None:
+    """Measure and print the times from Enter to what the client shows."""
+    tests = Path(__file__).parents[1] / "tests"
+    os.environ.setdefault("FOLDMARK_CLIENTS", str(tests.parent / ".clients" / "mods"))
+    sys.path[:0] = [str(tests / name) for name in (".", "wire", "loopback", "live", "mod")]
+    from mod_session import ModScreen, ModSession
+    from screens import BIN
+
+    if not (BIN / "claude").exists():
+        print("in the client: not measured, `make clients` installs it")
+        return
+    with tempfile.TemporaryDirectory() as folder, ModSession(Path(folder) / "session", model=_MODEL) as session:
+        session.prompt("begin")
+        session.screen.close()
+        lengthened(session.transcript)
+        session.screen = ModScreen(session.folder, session.upstream.url, "--continue", model=_MODEL)
+        session.screen.wait_for_prompt("mode on")
+
+        def shown(line: str, *wanted: str) -> list[float]:
+            session.screen._tmux("send-keys", "-l", line)
+            time.sleep(1)  # the client completes commands
+            begun = time.perf_counter()
+            session.screen.press("Enter")
+            found: list[float] = []
+            while len(found) < len(wanted):
+                text = session.screen.text
+                passed = 1000 * (time.perf_counter() - begun)
+                while len(found) < len(wanted) and wanted[len(found)] in text:
+                    found.append(passed)
+            time.sleep(2)
+            session.screen.press("Escape")
+            time.sleep(1)
+            return found
+
+        heading, rows = shown("/fm", "Context ·", "[ ]")
+        later = median(shown("/fm", "Context ·", "[ ]")[1] for _ in range(RUNS))
+        own = median(shown("/status", "Session ID")[0] for _ in range(RUNS))
+    print(f"in the client: {heading:,.0f} ms from Enter to the first pane, {rows:,.0f} ms to its rows")
+    print(f"later: {later:,.0f} ms to the pane with its rows; the client's own `/status`: {own:,.0f} ms")
+
+
+def lengthened(transcript: Path) -> None:
+    """Add turns to a session of Claude Code, up to the number of messages."""
+    rows = [json.loads(line) for line in transcript.read_text().splitlines()]
+    patterns = {row["type"]: row for row in rows if row["type"] in ("user", "assistant")}
+    last = next(row["uuid"] for row in reversed(rows) if row.get("uuid"))
+    with transcript.open("a") as file:
+        for number in range(MESSAGES // 4):
+            for message in turn(number):
+                row = {**patterns[message["role"]], "uuid": str(uuid4()), "parentUuid": last}
+                row["message"] = {**row["message"], **message}
+                if message["role"] == "assistant":
+                    row["message"]["id"] = f"msg_{row['uuid']}"
+                last = row["uuid"]
+                file.write(json.dumps(row) + "\n")
 
 
 def main() -> None:
@@ -92,6 +154,7 @@ def main() -> None:
     print(f"the same behind a new turn: {median(behind):,.0f} ms; the first time, which records all: {first:,.0f} ms")
     print(f"the price of a ticked turn: {price:,.0f} ms")
     print(f"memory of the service: {idle / 2**20:,.0f} MB idle, {held / 2**20:,.0f} MB with the session")
+    in_the_client()
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ class ModSession:
     def __init__(self, folder: Path, seed: int = 0, model: str = "claude-sonnet-4-6", *, live: bool = False) -> None:
         self.folder, self.random, self.model, self.live = folder, random.Random(seed), model, live
         folder.mkdir(exist_ok=True)
-        self.numbers, self.compared, self.summaries = count(1), 0, 0
+        self.numbers, self.compared, self.summaries, self.compactions = count(1), 0, 0, 0
         self.wire = BoundProvider() if model == BoundWire.model else Provider()
         self.upstream = Loopback(self.wire, self._answer)
         self.lines: list[str] = []
@@ -239,6 +239,7 @@ class ModSession:
     def compact(self) -> None:
         """Let the client compact the session."""
         before = self.boundaries()
+        self.compactions += 1
         self._compacted = min(self._compacted, len(self._bodies()))
         self.screen.enter("/compact")
         self._until(lambda: self.boundaries() > before, "the compaction")
@@ -327,6 +328,7 @@ class ModSession:
         else:
             assert self.upstream.refusals == []
         bodies = self._bodies()
+        assert self.summaries == self.compactions, "an edit asked for a summary"
         texts = {text for body in bodies for _, text in contents(body["messages"])}
         leaked = [text[:200] for text in texts for marker in MARKERS if marker in text]
         assert not leaked, leaked
@@ -344,7 +346,7 @@ class ModSession:
         with foldmark.open(self.folder / "live.db", settings={}) as log:
             recorded = shown(self.agent(log))
         # The client sends what it tells with a result at the result's end; an import knows the two apart.
-        evicted = re.compile(re.escape(client_placeholder(0)).replace("0", r"\d+"))
+        evicted = re.compile(re.escape(client_placeholder(0)).replace("0", r"[\d,]+"))
         recorded, imported = (
             [(kind, evicted.sub("[Evicted]", text)) for kind, text in found if (kind, text) != ("user", OPENING)]
             for found in (recorded, imported)

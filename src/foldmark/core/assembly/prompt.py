@@ -8,8 +8,10 @@ require that the first message be a user's and the last one a user's or a tool's
 where needed.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -140,12 +142,14 @@ def assemble(
     for event in sorted(later):
         if event in places:
             injected[places[event]] += _texts(later[event])
-    for place in sorted(injected, reverse=True):
+    between = sorted(place for place, texts in injected.items() if texts)
+    inserted = [0, *accumulate(len(injected[place]) for place in between)]
+    for place in reversed(between):
         steps[place:place] = [ViewMessage("user", text) for text in injected[place]]
 
     def moved(step: int) -> int:
         """Return the index of a step of the view after layers were inserted among the steps."""
-        return step + sum(len(texts) for place, texts in injected.items() if place < step)
+        return step + inserted[bisect_left(between, step)]
 
     settled, earlier, anchored = moved(view.settled), moved(view.earlier), moved(view.active)
     turns = {event: moved(step) for event, step in {**view.openers, 0: len(view.steps)}.items()}
