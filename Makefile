@@ -44,7 +44,7 @@ deep: $(READY)
 portable: $(READY)
 	@$(BIN)/python tests/portable.py
 
-# Kills 500 writers of each store, and more; writes docs/reliability.md with what was found. Takes about half an hour.
+# Kills 500 writers of each store, and more; writes docs/development/reliability.md with what was found. Takes about half an hour.
 torture: $(READY)
 	@$(BIN)/python tests/torture/run.py
 

@@ -1,4 +1,4 @@
-"""Recall on LoCoMo: how much of the evidence for its questions a search finds [SPEC 7; docs/recall.md].
+"""Recall on LoCoMo: how much of the evidence for its questions a search finds [SPEC 7; docs/reference/recall.md].
 
 FILE is a LoCoMo file (`locomo10.json` of github.com/snap-research/locomo, CC BY-NC 4.0, or a part of it); its data are
 not part of Foldmark. Each conversation becomes its own log (`--scope apart`), as LoCoMo's figures are usually reported;

@@ -1,8 +1,8 @@
-"""Recall on a set of questions: how much of the expected evidence a search finds [SPEC 7; docs/recall.md].
+"""Recall on a set of questions: how much of the expected evidence a search finds [SPEC 7; docs/reference/recall.md].
 
 SET is JSON Lines: questions with the ids of the messages that answer them, and optionally the messages themselves.
 These are searched in their own log; without messages, the database `--db` is searched, and ids are those that `foldmark
-search` prints. docs/recall.md describes the format and the columns. Nothing is written.
+search` prints. docs/reference/recall.md describes the format and the columns. Nothing is written.
 """
 
 import argparse
@@ -93,7 +93,7 @@ def parse(lines: Iterable[bytes]) -> QuestionSet:
         try:
             _add(found, number, msgspec.json.decode(line, type=_Line))
         except msgspec.ValidationError as error:
-            raise CommandError(f"line {number}: {error}; docs/recall.md describes the format") from None
+            raise CommandError(f"line {number}: {error}; docs/reference/recall.md describes the format") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise CommandError(f"line {number} is not JSON: {error}") from None
         except (CommandError, ValueError) as error:
@@ -122,7 +122,7 @@ def places(asked: QuestionSet) -> list[list[int]]:
 def _add(found: QuestionSet, number: int, line: _Line) -> None:
     said = line.message
     if (said is None) == (line.question is None):
-        raise CommandError('a line has either a "message" or a "question"; docs/recall.md describes the format')
+        raise CommandError('a line has either a "message" or a "question"; docs/reference/recall.md describes the format')
     if said is not None:
         at = None if said.at is None else timestamp(said.at)
         found.messages.append(Message(number, str(said.id), str(said.conversation), said.role, said.text, at))
@@ -379,7 +379,7 @@ def main() -> int:
     parser.add_argument("--misses", type=int, default=0, help="show the N worst as well")
     options = parser.parse_args()
     if options.set is None:
-        print("not measured: name a set of questions; docs/recall.md describes the format")
+        print("not measured: name a set of questions; docs/reference/recall.md describes the format")
         return 0
     ks, apart = sorted(set(options.k)), options.scope == "conversation"
     modes: Sequence[Mode] = ("text", "vector", "both") if options.mode == "all" else (options.mode,)

@@ -6,7 +6,7 @@
 
 import runpy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,61 +20,53 @@ from foldmark.tools import TOOLS
 HERE = Path(__file__).parent
 
 
-class About(NamedTuple):
-    """The meaning of a setting, and the requirement that it comes from, or `+`."""
-
-    meaning: str
-    source: str
-
-
 ABOUT = {
-    "model": About("The model that answers.", "+"),
-    "system": About("The system prompt.", "S0"),
-    "sliding_context_tokens": About("The window's budget in tokens; 0 is off.", "S3"),
-    "sliding_context_low_water": About(
+    "model": "The model that answers.",
+    "system": "The system prompt.",
+    "sliding_context_tokens": "The window's budget in tokens; 0 is off.",
+    "sliding_context_low_water": (
         "The share of the budget, less system prompt, tools and a reserve, to which `steady` reduces a full window; at "
-        "1 it moves with nearly every turn, and stays below the budget.",
-        "+",
+        "1 it moves with nearly every turn, and stays below the budget."
     ),
-    "context_size": About("Maximum number of turns in a request; 0 sends all.", "S2"),
-    "context_policy": About("`steady`: requests only grow between boundaries. `eager`: each is made afresh.", "+"),
-    "truncate_recent": About("Characters kept of the newest tool results of the active turn.", "S2"),
-    "truncate_recent_count": About("Number of tool results that count as the newest.", "S2"),
-    "truncate_active": About("Characters kept of the active turn's older tool results.", "S2"),
-    "truncate_inactive": About("Characters kept of the tool results of all other turns.", "S2"),
-    "truncate_shape": About("Where a tool result is cut: `head` keeps its beginning, `head-tail` both ends.", "S2, +"),
-    "truncation": About("Whether tool results are cut at all.", "+"),
-    "isolation": About("Whether tool calls of another dialect are left out.", "+"),
-    "memos_injected": About("Maximum number of memos in a request.", "S2"),
-    "model_commands": About("The commands that the model may run.", "+"),
-    "token_counting": About("How tokens are estimated.", "S3"),
-    "thinking": About("How much the model thinks before it answers.", "+"),
-    "cache_ttl": About("How long Anthropic keeps a prompt in its cache; `auto` goes by your pauses.", "+"),
-    "warn_threshold": About("Percent of the model's window from which the model is reminded.", "S4"),
-    "recommend_threshold": About("Percent from which the model is told to make room soon.", "S4"),
-    "urgent_threshold": About("Percent from which the model is told to make room now.", "S4"),
-    "check_interval_seconds": About("Minimum number of seconds between two reminders.", "S4"),
-    "tools": About("The tools that the model is offered.", "+"),
-    "tool_approval": About("Which tools run without asking the person. Not in a project's file.", "+"),
-    "turn_steps": About("Maximum number of requests in one turn.", "+"),
-    "window_summary": About("Whether the model summarizes the turns that the window has passed.", "S3"),
-    "provider_compaction": About("Whether the provider's API itself writes summaries, if it can (Anthropic's).", "+"),
-    "evict_superseded": About(
-        "Whether results that a later read or write of the same file made stale are evicted, at boundaries.", "+"
+    "context_size": "Maximum number of turns in a request; 0 sends all.",
+    "context_policy": "`steady`: requests only grow between boundaries. `eager`: each is made afresh.",
+    "truncate_recent": "Characters kept of the newest tool results of the active turn.",
+    "truncate_recent_count": "Number of tool results that count as the newest.",
+    "truncate_active": "Characters kept of the active turn's older tool results.",
+    "truncate_inactive": "Characters kept of the tool results of all other turns.",
+    "truncate_shape": "Where a tool result is cut: `head` keeps its beginning, `head-tail` both ends.",
+    "truncation": "Whether tool results are cut at all.",
+    "isolation": "Whether tool calls of another dialect are left out.",
+    "memos_injected": "Maximum number of memos in a request.",
+    "model_commands": "The commands that the model may run.",
+    "token_counting": "How tokens are estimated.",
+    "thinking": "How much the model thinks before it answers.",
+    "cache_ttl": "How long Anthropic keeps a prompt in its cache; `auto` goes by your pauses.",
+    "warn_threshold": "Percent of the model's window from which the model is reminded.",
+    "recommend_threshold": "Percent from which the model is told to make room soon.",
+    "urgent_threshold": "Percent from which the model is told to make room now.",
+    "check_interval_seconds": "Minimum number of seconds between two reminders.",
+    "tools": "The tools that the model is offered.",
+    "tool_approval": "Which tools run without asking the person. Not in a project's file.",
+    "turn_steps": "Maximum number of requests in one turn.",
+    "window_summary": "Whether the model summarizes the turns that the window has passed.",
+    "provider_compaction": "Whether the provider's API itself writes summaries, if it can (Anthropic's).",
+    "evict_superseded": (
+        "Whether results that a later read or write of the same file made stale are evicted, at boundaries."
     ),
-    "provider_editing": About("What Anthropic's API itself clears from requests.", "+"),
-    "trim_threshold_chars": About("Characters above which `foldmark trim` cuts a result. Not per agent.", "S4"),
-    "trim_target_tools": About("The tools whose results `foldmark trim` cuts. Not per agent.", "S4"),
-    "sync_exclude": About("Folders whose sessions `foldmark sync` leaves out. Not in a project's file.", "+"),
-    "theme": About("The theme of the full-screen chat; `auto` fits the terminal. Not in a project's file.", "+"),
-    "live_sign": About("The sign before commands to Foldmark under `foldmark live`. Not in a project's file.", "+"),
-    "live_evict": About("What `foldmark live` evicts without asking; in a file, `evict` in the table `[live]`.", "+"),
-    "recall_model": About("The model with which `foldmark index` makes vectors. Not in a project's file.", "+"),
+    "provider_editing": "What Anthropic's API itself clears from requests.",
+    "trim_threshold_chars": "Characters above which `foldmark trim` cuts a result. Not per agent.",
+    "trim_target_tools": "The tools whose results `foldmark trim` cuts. Not per agent.",
+    "sync_exclude": "Folders whose sessions `foldmark sync` leaves out. Not in a project's file.",
+    "theme": "The theme of the full-screen chat; `auto` fits the terminal. Not in a project's file.",
+    "live_sign": "The sign before commands to Foldmark under `foldmark live`. Not in a project's file.",
+    "live_evict": "What `foldmark live` evicts without asking; in a file, `evict` in the table `[live]`.",
+    "recall_model": "The model with which `foldmark index` makes vectors. Not in a project's file.",
 }
 
 
-def row(key: str) -> tuple[str, str, About]:
-    """Return the default of a setting as TOML has it, what it takes, and the rest."""
+def row(key: str) -> tuple[str, str, str]:
+    """Return the default of a setting as TOML has it, what it takes, and its meaning."""
     if key in GLOBAL:
         return _toml(GLOBAL[key]), GLOBAL_KINDS[key].takes, ABOUT[key]
     default, takes = getattr(Config(), key), KINDS[key].takes
@@ -141,16 +133,16 @@ def settings() -> str:
     """The page of settings as it is, with its table made anew."""
     rows = []
     for key in ALL_KEYS:
-        default, takes, about = row(key)
-        rows.append(f"| `{key}` | `{default}` | {takes} | {about.meaning} | {about.source} |")
-    head = ["| key | default | takes | meaning | source |", "| --- | --- | --- | --- | --- |"]
+        default, takes, meaning = row(key)
+        rows.append(f"| `{key}` | `{default}` | {takes} | {meaning} |")
+    head = ["| key | default | takes | meaning |", "| --- | --- | --- | --- |"]
     return _with_table("settings.md", "keys", [*head, *rows])
 
 
 def forgetting() -> str:
-    """Return docs/forgetting.md with its table of answers generated from the examples."""
+    """Return docs/reference/forgetting.md with its table of answers generated from the examples."""
     rows = [f"| {', '.join(f'`{text}`' for text in row.examples)} | {row.effect} |" for row in ANSWERS]
-    return _with_table("forgetting.md", "answers", ["| you say | what happens |", "| --- | --- |", *rows])
+    return _with_table("reference/forgetting.md", "answers", ["| you say | what happens |", "| --- | --- |", *rows])
 
 
 def _with_table(name: str, what: str, table: list[str]) -> str:
@@ -166,7 +158,12 @@ def picture() -> str:
     return text
 
 
-PAGES = {"commands.md": commands, "settings.md": settings, "forgetting.md": forgetting, "context.svg": picture}
+PAGES = {
+    "reference/commands.md": commands,
+    "settings.md": settings,
+    "reference/forgetting.md": forgetting,
+    "context.svg": picture,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

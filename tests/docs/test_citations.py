@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SPECIFICATION, REQUIREMENTS = (ROOT / "docs" / name for name in ("specification.md", "requirements.md"))
+SPECIFICATION, REQUIREMENTS = (ROOT / "docs" / "development" / name for name in ("specification.md", "requirements.md"))
 
 CITED = re.compile(
     r"\bSPEC\s(?P<first>\d+(?:\.\d+)?)(?P<more>(?:(?:[,;]| and|, and)\s+(?:\d+(?:\.\d+)?|[LS]\d)\b(?!%))*)"
@@ -17,7 +17,7 @@ ONE = re.compile(r"\b(?:[LS]\d|\d+(?:\.\d+)?)\b")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"(specification|requirements)\.md#([\w-]+)")
 ROW = re.compile(r"^\| (S\d\.\d+) \|(.*)\|$", re.MULTILINE)
-PROOF = re.compile(r"^\[(?P<path>tests/\S+\.py)::(?P<name>\w+(?:::\w+)?)\]\(\.\./(?P=path)\)$")
+PROOF = re.compile(r"^\[(?P<path>tests/\S+\.py)::(?P<name>\w+(?:::\w+)?)\]\((?:\.\./){2}(?P=path)\)$")
 
 
 def cited(text: str) -> Iterator[str]:
@@ -105,12 +105,12 @@ def test_every_requirement_names_a_test_that_exists() -> None:
 def test_what_is_missing_is_found() -> None:
     here = "tests/docs/test_citations.py"
     rows = [
-        f"| S1.1 | proved | [{here}::test_what_is_missing_is_found](../{here}) |",
+        f"| S1.1 | proved | [{here}::test_what_is_missing_is_found](../../{here}) |",
         "| S1.2 | without a test | |",
-        f"| S1.3 | such a test does not exist | [{here}::test_nothing](../{here}) |",
-        f"| S1.4 | a function that is no test | [{here}::cited](../{here}) |",
-        "| S1.5 | no such file | [tests/nowhere.py::test_it](../tests/nowhere.py) |",
-        f"| S1.6 | a link to another file | [{here}::test_what_is_missing_is_found](../tests/conftest.py) |",
+        f"| S1.3 | such a test does not exist | [{here}::test_nothing](../../{here}) |",
+        f"| S1.4 | a function that is no test | [{here}::cited](../../{here}) |",
+        "| S1.5 | no such file | [tests/nowhere.py::test_it](../../tests/nowhere.py) |",
+        f"| S1.6 | a link to another file | [{here}::test_what_is_missing_is_found](../../tests/conftest.py) |",
     ]
     assert [wrong[:5] for wrong in unproved("\n".join(rows))] == ["S1.2:", "S1.3:", "S1.4:", "S1.5:", "S1.6:"]
     assert [*cited("Laws [S4, SPEC 2, 5.7, and 99; L9], not SPEC's 1.0, [S7] as SPEC 3, 40% of it")] == [

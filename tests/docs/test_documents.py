@@ -18,7 +18,14 @@ from foldmark.cli.program import run
 from foldmark.settings.loading import ALL_KEYS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FOLDERS = [ROOT / "docs", ROOT / "docs" / "reference", ROOT / "docs" / "development"]
+"""The folders of pages: for everybody, in detail, and for those who change Foldmark."""
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *(page for each in FOLDERS for page in sorted(each.glob("*.md"))),
+]
 RUN = [page for page in PAGES if re.search(r"^```(console|python)$", page.read_text(encoding="utf-8"), re.MULTILINE)]
 
 SHELL = re.compile(r"[|<>&;$*`\\]|^(?!foldmark )")

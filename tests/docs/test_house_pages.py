@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from test_citations import anchors
-from test_documents import ROOT
+from test_documents import FOLDERS, ROOT
 
 PACKAGE = ROOT / "src" / "foldmark"
 LISTED = re.compile(r"^\| \[(\d+)\]\((\1[\w-]+\.md)\) \| (.+) \|$", re.MULTILINE)
@@ -43,14 +43,16 @@ def test_the_front_page_names_every_extra() -> None:
 
 
 def test_the_index_has_every_page() -> None:
-    linked = re.findall(r"\]\(([\w-]+\.md)\)", text("docs/README.md"))
-    assert sorted(linked) == sorted({page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"})
+    docs = ROOT / "docs"
+    linked = re.findall(r"\]\(((?:\w+/)?[\w-]+\.md)\)", text("docs/README.md"))
+    pages = {str(page.relative_to(docs)) for folder in FOLDERS for page in folder.glob("*.md")}
+    assert sorted(linked) == sorted(pages - {"README.md"})
 
 
 def test_the_list_of_decisions_has_each_with_its_title() -> None:
-    folder = ROOT / "docs" / "decisions"
+    folder = ROOT / "docs" / "development" / "decisions"
     titles = {page.name: page.read_text(encoding="utf-8").splitlines()[0] for page in folder.glob("0*.md")}
-    listed = {page: f"# {title}" for _, page, title in LISTED.findall(text("docs/decisions/README.md"))}
+    listed = {page: f"# {title}" for _, page, title in LISTED.findall(text("docs/development/decisions/README.md"))}
     assert listed == titles
 
 
@@ -72,7 +74,7 @@ def test_links_to_sections_lead_to_headings(page: Path) -> None:
 
 def test_the_map_has_every_folder_and_no_other() -> None:
     there = {f"{each.relative_to(PACKAGE).as_posix()}/" for each in PACKAGE.rglob("*") if [*each.glob("*.*")]}
-    mapped = [code(row[0])[0] for row in rows("docs/architecture.md")]
+    mapped = [code(row[0])[0] for row in rows("docs/development/architecture.md")]
     templates = "sessions/install/marketplace/"  # its folders are those that another program prescribes
     there = {
         each for each in there if "__pycache__" not in each and (each == templates or not each.startswith(templates))
@@ -83,31 +85,31 @@ def test_the_map_has_every_folder_and_no_other() -> None:
 def test_the_map_goes_from_high_to_low() -> None:
     contract = PROJECT["tool"]["importlinter"]["contracts"][0]
     layer = {room: height for height, line in enumerate(contract["layers"]) for room in re.split(r" [|:] ", line)}
-    rooms = [code(row[0])[0].partition("/")[0] for row in rows("docs/architecture.md")]
+    rooms = [code(row[0])[0].partition("/")[0] for row in rows("docs/development/architecture.md")]
     heights = [layer[room] for room in rooms if room in layer]
     assert len(set(heights)) > 10
     assert heights == sorted(heights)
 
 
 def test_a_term_of_the_glossary_stands_once() -> None:
-    terms = Counter(row[0].lower() for row in rows("docs/glossary.md"))
+    terms = Counter(row[0].lower() for row in rows("docs/development/glossary.md"))
     assert len(terms) > 50
     assert [term for term, count in terms.items() if count > 1] == []
 
 
 def test_the_glossary_has_the_vocabulary_of_the_specification() -> None:
-    vocabulary = text("docs/specification.md").partition("## 1. Vocabulary")[2].partition("\n## ")[0]
+    vocabulary = text("docs/development/specification.md").partition("## 1. Vocabulary")[2].partition("\n## ")[0]
     named = [
         term
         for cell in re.findall(r"^\| (?!---|term )(.+?) \|", vocabulary, re.MULTILINE)
         for term in cell.split(" / ")
     ]
     assert len(named) > 15
-    assert set(named) - {row[0] for row in rows("docs/glossary.md")} == set()
+    assert set(named) - {row[0] for row in rows("docs/development/glossary.md")} == set()
 
 
 def test_names_in_the_glossary_are_names_in_the_package() -> None:
-    named = [name for row in rows("docs/glossary.md") for name in code(row[-1])]
+    named = [name for row in rows("docs/development/glossary.md") for name in code(row[-1])]
     assert [name for name in named if not exists(f"foldmark.{name}")] == []
 
 

@@ -1,4 +1,4 @@
-"""The harness in docs/stores.md runs the contract, and the package names the packages that it needs."""
+"""The harness in docs/development/stores.md runs the contract, and the package names the packages that it needs."""
 
 import inspect
 import subprocess
@@ -14,7 +14,7 @@ import foldmark.testing.parts
 from foldmark.testing import Damage, StoreContract
 from foldmark.testing.suite import root
 
-PAGE = ROOT / "docs" / "stores.md"
+PAGE = ROOT / "docs" / "development" / "stores.md"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The example runs and prints the output shown in docs/openai-agents.md."""
+"""The example runs and prints the output shown in docs/reference/openai-agents.md."""
 
 import re
 import runpy
@@ -16,7 +16,7 @@ EXAMPLE = ROOT / "examples" / "openai_agents.py"
 
 
 def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "openai-agents.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "openai-agents.md").read_text(encoding="utf-8")
     (told,) = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert printed(tmp_path, monkeypatch, capfd) == (told, "")
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"

@@ -106,12 +106,12 @@ def test_each_kind_says_whether_it_can_be_restored_and_what_it_changes() -> None
 
 
 def test_the_format_describes_every_kind() -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "format.md").read_text("utf-8")
+    page = Path(__file__).parents[2].joinpath("docs", "development", "format.md").read_text("utf-8")
     table = page.split("\n## Operations\n")[1].split("\n\nAn operation's data")[0]
     described = {kind for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for kind in row.split("`")[1::2]}
     assert described == {*events.OPERATION_KINDS, "turn_ended"}
 
 
 def test_the_format_describes_the_newest_schema() -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "format.md").read_text("utf-8")
+    page = Path(__file__).parents[2].joinpath("docs", "development", "format.md").read_text("utf-8")
     assert f"This page describes schema {len(migrations('sqlite'))}." in page

@@ -26,7 +26,7 @@ from servers import Server
 from writers import DONE, REFUSED, TRY
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "development" / "reliability.md"
 TEMPLATE = Path(__file__).with_name("page.md")
 LOAD = ROOT / "benchmarks" / "load.py"
 T = TypeVar("T")

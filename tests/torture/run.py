@@ -1,4 +1,4 @@
-"""Tortures the stores and writes the results to docs/reliability.md: `make torture`.
+"""Tortures the stores and writes the results to docs/development/reliability.md: `make torture`.
 
 Exits with 1 if anything was lost, torn, doubled or unclear.
 """

@@ -1,4 +1,4 @@
-"""Decide the format of an export, and write a document to a file or in pieces [docs/export.md]."""
+"""Decide the format of an export, and write a document to a file or in pieces [docs/reference/export.md]."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Make a conversation of a JSON document [docs/export.md].
+"""Make a conversation of a JSON document [docs/reference/export.md].
 
 The file may come from anybody. Each event is checked before it is recorded, and everything is one transaction: a wrong
 event, an error or an interruption leaves nothing behind. All ids are given anew, and so are the references to them. The

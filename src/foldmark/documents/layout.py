@@ -1,4 +1,4 @@
-"""The JSON of a conversation [docs/export.md]: its names, its version, and the shape of its parts."""
+"""The JSON of a conversation [docs/reference/export.md]: its names, its version, and the shape of its parts."""
 
 from typing import Any
 

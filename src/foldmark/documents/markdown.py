@@ -1,5 +1,5 @@
 """Write a conversation as Markdown for a person: turns with their ids, texts, tool calls and results, and each
-operation where it happened. Thinking is left out, and attachments are named [docs/export.md]."""
+operation where it happened. Thinking is left out, and attachments are named [docs/reference/export.md]."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 

@@ -4,7 +4,7 @@ The score is BM25F: a message, its near neighbours and the passage around it are
 occurrences of a term are added up, each with the weight of its field, and the sum is damped once. People name a subject
 in messages other than the one that answers, and seldom repeat its words. So a message without any term may answer a
 question if its neighbour has one. A message that mostly asks is a poor answer; the message after it is a better one.
-docs/recall.md has the figures behind the constants.
+docs/reference/recall.md has the figures behind the constants.
 
 Dates in messages and queries count as words: "last week" is resolved against the time of the message. English only.
 """

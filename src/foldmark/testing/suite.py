@@ -94,8 +94,8 @@ class Suite:
 
     @pytest.fixture
     def harness(self) -> Harness:
-        """The harness of the store (see docs/stores.md)."""
-        raise NotImplementedError("override the fixture `harness` of StoreContract; docs/stores.md shows one")
+        """The harness of the store (see docs/development/stores.md)."""
+        raise NotImplementedError("override the fixture `harness` of StoreContract; docs/development/stores.md shows one")
 
     @pytest.fixture
     def store(self, harness: Harness) -> Iterator[Store]:

@@ -3,7 +3,7 @@
 A request has a *size*, in bytes or in tokens of the tokenizer, and a ruler has a *ratio*: the size of one token of the
 model. Calibration moves the ratio towards the provider's own counts, so it includes everything that cannot be counted
 from the outside: the 313 to 346 tokens that Anthropic adds for tools, or the error of a tokenizer.
-docs/decisions/0008-calibration.md has the figures.
+docs/development/decisions/0008-calibration.md has the figures.
 """
 
 from collections.abc import Sequence

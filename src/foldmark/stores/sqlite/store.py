@@ -2,7 +2,7 @@
 
 Durability: the journal is a WAL and `synchronous` is FULL. A transaction is committed only after the WAL has been
 flushed to disk. Once a caller has received an id, the event survives a stop of this process, another one or the
-machine. docs/format.md has the cost of this, and the losses that a weaker level would permit.
+machine. docs/development/format.md has the cost of this, and the losses that a weaker level would permit.
 """
 
 import os
