@@ -1,6 +1,6 @@
-"""The picture of the pane in `docs/screens/fm.svg`.
+"""The pictures of an edit in the pane: `docs/screens/fm.svg` and `fm-receipt.svg`, each also for a light page.
 
-It shows the real client, whose look changes with its version, so it is written only when asked:
+They show the real client, whose look changes with its version, so they are written only when asked:
 `FOLDMARK_GOLDEN=write pytest tests/mod/test_picture.py`.
 """
 
@@ -17,6 +17,7 @@ from golden import FOLDER
 from mod_session import ModSession, client
 from plan import Answer, Reply, Say, Use
 from rich.console import Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME
 from rich.text import Text
 
 from foldmark.core.request import Usage
@@ -54,7 +55,8 @@ class _Session(ModSession):
         return Reply((Use(f"toolu_{number}", "Read", {"file_path": str(path)}),), stop="calls", usage=usage)
 
 
-def test_picture(tmp_path: Path) -> None:
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_pictures(tmp_path: Path, theme: str) -> None:
     client()
     with _Session(tmp_path / "session", model="claude-sonnet-4-6") as session:
         for files in PROMPTS.values():
@@ -63,6 +65,9 @@ def test_picture(tmp_path: Path) -> None:
                 (tmp_path / "session" / "work" / name).write_text(text)
         for prompt in PROMPTS:
             session.prompt(prompt)
+        known = session.folder / "home" / ".claude.json"
+        known.write_text(json.dumps({**json.loads(known.read_text()), "theme": theme}))
+        session.restart()
         screen = session.screen
         screen.enter("/fm")
         screen.wait("Write the changelog", "")
@@ -71,12 +76,23 @@ def test_picture(tmp_path: Path) -> None:
             screen.press(key)
             time.sleep(0.5)
         screen.wait("d drops 1 turn")
-        shown = screen._tmux("capture-pane", "-p", "-e")
+        _write("fm", theme, screen._tmux("capture-pane", "-p", "-e"))
+        screen.press("d")
+        screen.wait("left the context")
+        screen.wait("↶")
+        time.sleep(1)
+        _write("fm-receipt", theme, screen._tmux("capture-pane", "-p", "-e"))
+
+
+def _write(name: str, theme: str, shown: str) -> None:
+    """Write the pane of a screen as a picture."""
     lines = shown.split("\n")
     first = next(at for at, line in enumerate(lines) if "✕" in line)
     last = next(at for at, line in enumerate(lines) if at > first and "╰" in line)
     console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
     for line in lines[first : last + 4]:
         console.print(Text.from_ansi(line), no_wrap=True)
-    picture = _FONT.sub("", console.export_svg(title="Claude Code", unique_id="fm"))
-    (FOLDER / "fm.svg").write_text("".join(f"{line.rstrip()}\n" for line in picture.strip().splitlines()))
+    colours = DEFAULT_TERMINAL_THEME if theme == "light" else SVG_EXPORT_THEME
+    picture = _FONT.sub("", console.export_svg(title="Claude Code", unique_id=name, theme=colours))
+    path = FOLDER / f"{name}{'-light' if theme == 'light' else ''}.svg"
+    path.write_text("".join(f"{line.rstrip()}\n" for line in picture.strip().splitlines()))

@@ -136,6 +136,41 @@ def sample(log: Log) -> Agent:
     return agent
 
 
+def story(log: Log) -> Agent:
+    """Return a real course of work: a fault is found, an idea leads nowhere and is dropped, the fix holds."""
+    agent = log.agent("export")
+    agent.append("user", "The CSV export loses the last rows of a large note. Where?")
+    source = "import csv\nclass CsvExport:\n    SIZE = 500\n" + "    batch.append(row(note))\n" * 67
+    _call(agent, "read_file", {"path": "src/export/csv.py"}, source)
+    agent.append(
+        "assistant",
+        "In `write()` of **src/export/csv.py**: rows are written in batches of 500, and the file is closed before the "
+        "last, shorter batch is written.",
+    )
+    agent.end_turn()
+    dropped = agent.append("user", "Would pandas do this better?")
+    _call(agent, "bash", {"command": "pip download pandas"}, "Collecting pandas: wheel, 12.8 MB\n" * 60)
+    agent.append("assistant", "It would, for three more dependencies and 60 MB. The fix is two lines without it.")
+    agent.end_turn()
+    agent.do(f"/context drop {dropped} -- too heavy")
+    agent.append("user", "Then fix it, with a test.")
+    _call(agent, "bash", {"command": "pytest -q tests/export"}, ".............\n13 passed in 0.41s\n")
+    agent.append(
+        "assistant",
+        "Fixed. The rest of a batch is written before the file is closed:\n\n"
+        "```python\nif batch:\n    self._write(batch)\nself._file.close()\n```\n\n"
+        "The new test exports 501 rows and counts them.",
+    )
+    agent.end_turn()
+    return agent
+
+
+def _call(agent: Agent, tool: str, arguments: dict[str, str], result: str) -> None:
+    call = f"call_{tool}_{len(result)}"
+    agent.append_tool_call(tool, arguments, call_id=call)
+    agent.append_tool_result(call, result)
+
+
 def _turn(agent: Agent, text: str, tool: str, arguments: dict[str, str], result: str) -> int:
     """Append a turn in which the model calls a tool once, and return its id."""
     turn = agent.append("user", text)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from driven import driven, sample
+from driven import driven, sample, story
 from golden import check
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
@@ -44,9 +44,9 @@ def test_a_deleted_conversation_is_left_for_another(log: Log) -> None:
 
 def test_the_screen_of_the_chat(log: Log) -> None:
     async def look() -> None:
-        async with driven(sample(log)) as chat:
+        async with driven(story(log)) as chat:
             await chat.until("■ tools")
-            await chat.until("a module per format")
+            await chat.until("exports 501 rows")
             await chat.still()
             check(chat.app, "chat")
 

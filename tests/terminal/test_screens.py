@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from importlib import import_module
 from pkgutil import walk_packages
 
 import pytest
-from driven import Driven, driven, sample
+from driven import Driven, driven, sample, story
 from golden import check
 from textual.app import App
 from textual.binding import Binding
@@ -14,7 +15,7 @@ from textual.dom import DOMNode
 
 from foldmark import terminal
 from foldmark.core.wording import FINAL
-from foldmark.log import Log
+from foldmark.log import Agent, Log
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.panels import PanelScreen
 from foldmark.terminal.screens import KeyLine
@@ -149,11 +150,17 @@ def test_every_screen_fits_80_columns_in_both_themes_and_without_colours(
     asyncio.run(see())
 
 
-def looked_at(log: Log, name: str, *keys: str, size: tuple[int, int] = (100, 30)) -> None:
-    """Press keys one after the other in the sample conversation, and compare the last screen with its golden file."""
+def looked_at(
+    log: Log,
+    name: str,
+    *keys: str,
+    size: tuple[int, int] = (100, 30),
+    conversation: Callable[[Log], Agent] = sample,
+) -> None:
+    """Press keys one after the other in a conversation, and compare the last screen with its golden file."""
 
     async def look() -> None:
-        async with driven(sample(log), size=size) as chat:
+        async with driven(conversation(log), size=size) as chat:
             await chat.still()
             for key in keys:
                 await chat.press(key)
@@ -187,7 +194,7 @@ def test_the_picture_of_the_chat_in_a_larger_terminal(log: Log, name: str, size:
 
 def test_the_picture_of_the_chat_in_the_light_theme(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORFGBG", "0;15")
-    looked_at(log, "chat-light")
+    looked_at(log, "chat-light", conversation=story)
 
 
 @pytest.mark.parametrize(("name", "keys"), sampled([("chat-80", []), ("turns-80", ["f2"]), ("time-80", ["f5"])], 2))
