@@ -1,8 +1,10 @@
 """The pages about the project agree with the project: front page, index, map of rooms, glossary, changelog."""
 
+import io
 import re
 import tomllib
 from collections import Counter
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import pytest
 from test_citations import anchors
 from test_documents import FOLDERS, ROOT
+
+from foldmark.cli.program import run
 
 PACKAGE = ROOT / "src" / "foldmark"
 LISTED = re.compile(r"^\| \[(\d+)\]\((\1[\w-]+\.md)\) \| (.+) \|$", re.MULTILINE)
@@ -36,8 +40,23 @@ def test_the_front_page_is_short() -> None:
     assert len(text("README.md").splitlines()) < 120
 
 
-def test_the_front_page_names_every_extra() -> None:
-    table = text("README.md").partition("| extra |")[2].partition("\n\n")[0]
+def test_the_figures_of_the_front_page_are_those_of_its_picture(tmp_path: Path) -> None:
+    """The edit is the one in the picture, which docs/picture.py draws."""
+    sample, db = PACKAGE / "samples" / "notes-cli.jsonl", str(tmp_path / "notes.db")
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        run(["--db", db, "import", str(sample), "--as", "notes"])
+        run(["--db", db, "do", "notes", "/context drop 130 --preview"])
+    after, before = re.findall(r"next request ~([\d,]+) tokens instead of ~([\d,]+)", shown.getvalue())[0]
+    ((whole, left),) = re.findall(r"context (\d+) → (\d+) messages", shown.getvalue())
+    share = 100 * (1 - int(after.replace(",", "")) / int(before.replace(",", "")))
+    page = " ".join(text("README.md").split())
+    assert f"{share:.0f}% smaller: {after} tokens instead of {before}" in page
+    assert f"The other {left} of {whole} messages" in page
+
+
+def test_the_first_page_names_every_extra() -> None:
+    table = text("docs/start.md").partition("| extra |")[2].partition("\n\n")[0]
     named = [name for line in table.splitlines() for name in code(line.partition(" | ")[0])]
     assert sorted(named) == sorted(PROJECT["project"]["optional-dependencies"])
 
