@@ -122,7 +122,7 @@ def places(asked: QuestionSet) -> list[list[int]]:
 def _add(found: QuestionSet, number: int, line: _Line) -> None:
     said = line.message
     if (said is None) == (line.question is None):
-        raise CommandError('a line has either a "message" or a "question"; docs/reference/recall.md describes the format')
+        raise CommandError('a line has either a "message" or a "question"; docs/reference/recall.md describes it')
     if said is not None:
         at = None if said.at is None else timestamp(said.at)
         found.messages.append(Message(number, str(said.id), str(said.conversation), said.role, said.text, at))

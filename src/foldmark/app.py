@@ -54,7 +54,9 @@ def open(
 
 
 def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
-    """Open the log in your own store [docs/development/stores.md]. `settings` (key -> value) override the built-in defaults.
+    """Open the log in your own store [docs/development/stores.md].
+
+    `settings` (key -> value) override the built-in defaults.
 
     Closing the log closes the store. Raises CommandError for invalid settings.
     """

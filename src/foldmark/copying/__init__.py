@@ -1,4 +1,4 @@
-"""Copy conversations between stores: all, some, or only the records added since the last copy [docs/reference/backup.md].
+"""Copy conversations between stores: all, some, or only the records since the last copy [docs/reference/backup.md].
 
 A target that is empty, or has only earlier copies of the source, gets all records with their ids (`steps`). In any
 other target the ids of events are taken, so named conversations get new ones (`adding`, `renumbering`). The source is

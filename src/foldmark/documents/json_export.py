@@ -1,5 +1,8 @@
-"""Write a conversation, or only its context, as JSON [docs/reference/export.md]. Each event is one line, whatever characters are
-in its texts. Events are read as they are written, so a document needs little memory."""
+"""Write a conversation, or only its context, as JSON [docs/reference/export.md].
+
+Each event is one line, whatever characters are in its texts. Events are read as they are written, so a document needs
+little memory.
+"""
 
 from collections.abc import Generator, Iterator
 from typing import Any

@@ -196,7 +196,7 @@ class Log:
         """Add a tool for the models of all conversations until this log is closed. Raises CommandError if the name is
         taken."""
         if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(tool):
-            raise CommandError(f"a tool must have a `spec` and be callable, not {tool!r:.80}; docs/library.md shows one")
+            raise CommandError(f"a tool must have a `spec` and be callable, not {tool!r:.80} (docs/library.md)")
         if tool.spec.name in [spec.name for spec in self.tools()]:
             raise CommandError(f"there is a tool '{tool.spec.name}' already; give yours another name")
         self.added[tool.spec.name] = tool

@@ -95,7 +95,7 @@ class Suite:
     @pytest.fixture
     def harness(self) -> Harness:
         """The harness of the store (see docs/development/stores.md)."""
-        raise NotImplementedError("override the fixture `harness` of StoreContract; docs/development/stores.md shows one")
+        raise NotImplementedError("override `harness` of StoreContract; docs/development/stores.md shows one")
 
     @pytest.fixture
     def store(self, harness: Harness) -> Iterator[Store]:
