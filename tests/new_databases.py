@@ -1,8 +1,8 @@
-"""New SQLite databases that are copies of one: running all migrations in each would take longer than most tests. Nor
+"""New SQLite databases that are copies of one: running the schema in each would take longer than many tests. Nor
 does a commit wait for the disk: that protects against a power cut, which no process of a test can see.
 
-As in normal use, the tests of creating, upgrading and syncing a database (`tests/stores/conftest.py`) and a deep run
-create each database by its migrations, and commit to the disk.
+As in normal use, the tests of creating and syncing a database (`tests/stores/conftest.py`) and a deep run
+create each database by its schema, and commit to the disk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def copied() -> Iterator[None]:
 
 @contextmanager
 def made() -> Iterator[None]:
-    """Create each new database by all migrations, and let commits wait for the disk, while the block runs."""
+    """Create each new database by its schema, and let commits wait for the disk, while the block runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file, "_connect", _connect)
         patch.setattr(file, "_create", _create)

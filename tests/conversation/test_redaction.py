@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,8 @@ import foldmark
 import forked
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
-from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
 from foldmark.operations import summaries
-from foldmark.stores.queries import migrations
 from patience import LIMIT
 from sampled import DEEP, sampled
 from stored import connection, stored
@@ -509,63 +507,6 @@ def test_a_failure_in_the_middle_erases_nothing(log: Log, path: Path, agent: Age
     assert list(examine(log)) == []
     agent.do(f"/message remove {opened} --yes")
     nothing_left(log, path, secrets)
-
-
-# Databases of schema 1 were written without `secure_delete`
-
-
-def of_schema_1(path: Path, texts: Iterable[tuple[str, ...]]) -> list[int]:
-    """Write a database as the first Foldmark did, with one turn for each tuple of texts; return the turn ids."""
-    db = apsw.Connection(str(path))
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = OFF")
-    db.execute(migrations("sqlite")[0][1])
-    db.execute(f"PRAGMA user_version = 1; PRAGMA application_id = {0x466F6C64}")
-    uuid, now = "11111111-0000-4000-8000-000000000000", "2026-01-01T00:00:00.000000Z"
-    db.execute("INSERT INTO agents (id, name, created_at) VALUES (?, 'root', ?)", (uuid, now))
-    db.execute("INSERT INTO folds VALUES (1, ?, 0, 0)", (msgspec.json.encode(birth(uuid)).decode(),))
-    id = nth = total = 0
-    turns = []
-    for turn in texts:
-        turns.append(id + 1)
-        for place, text in enumerate((*turn, "")):
-            id += 1
-            kind = ("user" if not place else "assistant") if place < len(turn) else "turn_ended"
-            tokens = -(-len(text) // 4)
-            message = kind != "turn_ended"
-            nth, total = nth + message, total + tokens
-            db.execute(
-                "INSERT INTO events (id, agent, turn, kind, actor, tokens, created_at, nth, sum, content)"
-                " VALUES (?, 1, ?, ?, 'human', ?, ?, ?, ?, ?)",
-                (id, turns[-1], kind, tokens, now, nth if message else None, total if message else None, text),
-            )
-            db.execute("UPDATE agents SET head = ?, messages = ?, tokens = ?", (id, nth, total))
-    db.close()
-    return turns
-
-
-def test_erasing_in_a_database_of_schema_1_leaves_no_trace(path: Path) -> None:
-    secrets = Secrets()
-    turns = of_schema_1(path, [("one", "1"), (secrets(5), secrets(5)), ("three", "3")])
-    with foldmark.open(path) as log:
-        assert list(examine(log)) == []
-        assert log.search(secrets.words[0])
-        log.agent("root").do(f"/message remove {turns[1]} --yes")
-        nothing_left(log, path, secrets)
-
-
-def test_a_grown_database_of_schema_1_holds_no_traces_after_its_upgrade(path: Path) -> None:
-    """When a tree grows, its root is rewritten and, without `secure_delete`, keeps the bytes of the former leaf."""
-    each = [Secrets(number) for number in range(80)]
-    turns = of_schema_1(path, [(words(30), words(30)) for words in each])
-    with foldmark.open(path) as log:
-        assert list(examine(log)) == []
-        told = Secrets()
-        for number in (0, 1, 2, 40):
-            log.agent("root").do(f"/message remove {turns[number]} --yes")
-            told.words += each[number].words
-            assert in_files(path, told) == {}
-        nothing_left(log, path, told)
 
 
 # Everything else is unchanged

@@ -27,7 +27,8 @@ from foldmark.sessions.conversion.importing import import_session
 sys.path += [str(Path(__file__).parents[1] / "stores"), str(Path(__file__).parent)]
 
 from renumbered import FAR, begin_far, compare, new_id
-from versions.make import fill, shown
+
+from every_kind import fill, shown
 
 
 @pytest.fixture

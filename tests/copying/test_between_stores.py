@@ -20,8 +20,8 @@ sys.path.append(str(Path(__file__).parents[1] / "stores"))
 
 from copied_tables import tables
 from postgres_harness import PostgresHarness
-from versions.make import fill, shown
 
+from every_kind import fill, shown
 from foldmark.testing import copies
 from foldmark.testing.suite import NOW, append, draft, root
 from postgres_server import Databases

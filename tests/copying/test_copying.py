@@ -16,8 +16,8 @@ from foldmark.log.doctor import examine
 sys.path.append(str(Path(__file__).parents[1] / "stores"))
 
 from copied_tables import tables
-from versions.make import fill, shown
-from versions.reading import of_version
+
+from every_kind import fill, shown
 
 
 @pytest.fixture(scope="module")
@@ -75,18 +75,6 @@ def test_the_tables_of_a_fresh_copy_are_the_same(original: foldmark.Log, tmp_pat
     with foldmark.open(tmp_path / "copy.db", settings={}) as log, foldmark.open(third, settings={}) as other:
         copy(log.store, other.store)
     assert tables(third) == theirs
-
-
-@pytest.mark.parametrize("version", [1, 7, 11])
-def test_a_database_of_an_earlier_schema_is_copied(tmp_path: Path, version: int) -> None:
-    """Its events have no checksums, and its evictions have a different mark."""
-    path = tmp_path / "old.db"
-    of_version(version, path)
-    with foldmark.open(path, settings={}) as log, foldmark.open(tmp_path / "copy.db", settings={}) as other:
-        copy(log.store, other.store)
-        assert [shown(agent) for agent in other.agents()] == [shown(agent) for agent in log.agents()]
-        assert list(examine(other)) == []
-        assert other.store.unchecked() == 0
 
 
 def test_repeated_copies_follow_a_growing_original(original: foldmark.Log, tmp_path: Path) -> None:

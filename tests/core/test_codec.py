@@ -112,45 +112,6 @@ def test_an_event_without_a_valid_operation_is_damage(kind: str, data: dict[str,
         codec.operation_of(event(kind, data))
 
 
-# Versions (SPEC 2: payloads are versioned; old payloads are upcast on reading, never rewritten)
-
-
-@pytest.fixture
-def upcasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A payload `note` with three versions."""
-    monkeypatch.setitem(codec.VERSIONS, "note", 3)
-    monkeypatch.setitem(codec.UPCASTS, ("note", 1), lambda data: {"texts": [data["text"]]})
-    monkeypatch.setitem(codec.UPCASTS, ("note", 2), lambda data: {**data, "count": len(data["texts"])})
-
-
-@pytest.mark.usefixtures("upcasts")
-@pytest.mark.parametrize(
-    "text", ['{"text":"x"}', '{"texts":["x"],"$v":2}', '{"$v":2,"texts":["x"]}', '{"texts":["x"],"count":1,"$v":3}']
-)
-def test_upcasts_go_step_by_step(text: str) -> None:
-    assert codec.decode_data("note", text) == {"texts": ["x"], "count": 1}
-
-
-@pytest.mark.usefixtures("upcasts")
-@pytest.mark.parametrize("version", [4, 0, -1, 2**70])
-def test_a_version_from_the_future_is_an_error(version: int) -> None:
-    with pytest.raises(DamagedError, match=f"note event has version {version} .* up to 3"):
-        codec.decode_data("note", f'{{"$v":{version}}}')
-
-
-@pytest.mark.usefixtures("upcasts")
-@pytest.mark.parametrize("version", ['"2"', "null", "1.5", "[]"])
-def test_a_version_that_is_not_a_number_is_an_error(version: str) -> None:
-    with pytest.raises(DamagedError):
-        codec.decode_data("note", f'{{"$v":{version}}}')
-
-
-@pytest.mark.usefixtures("upcasts")
-def test_the_newest_version_is_written() -> None:
-    assert codec.encode_data("note", {"texts": []}) == '{"texts":[],"$v":3}'
-    assert codec.decode_data("note", '{"texts":[],"$v":3}') == {"texts": []}
-
-
 def test_the_version_has_a_key_of_its_own() -> None:
     """The data of messages belongs to the caller, except for this key."""
     assert codec.decode_data("user", codec.encode_data("user", {"v": 7})) == {"v": 7}

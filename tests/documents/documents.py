@@ -13,7 +13,7 @@ from foldmark.documents.json_import import DocumentReport, import_document, read
 
 sys.path.append(str(Path(__file__).parents[1] / "stores"))
 
-from versions.make import fill
+from every_kind import fill
 
 __all__ = ["exported", "fill", "imported", "written"]
 

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import apsw
 from command_line import Cli
 
 import foldmark
@@ -15,14 +14,11 @@ def test_a_backup_is_written_and_verified(cli: Cli, db: str, log: foldmark.Log, 
     done = cli("backup", str(file))
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"{file}: 0.")
-    schema = apsw.Connection(str(file)).pragma("user_version")
-    assert cli("backup", "--verify", str(file)).out == f"{file}: schema {schema}, 1 agent, all is well\n"
+    assert cli("backup", "--verify", str(file)).out == f"{file}: 1 agent, all is well\n"
     assert json.loads(cli("backup", "--verify", str(file), "--json").out) == {
         "database": str(file),
         "agents": 1,
-        "unchecked": 0,
         "findings": [],
-        "schema": schema,
     }
     again = cli("backup", str(file))
     assert (again.code, again.out) == (1, "")

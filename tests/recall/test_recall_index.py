@@ -7,7 +7,6 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
@@ -17,8 +16,7 @@ from hypothesis import strategies as st
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.log.doctor import examine
-from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite.file import APPLICATION_ID
+from foldmark.stores.queries import queries
 from foldmark.text.tokens import parts_of, pieces_of
 from stored import connection
 
@@ -47,45 +45,6 @@ def test_a_read_only_file_can_be_searched(path: str, log: foldmark.Log) -> None:
     with foldmark.open(path, create=False) as log:
         assert [hit.snippet for hit in log.search("quartz")] == ["quartz"]
         assert list(examine(log)) == []
-
-
-def test_a_database_of_schema_1_is_indexed_when_it_is_opened(path: str) -> None:
-    old(path, ["quartz one", "", "fjord", "quartz\0two"])
-    with foldmark.open(path) as log:
-        assert sorted(hit.event_id for hit in log.search("quartz")) == [1, 4, 5]
-        assert [hit.event_id for hit in log.search("Grep")] == [5]
-        assert all(hit.visible for hit in log.search("quartz fjord"))
-        assert list(examine(log)) == []
-        agent = log.agent("old")
-        agent.append("user", "quartz three")
-        agent.do("/recall quartz")
-        assert len(log.search("quartz")) == 4
-        assert list(examine(log)) == []
-
-
-def old(path: str, texts: list[str]) -> None:
-    """Write a database as the first release did: a message for each text, a tool call, and the end of the turn."""
-    db = apsw.Connection(path)
-    db.execute("PRAGMA journal_mode = WAL").fetchall()
-    number, sql = migrations("sqlite")[0]
-    db.execute(sql)
-    db.execute(f"PRAGMA user_version = {number}")
-    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute("INSERT INTO agents (key, id, name, created_at) VALUES (1, 'a-1', 'old', ?)", (NOW,))
-    rows: list[tuple[Any, ...]] = [("user", text, None) for text in texts]
-    rows += [("tool_call", '{"pattern":"quartz"}', '{"call_id":"c1","name":"Grep"}'), ("turn_ended", "", None)]
-    total = 0
-    for id, (kind, content, data) in enumerate(rows, 1):
-        tokens = -(-(len(content.encode()) + len((data or "").encode())) // 4)
-        total += tokens
-        nth = None if kind == "turn_ended" else id
-        db.execute(
-            "INSERT INTO events (id, agent, turn, kind, actor, tokens, created_at, nth, sum, content, data, call_id)"
-            " VALUES (?, 1, 1, ?, 'human', ?, ?, ?, ?, ?, ?, ?)",
-            (id, kind, tokens, NOW, nth, nth and total, content, data, "c1" if kind == "tool_call" else None),
-        )
-    db.execute("UPDATE agents SET head = ?, messages = ?, tokens = ?", (len(rows), len(rows) - 1, total))
-    db.close()
 
 
 def test_removed_messages_leave_no_trace_in_the_index(log: foldmark.Log, found: Found) -> None:

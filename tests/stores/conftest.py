@@ -1,4 +1,4 @@
-"""The tests of creating, upgrading and syncing a database use one that all migrations create, as in normal use."""
+"""The tests of creating and syncing a database use one that its schema creates, as in normal use."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from sampled import sampled
 
 @pytest.fixture(scope="module")
 def made_databases() -> Iterator[None]:
-    """Create each new database by all migrations, and let commits wait for the disk."""
+    """Create each new database by its schema, and let commits wait for the disk."""
     with made():
         yield
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import apsw
 import pytest
-from versions.reading import of_version
 
 import foldmark
 from foldmark.core.codec import checksum
@@ -242,18 +241,6 @@ def test_the_checksum_is_stored_and_erased_with_its_content(path: Path) -> None:
         (None,)
     ]
     db.close()
-
-
-def test_events_recorded_before_checksums_are_counted(path: Path) -> None:
-    with foldmark.open(path, settings={}) as log:
-        assert log.store.unchecked() == 0
-    of_version(11, path)
-    with foldmark.open(path, settings={}) as log:
-        unknown = log.store.unchecked()
-        assert unknown > 20
-        log.agent("work").append("user", "new")
-        assert log.store.unchecked() == unknown
-        assert list(examine(log)) == []
 
 
 def malformed(path: Path) -> None:

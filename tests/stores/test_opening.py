@@ -28,7 +28,7 @@ from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
 from foldmark.stores import postgres, sqlite
 from foldmark.stores.folders import make_folder
-from foldmark.stores.queries import migrations, queries
+from foldmark.stores.queries import queries, schema
 from foldmark.stores.sqlite.store import SqliteStore
 from foldmark.stores.waiting import PATIENCE
 from patience import LIMIT
@@ -98,17 +98,19 @@ def test_another_applications_database_is_refused(tmp_path: Path, sql: str) -> N
     assert files(tmp_path) == before
 
 
-def test_a_database_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "says"), [(1, "export its conversations with that one"), (999, "Update this Foldmark")]
+)
+def test_a_database_of_another_schema_is_refused(tmp_path: Path, number: int, says: str) -> None:
     path = tmp_path / "log.db"
     conversation(path, "hello")
-    newest = len(migrations("sqlite"))
     db = apsw.Connection(str(path))
-    db.execute(f"PRAGMA user_version = {newest + 1}")
+    db.execute(f"PRAGMA user_version = {number}")
     db.close()
     before = path.read_bytes()
     message = fails(path)
-    assert f"schema {newest + 1}, this one knows up to {newest}" in message
-    assert "pip install --upgrade foldmark" in message
+    assert f"schema {number}, this one knows {schema('sqlite').number}" in message
+    assert says in message
     assert path.read_bytes() == before
 
 

@@ -374,14 +374,18 @@ def test_a_password_in_a_text_is_not_recorded(store: PostgresStore) -> None:
     assert "s3cret" not in message.content
 
 
-def test_a_database_of_a_newer_foldmark_is_refused(store: PostgresStore) -> None:
+@pytest.mark.parametrize(
+    ("number", "says"), [(2, "written by an older Foldmark"), (999, "written by a newer Foldmark")]
+)
+def test_a_database_of_another_schema_is_refused(store: PostgresStore, number: int, says: str) -> None:
     with psycopg.connect(store.address, autocommit=True) as db:
-        db.execute("INSERT INTO foldmark.migrations (number) VALUES (999)")
+        ((own,),) = db.execute("SELECT number FROM foldmark.migrations").fetchall()
+        db.execute("UPDATE foldmark.migrations SET number = %s", (number,))
         try:
-            with pytest.raises(StoreError, match="written by a newer Foldmark"):
+            with pytest.raises(StoreError, match=says):
                 PostgresStore(store.address)
         finally:
-            db.execute("DELETE FROM foldmark.migrations WHERE number = 999")
+            db.execute("UPDATE foldmark.migrations SET number = %s", (own,))
 
 
 def test_tables_are_only_created_on_request(store: PostgresStore) -> None:

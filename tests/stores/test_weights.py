@@ -17,7 +17,6 @@ from foldmark.core.assembly.wire import weight
 from foldmark.core.segments import END, Segment, normal, until
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
-from foldmark.stores.queries import migrations
 from stored import connection
 
 PNG = "iVBORw0KGgo="
@@ -70,51 +69,6 @@ def summed_anew(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         sums[agent] += each
         found.append((agent, event, each, sums[agent]))
     return found
-
-
-COUNTED_ANEW = """
-    UPDATE events SET nth = c.n, sum = c.s FROM (
-        SELECT id, row_number() OVER w AS n, sum(tokens) OVER w AS s
-        FROM events WHERE nth IS NOT NULL WINDOW w AS (PARTITION BY agent ORDER BY id)
-    ) c WHERE c.id = events.id
-"""
-
-OLD_SEARCH = """
-    DROP TABLE signatures; DROP TABLE vectors; DROP TABLE embedders; DROP TABLE search; DROP VIEW searchable;
-    DROP TABLE parts;
-    CREATE VIEW searchable (id, text) AS SELECT id, content FROM events WHERE nth IS NOT NULL AND content <> '';
-    CREATE VIRTUAL TABLE search USING fts5 (text, content = 'searchable', content_rowid = 'id');
-"""
-
-
-def test_a_database_of_the_previous_version_is_weighed_when_opened(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    with foldmark.open(str(path)) as log:
-        filled(log)
-    fresh = summed_anew(stored(path))
-    assert len(fresh) > 30
-    db = apsw.Connection(str(path))
-    # That version recounted the messages after an erased one.
-    db.execute(COUNTED_ANEW)
-    db.execute("DROP TABLE redacted_sums; ALTER TABLE agents DROP COLUMN run")
-    db.execute("DROP TABLE weights; DROP TABLE sent; DROP TABLE texts; DROP TABLE leases; DROP TABLE sessions")
-    db.execute("DROP INDEX others; DROP TABLE agent_changes; DROP TABLE append_keys")
-    for trigger in ("renamed", "killed", "deleted", "archived", "unarchived"):
-        db.execute(f"DROP TRIGGER {trigger}")
-    db.execute("ALTER TABLE events DROP COLUMN checksum")
-    db.execute("DROP INDEX operations; DROP TRIGGER unmarked; ALTER TABLE events DROP COLUMN replayed")
-    db.execute(migrations("sqlite")[1][1].split(";")[1])
-    db.execute(OLD_SEARCH)
-    db.execute(
-        "DROP TABLE memo_words; DROP TABLE memo_tags; DROP TABLE memos; DROP INDEX tombstones; PRAGMA user_version = 4"
-    )
-    db.close()
-    with foldmark.open(str(path)) as log:
-        assert stored(path) == fresh
-        log.agent("default").append("user", "goes on")
-        assert list(examine(log)) == []
-    assert stored(path)[: len(fresh)] != fresh  # the first agent has one more row
-    assert len(stored(path)) == len(fresh) + 1
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -
             raise click.UsageError("--force and --verify exclude each other")
         from foldmark.stores.sqlite.backup import opened
 
-        with opened(file) as (store, schema):
-            return _check_database(open_over(store), str(file), False, as_json, schema)
+        with opened(file) as store:
+            return _check_database(open_over(store), str(file), False, as_json)
     if kind := scheme(setup.db):
         if kind not in BUILT_IN:
             raise StoreError(f"`foldmark backup` copies SQLite files; back up a {kind} database with its own tools")
@@ -162,17 +162,17 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
         return _check_database(log, shown(setup.db), repair, as_json)
 
 
-def _check_database(log: Log, name: str, repair: bool, as_json: bool, schema: int | None = None) -> int:
-    """Print the findings and, if given, the `schema`. With `repair`, repair them where possible. Return the exit code:
+def _check_database(log: Log, name: str, repair: bool, as_json: bool) -> int:
+    """Print the findings. With `repair`, repair them where possible. Return the exit code:
     1 if a finding remains."""
     from foldmark.log.doctor import examine
     from foldmark.log.doctor import repair as repair_finding
 
     findings = [(finding, repair and repair_finding(log, finding)) for finding in examine(log)]
     try:
-        agents, unchecked = len(log.agents()), log.store.unchecked()
+        agents = len(log.agents())
     except StoreError:  # the agents can no longer be read
-        agents = unchecked = 0
+        agents = 0
     if repair and not log.store.forget_erased():
         print(
             "another program is reading, or the disk is full: erased text may still have traces in the write-ahead "
@@ -182,16 +182,13 @@ def _check_database(log: Log, name: str, repair: bool, as_json: bool, schema: in
     left = sum(1 for _, repaired in findings if not repaired)
     if as_json:
         found = [{"text": finding.text, "repaired": repaired} for finding, repaired in findings]
-        data = {"database": name, "agents": agents, "unchecked": unchecked, "findings": found}
-        print(json_text(data if schema is None else {**data, "schema": schema}))
+        data = {"database": name, "agents": agents, "findings": found}
+        print(json_text(data))
         return 1 if left else 0
     for finding, repaired in findings:
         print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
-    if unchecked:
-        print(f"{count(unchecked, 'event')} recorded before there were checksums: changed bytes in them are not found")
     verdict = count(left, "fault") if left else "all is well"
-    version = "" if schema is None else f"schema {schema}, "
-    print(harmless(f"{name}: {version}{count(agents, 'agent')}, {verdict}"))
+    print(harmless(f"{name}: {count(agents, 'agent')}, {verdict}"))
     return 1 if left else 0
 
 

@@ -1,18 +1,17 @@
-"""Convert events to text and back: canonical JSON, sizes, checksums, upcasts of older payloads, hidden keys [SPEC 2].
+"""Convert events to text and back: canonical JSON, sizes, checksums, hidden keys [SPEC 2].
 
 Canonical JSON is the output of msgspec: UTF-8, no white space, keys in the given order, no NaN. External input is made
 well-formed first (`well_formed`), so that everything stored can be read back. API keys are replaced by the names of
 their variables before a text is recorded (`Secrets`).
 
-`data` carries the version of its shape under "$v" if that is above 1; callers cannot use that key. Older shapes are
-upcast on reading, one step at a time, and never rewritten.
+Callers cannot use the key "$v" in `data`: it is reserved for the versions of shapes that later releases may have.
 
 The checksum of an event detects bytes that changed on the disk. CRC-32 detects every change of a single bit and every
 burst of up to 32 bits; of other errors it misses one in four billion. It guards against failing disks, not against
 people.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -25,13 +24,6 @@ from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import OPERATION_KINDS, Event, Operation
 
 Data = dict[str, Any]
-Upcast = Callable[[Data], Data]
-VERSIONS: dict[str, int] = {}
-"""Newest data version of each kind; 1 for a kind that is not listed."""
-
-UPCASTS: dict[tuple[str, int], Upcast] = {}
-"""(kind, version) -> function that returns the data of the next version. Version 1 of every kind is current."""
-
 MOST_REASON = 500
 """Maximum number of characters of an operation's reason."""
 
@@ -43,29 +35,20 @@ def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
         return None
     if "$v" in data:
         raise ValueError('the key "$v" is reserved for the version of the data')
-    version = VERSIONS.get(kind, 1)
-    body = {**data, "$v": version} if version > 1 else data
     try:
-        return msgspec.json.encode(body).decode()
+        return msgspec.json.encode(data).decode()
     except (TypeError, RecursionError, msgspec.MsgspecError, UnicodeEncodeError) as error:
         raise ValueError(f"data is not JSON: {error}") from None
 
 
 def decode_data(kind: str, text: str | None) -> Data | None:
-    """Return the data decoded from `text`, upcast to the newest version. Raises DamagedError."""
+    """Return the data decoded from `text`. Raises DamagedError."""
     if text is None:
         return None
     try:
-        data: Data = msgspec.json.decode(text, type=dict)
+        return msgspec.json.decode(text, type=dict)
     except (msgspec.MsgspecError, RecursionError, TypeError) as error:  # damage can turn text into a number
         raise DamagedError(f"the data of a {kind} event is not readable: {error}") from None
-    newest = VERSIONS.get(kind, 1)
-    version = data.pop("$v", 1) if newest > 1 else 1
-    if not isinstance(version, int) or not 1 <= version <= newest:
-        raise DamagedError(f"a {kind} event has version {version} of its data; this Foldmark knows up to {newest}")
-    for step in range(version, newest):
-        data = UPCASTS[kind, step](data)
-    return data
 
 
 def operation_data(operation: Operation) -> Data:

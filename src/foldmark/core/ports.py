@@ -93,9 +93,6 @@ class Maintenance(Protocol):
         A part that cannot be read yields one line, and the other parts are still checked.
         """
 
-    def unchecked(self) -> int:
-        """Return the number of events recorded before checksums existed. Changed bytes in these are not detected."""
-
 
 Clock = Callable[[], str]
 """Returns the current time, in the form of `Event.created_at`."""

@@ -1,11 +1,14 @@
-"""Named queries and numbered migrations, read once from each database's folder `sql` and never changed."""
+"""The schema and the named queries of each database, read once from its folder `sql` and never changed."""
 
 from collections.abc import Iterable
 from functools import cache
 from itertools import dropwhile
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
+
+from foldmark.core.errors import StoreError
 
 _HERE = Path(__file__).parent
 
@@ -25,15 +28,33 @@ def named_queries(path: Path) -> dict[str, str]:
     return found
 
 
-@cache
-def migrations(dialect: str) -> list[tuple[int, str]]:
-    """Return the migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited.
+class Schema(NamedTuple):
+    """The number of a schema, which a database holds, and the SQL that creates it."""
 
-    A migration contains SQL and constants. It may call its own functions, which the store keeps frozen
-    (`sqlite.frozen`), and no other part of Foldmark.
-    """
-    files = (_HERE / dialect / "sql").glob("[0-9][0-9][0-9][0-9]_*.sql")
-    return sorted((int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files)
+    number: int
+    sql: str
+
+
+@cache
+def schema(dialect: str) -> Schema:
+    """Return the schema of a database: its file `NUMBER_log.sql`."""
+    (file,) = (_HERE / dialect / "sql").glob("[0-9][0-9][0-9][0-9]_log.sql")
+    return Schema(int(file.name[:4]), file.read_text(encoding="utf-8"))
+
+
+def refuse_other(name: str, number: int, known: int) -> None:
+    """Raise StoreError if the database `name` has another schema than the known one. 0 is a database without tables."""
+    if number > known:
+        raise StoreError(
+            f"{name} was written by a newer Foldmark (schema {number}, this one knows {known}). "
+            "Update this Foldmark; the database was not changed."
+        )
+    if 0 < number < known:
+        raise StoreError(
+            f"{name} was written by an older Foldmark (schema {number}, this one knows {known}) and was not changed: "
+            "export its conversations with that one (`foldmark export NAME --to FILE.json`), and import them into a "
+            "new database."
+        )
 
 
 def listed(values: Iterable[object]) -> str:

@@ -11,8 +11,7 @@ The weight of a message is the number of bytes that it takes in a request once i
 message is appended and stored as a running sum, so that the weight of a whole context is a subtraction of two sums. It
 is an upper bound for every dialect: text is counted with JSON escapes and with the largest frame that any wire format
 puts around it, a tool result as it is sent in an inactive turn. So a window that is chosen by weights fits. Stored
-weights must equal the results of this module: a change here needs a migration that weighs all messages again, with its
-own frozen function, like the migration that added weights.
+weights must equal the results of this module: a change here needs another schema.
 """
 
 import re

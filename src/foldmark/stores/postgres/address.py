@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from foldmark.core.errors import StoreError
 from foldmark.stores.addresses import passwords, shown
-from foldmark.stores.queries import migrations
+from foldmark.stores.queries import refuse_other, schema
 from foldmark.stores.reader import Row
 
 LOCK_SECONDS = 10
@@ -136,51 +136,47 @@ def explained(address: Address) -> Iterator[None]:
         raise address.explain(error) from error
 
 
-# Upgrade
+# The tables
 
 _LOCK = 0x466F6C64
-"""The advisory lock of migrations: "Fold"."""
+"""The advisory lock of whoever creates the tables: "Fold"."""
 
 
 def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bool) -> None:
-    """Create or upgrade the tables, without writing to a current database. Raises StoreError, psycopg.Error."""
+    """Create the tables if the database has none. Raises StoreError, psycopg.Error."""
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreError(
             f"{address.shown} stores texts in {encoding}, which cannot hold every text. Create a database with "
             "`createdb --encoding UTF8 --template template0 NAME`, and name that one."
         )
-    steps = migrations("postgres")
-    version = _version(connection, address, len(steps))
+    version = _version(connection, address)
     if version == 0 and not create:
         raise StoreError(
             f"there is no Foldmark database at {address.shown}: it is empty. `foldmark chat` starts one; "
             "--db names another."
         )
-    if version < len(steps):
+    if version == 0:
         with connection.transaction():
             connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
-            connection.execute("CREATE SCHEMA IF NOT EXISTS foldmark")
-            connection.execute("CREATE TABLE IF NOT EXISTS foldmark.migrations (number bigint PRIMARY KEY)")
-            # Another program may have upgraded the database while this one waited for the lock.
-            current = _version(connection, address, len(steps))
-            for number, sql in steps[current:]:
+            # Another program may have created them while this one waited for the lock.
+            if not _version(connection, address):
+                number, sql = schema("postgres")
+                connection.execute("CREATE SCHEMA IF NOT EXISTS foldmark")
+                connection.execute("CREATE TABLE foldmark.migrations (number bigint PRIMARY KEY)")
                 connection.execute(sql, prepare=False)
                 connection.execute("INSERT INTO foldmark.migrations (number) VALUES ($1)", (number,))
     _settle_in(connection)
 
 
-def _version(connection: psycopg.Connection[Row], address: Address, newest: int) -> int:
-    """Return the number of migrations applied to the database; 0 if it has no Foldmark tables."""
+def _version(connection: psycopg.Connection[Row], address: Address) -> int:
+    """Return the number of the database's schema; 0 if it has no Foldmark tables. Raises StoreError if an older or a
+    newer version wrote it."""
     ((is_ours,),) = connection.execute("SELECT to_regclass('foldmark.migrations') IS NOT NULL").fetchall()
     if not is_ours:
         return 0
     ((version,),) = connection.execute("SELECT coalesce(max(number), 0) FROM foldmark.migrations").fetchall()
-    if version > newest:
-        raise StoreError(
-            f"{address.shown} was written by a newer Foldmark (schema {version}, this one knows up to {newest}). "
-            "Update with `pip install --upgrade foldmark`; this database was not changed."
-        )
+    refuse_other(address.shown, int(version), schema("postgres").number)
     return int(version)
 
 

@@ -316,8 +316,3 @@ class PostgresStore:
             if isinstance(moment, PostgresTransaction):
                 moment.settle()
             return iter(list(PostgresChecks(moment._session, self._known).found()))
-
-    def unchecked(self) -> int:
-        with self.read() as moment:
-            ((number,),) = moment._run("wrong_unchecked")
-        return int(number)

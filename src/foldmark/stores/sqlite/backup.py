@@ -4,14 +4,14 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkstemp
+from tempfile import mkstemp
 
 import apsw
 
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Progress
 from foldmark.stores.folders import flush_folder
-from foldmark.stores.sqlite.file import MEMORY, connect_read_only, connect_to_read, explained, schema_of
+from foldmark.stores.sqlite.file import MEMORY, connect_to_read, explained, schema_of
 from foldmark.stores.sqlite.store import SqliteStore
 
 _PAGES = 1000
@@ -23,8 +23,7 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
 
     The backup shows one moment and takes no lock that blocks a writer. It is written next to `file` and renamed when
     it is complete, so that `file` is never half a database. Only this user may read it. An existing file is kept unless
-    `replace`. `progress` receives the pages done and in all. Neither a database with an earlier schema nor its backup
-    is upgraded. Raises StoreError, with nothing changed.
+    `replace`. `progress` receives the pages done and in all. Raises StoreError, with nothing changed.
     """
     _check(path, file, replace=replace)
     try:
@@ -45,27 +44,18 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
-    """Open a backup as a store for reading, and yield it with its schema. A backup with an earlier schema is copied to
-    a temporary folder and upgraded there; `file` is never written to. Raises StoreError."""
+def opened(file: Path) -> Iterator[SqliteStore]:
+    """Open a backup as a store for reading; `file` is never written to. Raises StoreError."""
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
-    with explained(str(file)), closing(connect_read_only(str(file))) as db:
-        schema, newest = schema_of(db, str(file))
-    if schema == newest:
-        with closing(SqliteStore(str(file), create=False, read_only=True)) as store:
-            yield store, schema
-        return
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / "backup.db"
-        back_up(str(file), copy, lambda *_: None)
-        with closing(SqliteStore(str(copy), create=False)) as store:
-            yield store, schema
+    with closing(SqliteStore(str(file), create=False, read_only=True)) as store:
+        yield store
 
 
 def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
     with explained(path), closing(connect_to_read(path)) as source:
-        schema_of(source, path)
+        if not schema_of(source, path):
+            raise StoreError(f"{path} is an empty file and no database yet")
         # Without an open moment, every write would make the backup start again.
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchall()

@@ -11,7 +11,7 @@ import apsw
 
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
-from foldmark.stores.queries import migrations
+from foldmark.stores.queries import refuse_other, schema
 from foldmark.stores.waiting import LONGEST
 
 PRIVATE = 0o600
@@ -34,7 +34,7 @@ def place_of(path: str) -> str:
 
 
 def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -> apsw.Connection:
-    """Open the database at `path`, upgrading it if needed. Raises StoreError.
+    """Open the database at `path`. Raises StoreError.
 
     With `read_only`, or if the file is not writable, it is opened for reading. A current database is not written to.
     `place` is `place_of(path)`.
@@ -50,11 +50,6 @@ def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -
             raise
     except apsw.Error as error:
         raise explain(error, path) from error
-    except UnicodeDecodeError as error:  # functions of migrations cannot accept such a text
-        raise StoreError(
-            f"{path} was written by an older Foldmark and holds a text that is not UTF-8 ({error.object[:20]!r}…): it "
-            "cannot be upgraded, and was not changed. Repair that text with any SQLite shell, then repeat."
-        ) from None
     except UnicodeEncodeError:
         raise StoreError(f"{path} cannot be opened: its name is not UTF-8. Name another.") from None
     return db
@@ -157,7 +152,7 @@ def rescue(path: str) -> str:
     from shlex import quote
 
     # `.dump` continues after unreadable parts; `.recover` in SQLite 3.40 fails on a schema like this one.
-    marks = f"PRAGMA user_version = {len(migrations('sqlite'))}; PRAGMA application_id = {APPLICATION_ID};"
+    marks = f"PRAGMA user_version = {schema('sqlite').number}; PRAGMA application_id = {APPLICATION_ID};"
     return (
         "Keep a copy of it. To save everything that can be read, run "
         f"`(sqlite3 {quote(path)} .dump | sed 's/^ROLLBACK.*/COMMIT;/'; echo '{marks}') | sqlite3 rescued.db`; "
@@ -182,7 +177,7 @@ def weight_of(*row: Any) -> int:
 
 def parts_in(*row: Any) -> str:
     """Return `foldmark.text.tokens.parts_of` of a text, for calls from SQL."""
-    from foldmark.text.tokens import parts_of  # only needed for appends and migrations
+    from foldmark.text.tokens import parts_of  # only needed for appends
 
     return parts_of(str(row[0]))
 
@@ -281,19 +276,14 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
     # Overwrite erased content, and content that moves between pages before it is erased.
     db.execute("PRAGMA secure_delete = ON")
-    steps = migrations("sqlite")
-    version = _version(db, path, len(steps))
+    version = schema_of(db, path)
     if version == 0 and not create and path != MEMORY:
         raise StoreError(
             f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another."
         )
-    if version < len(steps):
+    if version == 0:
         switch_to_wal(db)
-        if version == 1:
-            # It was written without secure_delete: content that moved between pages would survive its erasure.
-            db.execute("VACUUM")
-        _migrate(db, path, steps)
-    # Registered only now: the meaning of a migration never changes, so no migration may call the current functions.
+        _create_tables(db, path)
     db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
     db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     db.execute("PRAGMA synchronous = FULL")
@@ -320,39 +310,24 @@ def switch_to_wal(db: apsw.Connection) -> None:
             return
 
 
-def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> None:
-    from foldmark.stores.sqlite.frozen import FUNCTIONS  # not needed for a current database
-
-    for function, arguments in FUNCTIONS:
-        db.create_scalar_function(function.__name__, function, arguments, deterministic=True)
+def _create_tables(db: apsw.Connection, path: str) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have upgraded the database while this one waited for the lock.
-        current = _version(db, path, len(steps))
-        for number, sql in steps[current:]:
+        # Another process may have created them while this one waited for the lock.
+        if not schema_of(db, path):
+            number, sql = schema("sqlite")
             db.execute(sql)
             db.execute(f"PRAGMA user_version = {number}")
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute("COMMIT")
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
-    for function, arguments in FUNCTIONS:
-        db.create_scalar_function(function.__name__, None, arguments)
 
 
-def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
-    """Return the number of migrations applied to a database, and the number of all migrations. Raises StoreError if the
-    database is empty, is not Foldmark's or was written by a newer version."""
-    newest = len(migrations("sqlite"))
-    version = _version(db, path, newest)
-    if not version:
-        raise StoreError(f"{path} is an empty file and no database yet")
-    return version, newest
-
-
-def _version(db: apsw.Connection, path: str, newest: int) -> int:
-    """Return the number of migrations applied to the database; 0 for an empty file."""
+def schema_of(db: apsw.Connection, path: str) -> int:
+    """Return the number of the database's schema; 0 for an empty file. Raises StoreError if the database is not
+    Foldmark's, or if an older or a newer version wrote it."""
     # The mark is read last: another process may be creating the database, and a reader that sees its tables must also
     # see the mark.
     tables, version, application = (
@@ -363,9 +338,5 @@ def _version(db: apsw.Connection, path: str, newest: int) -> int:
             f"{path} is an SQLite database, but not Foldmark's. Name another with --db or FOLDMARK_DB; "
             "this file was not changed."
         )
-    if version > newest:
-        raise StoreError(
-            f"{path} was written by a newer Foldmark (schema {version}, this one knows up to {newest}). "
-            "Update with `pip install --upgrade foldmark`; this file was not changed."
-        )
+    refuse_other(path, version, schema("sqlite").number)
     return version

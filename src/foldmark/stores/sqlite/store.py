@@ -324,7 +324,3 @@ class SqliteStore(SqliteReader):
             if isinstance(self._open, SqliteTransaction):
                 self._open.settle()
         return SqliteChecks(self._connection).found()
-
-    def unchecked(self) -> int:
-        ((number,),) = self._run("wrong_unchecked")
-        return int(number)

@@ -1092,10 +1092,6 @@ WHERE (a.gone_messages, a.gone_tokens, a.weights)
     <> (coalesce(r.messages, 0), coalesce(r.tokens, 0), coalesce(e.weight, 0) + coalesce(r.weight, 0))
 ORDER BY a.key
 
--- name: wrong_unchecked
--- The number of events recorded without a checksum.
-SELECT count(*) FROM events WHERE checksum IS NULL AND redacted IS NULL
-
 -- name: wrong_directory
 -- Agents that are not found by their uuids or names.
 SELECT a.id FROM agents a LEFT JOIN directory d ON d.id = a.id LEFT JOIN names n ON n.name = a.name

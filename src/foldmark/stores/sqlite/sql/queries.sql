@@ -453,10 +453,6 @@ SELECT id, iif(replayed IS 1, 'is', 'is not') FROM events WHERE (replayed IS 1) 
     kind IN (SELECT value FROM json_each(:kinds)) OR (kind = 'turn_ended' AND data IS NOT NULL)
 )
 
--- name: wrong_unchecked
--- How many events were recorded before there were checksums.
-SELECT count(*) FROM events WHERE checksum IS NULL AND redacted IS NULL
-
 -- name: wrong_tables
 -- The tables beside the log that hold texts.
 SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict AND name <> 'events' ORDER BY name

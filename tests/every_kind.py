@@ -1,25 +1,9 @@
-"""Make the database of one schema version and the contexts that its own Foldmark shows: `schema-NN.db.gz`, `.json`.
+"""Conversations with every kind of message and operation, and their contexts as values to compare."""
 
-Before you add a migration, run `python tests/stores/versions/make.py NN` with the newest version NN, which then becomes
-an earlier one. The databases up to 12 were written by the source of these commits (`git archive COMMIT src`, with that
-`src` on `PYTHONPATH`): 1 48b29f6, 4 19ff283, 5 279c150, 6 467fe55, 7 bdbb41c, 8 3e2acd1, 9 1905974, 10 00935b7,
-11 2f4d243, 12 9b897c5. No Foldmark wrote versions 2 and 3: they are version 1 with the migrations 2 and 3.
-
-Operations that a version does not have yet are left out, and printed.
-"""
-
-from __future__ import annotations
-
-import gzip
-import json
-import sys
-from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import foldmark
+from foldmark.log import Agent, Log
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 PLAN = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}}
@@ -27,19 +11,7 @@ PLACE = "https://example.org/picture.png"
 LINKED = {"type": "image", "source": {"type": "url", "url": PLACE}}
 
 
-def attempt(what: str, action: Callable[[], Any]) -> Any:
-    try:
-        return action()
-    except (foldmark.CommandError, foldmark.FoldmarkError, AttributeError, TypeError, NotImplementedError) as error:
-        print(f"  without {what}: {type(error).__name__} {str(error)[:70]}")
-        return None
-
-
-def do(agent: Any, line: str) -> Any:
-    return attempt(line, lambda: agent.do(line))
-
-
-def fill(log: Any) -> None:
+def fill(log: Log) -> None:
     """Record two conversations with every kind of message and operation, and a turn with an open call."""
     agent = log.agent("work")
     agent.append("system", "Imported rule.")
@@ -57,22 +29,22 @@ def fill(log: Any) -> None:
             agent.record("state", f"Goal: {number}")
         if number == 1:
             agent.record("scratchpad", "remember the café")
-            do(agent, f"/pin {opened}")
-    attempt("image", lambda: agent.append("user", "Look.", data={"blocks": [IMAGE, LINKED, PLAN]}))
+            agent.do(f"/pin {opened}")
+    agent.append("user", "Look.", data={"blocks": [IMAGE, LINKED, PLAN]})
     note = agent.append("tool", "a note of a tool")
     agent.end_turn()
     planned = agent.append("user", "Forget the note.")
-    attempt("planning", lambda: agent.apply_filter("forget", [note], planning=(planned, None)))
+    agent.apply_filter("forget", [note], planning=(planned, None))
     agent.append("assistant", "Done.")
     agent.end_turn()
     messages = list(agent.context().messages)
     turns = sorted({each.turn_id for each in messages if each.turn_id})
-    do(agent, f"/context drop {turns[1]}")
+    agent.do(f"/context drop {turns[1]}")
     ids = [each.id for each in messages if each.turn_id == turns[2]]
-    attempt("filter", lambda: agent.apply_filter("forget", ids, criteria="the third question"))
-    do(agent, f"/context evict {[each.id for each in messages if each.kind == 'tool_result'][-1]}")
-    do(agent, "/undo")
-    do(agent, "/config set TRUNCATE_INACTIVE=200")
+    agent.apply_filter("forget", ids, criteria="the third question")
+    agent.do(f"/context evict {[each.id for each in messages if each.kind == 'tool_result'][-1]}")
+    agent.do("/undo")
+    agent.do("/config set TRUNCATE_INACTIVE=200")
     rewound = agent.do("/rewind M2")
     agent.append("user", "After the rewind.")
     agent.append("assistant", "Yes.")
@@ -82,11 +54,10 @@ def fill(log: Any) -> None:
     child.append("user", "What only the child has.")
     child.end_turn()
     child.do("/fork")
-    do(child, "/summarize")
-    if do(agent, f"/message remove {turns[4]} --yes") is None:
-        attempt("erasing", lambda: agent.redact(turns[4]))
-    do(agent, f"/send {child.id} look at the parser")
-    do(agent, "/memo add the café is red #place")
+    child.do("/summarize")
+    agent.do(f"/message remove {turns[4]} --yes")
+    agent.do(f"/send {child.id} look at the parser")
+    agent.do("/memo add the café is red #place")
     cleared = log.agent("cleared")
     cleared.append("user", "before")
     cleared.append("assistant", "Before.")
@@ -97,7 +68,7 @@ def fill(log: Any) -> None:
     agent.append_tool_call("bash", {"command": "ls"}, call_id="waits", dialect="anthropic")
 
 
-def shown(agent: Any) -> dict[str, Any]:
+def shown(agent: Agent) -> dict[str, Any]:
     """Return a context as JSON, with a digest of each message's text."""
     context = agent.context()
     return {
@@ -112,21 +83,3 @@ def shown(agent: Any) -> dict[str, Any]:
 
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:12]
-
-
-def main(version: str) -> None:
-    here = Path(__file__).parent
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "log.db"
-        with foldmark.open(str(path)) as log:
-            fill(log)
-            contexts = {agent.id: shown(agent) for agent in log.agents()}
-        packed = gzip.compress(path.read_bytes(), mtime=0)
-    (here / f"schema-{version}.db.gz").write_bytes(packed)
-    lines = ",\n".join(f"{json.dumps(each)}: {json.dumps(context)}" for each, context in contexts.items())
-    (here / f"schema-{version}.json").write_text(f"{{{lines}}}\n", encoding="utf-8")
-    print(f"schema {version}: {len(packed):,} bytes, {len(contexts)} agents")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
