@@ -25,6 +25,7 @@ from foldmark import stores
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import StoreError
 from foldmark.core.replay import birth
+from foldmark.installation import source
 from foldmark.log.doctor import examine
 from foldmark.stores import postgres, sqlite
 from foldmark.stores.folders import make_folder
@@ -108,7 +109,7 @@ def test_a_database_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
     before = path.read_bytes()
     message = fails(path)
     assert f"schema {newest + 1}, this one knows up to {newest}" in message
-    assert "pip install --upgrade foldmark" in message
+    assert f"installed from {source()}; this file was not changed" in message
     assert path.read_bytes() == before
 
 

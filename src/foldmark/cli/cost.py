@@ -109,7 +109,12 @@ def drawing() -> Any:
     try:
         matplotlib = import_module("matplotlib")
     except ImportError:
-        raise FoldmarkError("a plot needs matplotlib, which is not installed: pip install matplotlib") from None
+        from shlex import join
+
+        from foldmark.installation import package_command
+
+        command = join(package_command("matplotlib"))
+        raise FoldmarkError(f"a plot needs matplotlib, which is not installed; this installs it: {command}") from None
     matplotlib.use("svg")
     return matplotlib
 

@@ -162,7 +162,9 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
     with setup.log(create=True, given=given) as log:
         on_screen = typed and not plain and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         if on_screen and find_spec("textual") is None:
-            print("(the full-screen application is not installed; to install it: pip install 'foldmark[terminal]')")
+            from foldmark.installation import installs
+
+            print(f"(the full-screen application is not installed; {installs('terminal')})")
             on_screen = False
         used = _used(log) if on_screen and file is None and name is None else []
         if file is not None:

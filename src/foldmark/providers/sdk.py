@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import cache
 from importlib import import_module
+from shlex import join
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,8 +36,14 @@ def imported(module: str, server: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        text = f"The SDK for {server} is not installed. Install it: pip install 'foldmark[{extra}]'"
-        raise ProviderError("sdk", text) from None
+        raise ProviderError("sdk", no_sdk(server, extra)) from None
+
+
+def no_sdk(server: str, extra: str) -> str:
+    """Return the message about the SDK of a server that is not installed."""
+    from foldmark.installation import installs
+
+    return f"The SDK for {server} is not installed; {installs(extra)}"
 
 
 def http(**more: Any) -> Any:
@@ -50,10 +57,13 @@ def http(**more: Any) -> Any:
     try:
         return httpx2.AsyncClient(verify=certificates(), follow_redirects=False, **more)
     except ImportError:
+        from foldmark.installation import package_command
+
         text = (
-            "A SOCKS proxy is set, and the package for it is not installed. Install it: pip install socksio; or unset "
+            "A SOCKS proxy is set, and the package for it is not installed. Unset ALL_PROXY, HTTPS_PROXY and "
+            f"HTTP_PROXY, or install it: {join(package_command('socksio'))}"
         )
-        raise ProviderError("sdk", f"{text}ALL_PROXY, HTTPS_PROXY and HTTP_PROXY.") from None
+        raise ProviderError("sdk", text) from None
     except (ValueError, httpx2.InvalidURL) as error:
         text = f"A proxy cannot be used: {brief(str(error))}. Correct ALL_PROXY, HTTPS_PROXY and HTTP_PROXY."
         raise ProviderError("request", text) from None

@@ -177,9 +177,11 @@ def _version(connection: psycopg.Connection[Row], address: Address, newest: int)
         return 0
     ((version,),) = connection.execute("SELECT coalesce(max(number), 0) FROM foldmark.migrations").fetchall()
     if version > newest:
+        from foldmark.installation import source
+
         raise StoreError(
             f"{address.shown} was written by a newer Foldmark (schema {version}, this one knows up to {newest}). "
-            "Update with `pip install --upgrade foldmark`; this database was not changed."
+            f"Update this one, which was installed from {source()}; this database was not changed."
         )
     return int(version)
 

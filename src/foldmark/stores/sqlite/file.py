@@ -364,8 +364,10 @@ def _version(db: apsw.Connection, path: str, newest: int) -> int:
             "this file was not changed."
         )
     if version > newest:
+        from foldmark.installation import source
+
         raise StoreError(
             f"{path} was written by a newer Foldmark (schema {version}, this one knows up to {newest}). "
-            "Update with `pip install --upgrade foldmark`; this file was not changed."
+            f"Update this one, which was installed from {source()}; this file was not changed."
         )
     return version
