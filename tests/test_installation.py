@@ -68,7 +68,7 @@ def test_without_pip_it_is_uv(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pipx_injects(prefix: Path) -> None:
     (prefix / "pipx_metadata.json").write_text("{}")
     assert extra_command("terminal") == ["pipx", "inject", "foldmark", *EXTRAS["terminal"]]
-    assert package_command("x", dependencies=False) == ["pipx", "inject", "foldmark", "--pip-args=--no-deps", "x"]
+    assert package_command("x", dependencies=False) == ["pipx", "runpip", "foldmark", "install", "--no-deps", "x"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ def package_command(*packages: str, dependencies: bool = True) -> list[str]:
     the packages that they require."""
     alone = [] if dependencies else ["--no-deps"]
     if Path(sys.prefix, "pipx_metadata.json").is_file():
-        return ["pipx", "inject", Path(sys.prefix).name, *(f"--pip-args={each}" for each in alone), *packages]
+        name = Path(sys.prefix).name
+        # An injection without dependencies succeeds, and pipx reports that it failed.
+        return ["pipx", *(["inject", name] if dependencies else ["runpip", name, "install", *alone]), *packages]
     if find_spec("pip"):
         return [sys.executable, "-m", "pip", "install", *alone, *packages]
     return ["uv", "pip", "install", "--python", sys.executable, *alone, *packages]

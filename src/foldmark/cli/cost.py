@@ -10,7 +10,7 @@ import click
 
 import foldmark
 from foldmark.app import Setup
-from foldmark.cli.parameters import conversations_and_files, reporting
+from foldmark.cli.parameters import Number, conversations_and_files, reporting
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
 from foldmark.log import Agent
@@ -156,7 +156,7 @@ def draw(panels: "Sequence[tuple[str, Sequence[Replayed], Tariff]]", path: Path)
 @click.option(
     "--budget",
     metavar="TOKENS",
-    type=click.IntRange(1, 10**9),
+    type=Number(1, example=100_000),
     help="Budget of the window; its own by default.",
 )
 @click.option(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foldmark.app import Setup, nothing_to, read_settings
-from foldmark.cli.parameters import reporting
+from foldmark.cli.parameters import Number, reporting
 from foldmark.cli.process import warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import FoldmarkError
@@ -30,7 +30,7 @@ _LONG = 30.0
 @click.option("--status", is_flag=True, help="Only print how many messages have vectors.")
 @click.option("--remove", is_flag=True, help="Remove the vectors of --model, by default of all models.")
 @click.option("--model", metavar="NAME", help="Name or folder of the model; the setting recall_model by default.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="Embed at most N messages.")
+@click.option("--limit", metavar="N", type=Number(1), help="Embed at most N messages.")
 @reporting
 def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: int | None, as_json: bool) -> int:
     """Make the vectors that a search by meaning needs.

@@ -15,7 +15,7 @@ import click
 
 from foldmark import __version__, cli
 from foldmark.app import Setup, embedding
-from foldmark.cli.parameters import AS_JSON, conversations
+from foldmark.cli.parameters import AS_JSON, Number, conversations
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, json_text
@@ -180,7 +180,7 @@ def _by_hand(plan: "InstallPlan") -> str:
     "--http",
     "port",
     metavar="PORT",
-    type=click.IntRange(0, 65535),
+    type=Number(0, 65535, example=8765),
     help="Serve over HTTP; 0 is any free port.",
 )
 @click.option(

@@ -23,7 +23,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.dialects.bodies import Json, Reader
 from foldmark.dialects.errors import brief, not_understood
-from foldmark.providers.registry import Access
+from foldmark.providers.registry import Access, no_sdk
 
 CONNECT, READ = 10.0, 600.0
 """Seconds to wait for a connection, and for the next bytes of an answer. Thinking models are silent for minutes."""
@@ -37,13 +37,6 @@ def imported(module: str, server: str, extra: str) -> Any:
         return import_module(module)
     except ImportError:
         raise ProviderError("sdk", no_sdk(server, extra)) from None
-
-
-def no_sdk(server: str, extra: str) -> str:
-    """Return the message about the SDK of a server that is not installed."""
-    from foldmark.installation import installs
-
-    return f"The SDK for {server} is not installed; {installs(extra)}"
 
 
 def http(**more: Any) -> Any:
