@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -69,3 +70,14 @@ def test_do_imports_nothing_that_only_a_chat_needs(log: foldmark.Log) -> None:
     log.agent("default").append("user", "We keep the sessions in SQLite.")
     found = imported("do", "default", "/marks")
     assert not {"concurrent.futures", "textual", "foldmark.chat.lines.foreground", "foldmark.chat.controller"} & found
+
+
+def test_the_help_groups_all_commands_and_begins_with_the_demo() -> None:
+    listed = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
+    groups = re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n?)+)", listed, re.MULTILINE)
+    titles, sections = zip(*groups[1:], strict=True)
+    assert titles == ("Start here", "Coding agents", "Conversations", "Database", "For other programs")
+    shown = [line.split()[0] for section in sections for line in section.splitlines()]
+    assert shown[:3] == ["demo", "chat", "ask"]
+    assert shown == list(_COMMANDS)
+    assert shown[-4:] == ["hook", "statusline", "mcp", "mod"]

@@ -72,14 +72,12 @@ def ask(
     given = settings_for(setup, model)
     if name is not None and not setup.has_database:
         check_name(name)
-    if model is not None:  # before a conversation is created
-        _check_model(model, given)
     with setup.log(create=True, given=given) as log:
         agent = log.find(DEFAULT if name is None else name, create=True)
+        check_not_live(agent)
         _check_model(model or agent.standing().config.model, given)
         if agent.standing().newest == 0:
             warn(f"new conversation '{agent.name}'")
-        check_not_live(agent)
         use_model(agent, model)
         before = agent.standing().newest
         _check(agent, text, files)

@@ -196,10 +196,12 @@ class Kind(NamedTuple):
     def value(self, name: str, given: Any) -> Any:
         """Return the parsed value of setting `name`, given as typed text or as a TOML or Python value. Raises
         CommandError, which names the accepted values."""
+        typed = None
         if isinstance(given, str) or type(given) in self.types:
             with suppress(ValueError, TypeError):
-                return self.parse(_typed(given))
-        raise CommandError(f"{name} must be {self.takes}, not {described(given)}{self._hint(_typed(given))}")
+                typed = _typed(given)
+                return self.parse(typed)
+        raise CommandError(f"{name} must be {self.takes}, not {described(given)}{self._hint(typed)}")
 
     def _hint(self, typed: Any) -> str:
         """Return the end of a message about a wrong value: the value that was probably meant, or an example."""
