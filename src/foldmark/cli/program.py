@@ -19,7 +19,7 @@ from foldmark.cli.process import show_result
 from foldmark.core.agents import DEFAULT, check_name
 from foldmark.core.errors import ConflictError
 from foldmark.core.ports import Provider
-from foldmark.core.wording import listing, nearest
+from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter
@@ -144,10 +144,11 @@ class _Program(Group):
             return f"that is `foldmark {_WORDS[typed]}`"
         if " " in typed.strip() and not typed.startswith("/"):
             return f"to ask a model: foldmark ask {DEFAULT} {quote(words[0])}"
-        own = REGISTRY.meant(" ".join(words).removeprefix("/"))
-        if own is not None and (words[0].startswith("/") or typed in own or not nearest(typed, _COMMANDS)):
-            return f"in a conversation there is /{own}: foldmark do NAME {quote(REGISTRY.commands[own].shortest)}"
-        return super().unknown(ctx, words)
+        own, near = REGISTRY.meant(" ".join(words).removeprefix("/")), super().unknown(ctx, words)
+        if own is None or (near and not words[0].startswith("/") and typed not in own.split()):
+            return near
+        line = f"in a conversation there is /{own}: foldmark do NAME {quote(REGISTRY.commands[own].shortest)}"
+        return f"{near} Or {line}" if near else line
 
 
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})

@@ -376,10 +376,15 @@ class Registry:
             if begin in self.commands:
                 return begin
         first = "".join(line.split()[:1]).lower()
-        known = ALIASES.get(f"/{first}", "").removeprefix("/") or WORDS_OF_OTHERS.get(first) or first
+        known = ALIASES.get(f"/{first}", "").removeprefix("/") or self._known(first) or first
         firsts = {name.partition(" ")[0]: name for name in reversed(self.commands)}
         near = [known] if known in self.commands else nearest(known, firsts, least=0.8)
         return near[0] if near and near[0] in self.commands else firsts.get(near[0]) if near else None
+
+    def _known(self, word: str) -> str | None:
+        """Return the command for which other programs have this word, or whose second word it is."""
+        seconds = {name.partition(" ")[2]: name for name in reversed(self.commands)}
+        return WORDS_OF_OTHERS.get(word) or seconds.get(word)
 
     def unknown(self, typed: str, there_is: str | None = None) -> CommandError:
         """Return the error for an unknown command; `typed` is the beginning of the line, without its slash."""
@@ -391,7 +396,7 @@ class Registry:
             hint = f"; did you mean /{near[0]}?" if near else ""
         else:
             near = nearest(typed, self.commands) if second else []
-            if not near and (known := WORDS_OF_OTHERS.get(first)) in self.commands:
+            if not near and (known := self._known(first)) in self.commands:
                 near = [str(known)]
             beginnings = dict.fromkeys(each for name in self.commands for each in (name, name.partition(" ")[0]))
             near = near or nearest(first, beginnings)

@@ -117,7 +117,10 @@ def _is_pair(word: str) -> bool:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise CommandError(f"'{name[:40]}' has no '='; usage: /config set KEY=VALUE. `/config get` lists the keys")
+        words = text.split()
+        hint = f"did you mean {words[0]}={words[1]}?" if len(words) == 2 and _is_pair("=".join(words)) else ""
+        hint = hint or "usage: /config set KEY=VALUE. `/config get` lists the keys"
+        raise CommandError(f"'{name[:40]}' has no '='; {hint}")
     return key_of(name.strip()), value.strip()
 
 
