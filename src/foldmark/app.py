@@ -250,8 +250,9 @@ def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 
 
         return OfflineModel(delay)
     from foldmark.providers.retrying import LazyProvider
+    from foldmark.settings.access import obstacle
 
-    return LazyProvider(partial(_provider, name, settings, attempts))
+    return LazyProvider(partial(_provider, name, settings, attempts), partial(obstacle, name, os.environ, settings))
 
 
 def _provider(name: str, settings: Settings, attempts: int) -> "Provider":

@@ -11,6 +11,7 @@ import pytest
 from test_documents import ROOT, blocks
 
 import foldmark.testing.parts
+from foldmark.installation import installs
 from foldmark.testing import Damage, StoreContract
 from foldmark.testing.suite import root
 
@@ -49,4 +50,4 @@ def test_what_is_missing_is_named() -> None:
         program = f"import sys; sys.modules[{missing!r}] = None\nimport foldmark.testing"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         assert f"foldmark.testing needs pytest and Hypothesis, and {missing} is not installed" in done.stderr
-        assert "pip install 'foldmark[testing]'" in done.stderr
+        assert installs("testing") in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from sdk_sessions import add, call, now, output, said, session, texts, thinking,
 
 import foldmark
 from foldmark.core.errors import CommandError
+from foldmark.installation import installs
 from foldmark.log.doctor import examine
 from sampled import DEEP
 from stored import connection, stored
@@ -427,7 +429,7 @@ def test_nothing_is_made_for_a_session_that_cannot_be(tmp_path: Path) -> None:
 
 def test_without_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "agents.memory", None)
-    with pytest.raises(CommandError, match="pip install"):
+    with pytest.raises(CommandError, match=re.escape(installs("openai-agents"))):
         FoldmarkSession("talk", tmp_path / "x.db")
     assert not (tmp_path / "x.db").exists()
     code = "import sys, foldmark.integrations.openai_agents; sys.exit('agents' in sys.modules)"

@@ -263,6 +263,18 @@ def test_ask_belongs_to_no_session_that_its_own_agent_runs(cli: Cli, log: foldma
     assert "prompts for this session belong in the agent that runs it" in done.err
 
 
+def test_a_model_without_a_key_is_refused_before_the_prompt_is_recorded(
+    cli: Cli, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    done = cli("ask", "x", "Why?", *MODEL)
+    cannot = "foldmark: openai/gpt-5 cannot be asked, and nothing was recorded. "
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"{cannot}There is no key for openai. Set OPENAI_API_KEY.\n"
+    assert events(log) == []
+
+
 def test_nothing_is_recorded_while_another_program_answers(cli: Cli, log: foldmark.Log) -> None:
     Path("notes.md").write_text("tabs")
     lease = take(log.agent("x"), log.new_id())

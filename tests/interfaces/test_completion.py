@@ -111,4 +111,4 @@ def test_the_module_is_the_program() -> None:
     done = subprocess.run([sys.executable, "-m", "foldmark", "hook"], input="no JSON", capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
     done = subprocess.run([sys.executable, "-m", "foldmark", "nothing"], capture_output=True, text=True)
-    assert (done.returncode, "Usage" in done.stderr or "No such command" in done.stderr) == (2, True)
+    assert (done.returncode, "Usage" in done.stderr or "there is no command" in done.stderr) == (2, True)

@@ -88,7 +88,7 @@ def test_a_deletion_asks_on_a_terminal(talks: foldmark.Log, terminal: Callable[.
         (("rename", "my talk", "default"), "a conversation 'default' already exists; choose another name"),
         (("rename", "my talk", ""), "invalid name '': a conversation's name has 1 to 200 printable characters"),
         (("rename", "my talk"), "Missing argument 'NEW'. `foldmark conversations rename --help` shows the usage."),
-        (("nope",), "No such command 'nope'. `foldmark conversations --help` shows the usage."),
+        (("nope",), "there is no command 'nope'. `foldmark conversations --help` shows the usage."),
     ],
 )
 def test_wrong_requests_change_nothing(cli: Cli, talks: foldmark.Log, line: tuple[str, ...], message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from importlib.resources import files as resources
 from pathlib import Path
@@ -13,6 +14,7 @@ from command_line import Cli, files
 
 import foldmark
 from foldmark.cost import comparison
+from foldmark.installation import package_command
 from foldmark.rendering import counter
 from sampled import DEEP
 
@@ -171,7 +173,8 @@ def test_a_plot_without_matplotlib(cli: Cli, agent: foldmark.Agent, monkeypatch:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = cli("cost", "long", "--plot", "cost.svg")
     assert (done.code, done.out) == (1, "")
-    assert done.err == "foldmark: a plot needs matplotlib, which is not installed: pip install matplotlib\n"
+    command = shlex.join(package_command("matplotlib"))
+    assert done.err == f"foldmark: a plot needs matplotlib, which is not installed; this installs it: {command}\n"
     assert not Path("cost.svg").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -49,7 +50,7 @@ def test_a_command_imports_no_other_one_and_nothing_that_it_does_not_use(log: fo
     log.agent("default").append("user", "We keep the sessions in SQLite.")
     found = imported("search", "sessions")
     commands = {f"foldmark.cli.{target.partition(':')[0]}" for target in _COMMANDS.values()}
-    assert found & commands == {"foldmark.cli.search", "foldmark.cli.sessions"}
+    assert found & commands == {"foldmark.cli.program", "foldmark.cli.search", "foldmark.cli.sessions"}
     assert not found & {"numpy", "hashlib", "json", "difflib", "asyncio", "concurrent.futures", "subprocess"}
 
 
@@ -62,10 +63,21 @@ def test_all_commands_are_known_though_none_is_imported() -> None:
         assert command.name == name
     for wrong, meant in {"serch": "search", "hooks": "hook"}.items():
         done = forked.run([PROGRAM, wrong], capture_output=True, text=True)
-        assert (done.returncode, f"Did you mean '{meant}'?" in done.stderr) == (2, True)
+        assert (done.returncode, f"did you mean {meant}?" in done.stderr) == (2, True)
 
 
 def test_do_imports_nothing_that_only_a_chat_needs(log: foldmark.Log) -> None:
     log.agent("default").append("user", "We keep the sessions in SQLite.")
     found = imported("do", "default", "/marks")
     assert not {"concurrent.futures", "textual", "foldmark.chat.lines.foreground", "foldmark.chat.controller"} & found
+
+
+def test_the_help_groups_all_commands_and_begins_with_the_demo() -> None:
+    listed = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
+    groups = re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n?)+)", listed, re.MULTILINE)
+    titles, sections = zip(*groups[1:], strict=True)
+    assert titles == ("Start here", "Coding agents", "Conversations", "Database", "For other programs")
+    shown = [line.split()[0] for section in sections for line in section.splitlines()]
+    assert shown[:3] == ["demo", "chat", "ask"]
+    assert shown == list(_COMMANDS)
+    assert shown[-4:] == ["hook", "statusline", "mcp", "mod"]

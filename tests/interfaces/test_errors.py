@@ -19,7 +19,7 @@ from sampled import sampled
 HELP_LISTS = "/help lists the commands"
 NAMES = "; conversations: default, other, empty"
 IN_FORCE = r"operations in force: 13 \(drop\), 10 \(restore\), 8 \(mark\), 4 \(mark\)"
-NO_NUMBER = r"{} must be a number, not '{}'"
+NO_NUMBER = r"{} must be a number, not '{}'; for example /(restore|context drop) [0-9]+"
 A_MARK = r"a mark's name must be 1 to 200 visible characters without white space, not {}"
 A_NAME = r"invalid name {}: a conversation's name has 1 to 200 printable characters and is not a uuid"
 NO_UUID = "1111aaaa-2222-3333-4444-555555555555"
@@ -95,7 +95,7 @@ COMMANDS = [
     do("/restore 0x4", NO_NUMBER.format("ID", "0x4")),
     do("/restore \u0664", NO_NUMBER.format("ID", "\u0664")),
     do("/restore ²", NO_NUMBER.format("ID", "²")),
-    do(f"/restore {'9' * 20}", rf"(ID must be a number, not '9{{20}}'|there is no event 9{{20}}; {IN_FORCE})"),
+    do(f"/restore {'9' * 20}", rf"(ID must be a number, not '9{{20}}'.*|there is no event 9{{20}}; {IN_FORCE})"),
     do(f"/restore {2**63}", rf".*{2**63}.*"),
     do(f"/restore {'9' * 5000}", r".*9{40}.*"),
     do("/context drop x", NO_NUMBER.format("GID", "x")),
@@ -126,7 +126,7 @@ COMMANDS = [
 LINES = [
     do("", r"a command begins with '/'; /help lists them"),
     do(" \t ", r"a command begins with '/'; /help lists them"),
-    do("mark", r"a command begins with '/'; /help lists them"),
+    do("mark", r"a command begins with '/', as in /mark; /help lists them"),
     do("hello there", r"a command begins with '/'; /help lists them"),
 ]
 
@@ -150,8 +150,27 @@ AGENTS = [
 ]
 
 USAGE = [
-    Wrong(("nope",), rf"No such command 'nope'{HELP}"),
-    Wrong(("Chat",), rf"No such command 'Chat'.*{HELP}"),
+    Wrong(("nope",), rf"there is no command 'nope'{HELP}"),
+    Wrong(("Chat",), r"there is no command 'Chat'; did you mean chat\?.*"),
+    Wrong(("caht",), r"there is no command 'caht'; did you mean chat\? .*"),
+    Wrong(("rewind",), r"there is no command 'rewind'; in a conversation there is /rewind: .* NAME /rewind\. .*"),
+    Wrong(("/rewnd", "A"), r"there is no command '/rewnd'; in a conversation there is /rewind: .*"),
+    Wrong(("mark", "A"), r"there is no command 'mark'; in a conversation there is /mark: .* NAME /mark\. .*"),
+    Wrong(("compact",), r"there is no command 'compact'; in a conversation there is /summarize: .*"),
+    Wrong(("sesion",), r"there is no command 'sesion'; did you mean sessions.*"),
+    Wrong(("help",), rf"there is no command 'help'{HELP}"),
+    Wrong(("help", "chat"), r"there is no command 'help'; that is `foldmark chat --help`\. .*"),
+    Wrong(("claude",), r"there is no command 'claude'; that is `foldmark live claude`\. .*"),
+    Wrong(("What is a fork?",), r"there is no command .*; to ask a model: foldmark ask default 'What is .*"),
+    Wrong(("conversations", "lst"), r"there is no command 'lst'; did you mean list\? .*"),
+    Wrong(("do", "/mark X"), r"Conversations: .*\. Name one before the command: .* do .* '/mark X'\. .*"),
+    Wrong(("do", "--yes", "/mark", "X"), r"Conversations: .*\. Name one before .*"),
+    Wrong(("search", "--limit", "ten", "x"), rf"--limit must be .* from 1 to 1,000, not 'ten'; for example 10{HELP}"),
+    Wrong(("search", "-n", "-5", "x"), rf"--limit must be .* from 1 to 1,000, not '-5'; for example 10{HELP}"),
+    Wrong(
+        ("cost", "default", "--budget", "20k"),
+        r"--budget must be .*, not '20k'; did you mean 20000\? .*",
+    ),
     Wrong(("--nope",), rf"No such option '?:? ?'?--nope'?{HELP}"),
     Wrong(("--db",), r"Option '--db' requires an argument\. `foldmark --help` .*"),
     Wrong(("doctor", "--session"), r"Option '--session' requires an argument\. `foldmark doctor --help` .*"),
@@ -160,8 +179,8 @@ USAGE = [
     Wrong(("do",), rf"Missing argument 'NAME'{HELP}"),
     Wrong(("do", "default"), rf"Missing argument 'COMMAND\.\.\.'{HELP}"),
     Wrong(("do", "default", "/mark", "--frob"), rf"No such option '?:? ?'?--frob'?{HELP}"),
-    Wrong(("context", "nope"), rf"No such command 'nope'{HELP}"),
-    Wrong(("context", "shop"), r"No such command 'shop'\. Did you mean 'show'\? `foldmark context --help` .*"),
+    Wrong(("context", "nope"), r"there is no command 'nope'; did you mean `foldmark context show nope`\?.*"),
+    Wrong(("context", "shop"), r"there is no command 'shop'; did you mean show\? `foldmark context --help` .*"),
     Wrong(("context", "show"), rf"Missing argument 'NAME'{HELP}"),
     Wrong(("context", "show", "default", "other"), rf"Got unexpected extra argument \(other\){HELP}"),
     Wrong(("context", "show", "default", "--js"), rf"No such option '?:? ?'?--js'?.*{HELP}"),

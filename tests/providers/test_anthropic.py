@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
@@ -41,6 +42,7 @@ from foldmark.core.request import (
 )
 from foldmark.dialects.anthropic.messages import encode, parse
 from foldmark.dialects.anthropic.thinking import bind, mark
+from foldmark.installation import installs
 from foldmark.providers.anthropic_api import connect
 from foldmark.providers.registry import Access
 from foldmark.request.usage import usage_data, usage_of
@@ -942,7 +944,7 @@ def test_a_wrong_address_is_an_error(url: str) -> None:
 
 def test_without_the_sdk_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(ProviderError, match=r"pip install 'foldmark\[anthropic\]'") as caught:
+    with pytest.raises(ProviderError, match=re.escape(installs("anthropic"))) as caught:
         asyncio.run(_all("http://127.0.0.1:1", request(), KEY))
     assert caught.value.kind == "sdk"
 

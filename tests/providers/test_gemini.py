@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,7 @@ from foldmark.core.request import (
 )
 from foldmark.dialects.gemini.contents import UNSIGNED, encode, encode_gca, parse, parse_gca
 from foldmark.dialects.gemini.stream import ResponseReader, refusal
+from foldmark.installation import installs
 from foldmark.providers import gemini_api, gemini_gca_api
 from foldmark.providers.gemini_api import TIMEOUTS
 from foldmark.providers.registry import Access
@@ -528,7 +530,7 @@ def test_without_a_key_no_request_is_sent() -> None:
 def test_without_the_sdk_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.genai", None)
     for module in (gemini_api, gemini_gca_api):
-        with pytest.raises(ProviderError, match=r"pip install 'foldmark\[gemini\]'") as caught:
+        with pytest.raises(ProviderError, match=re.escape(installs("gemini"))) as caught:
             module.connect("gemini-3.8-flash", Access(KEY))
         assert caught.value.kind == "sdk"
 

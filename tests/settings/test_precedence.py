@@ -360,7 +360,10 @@ def test_a_wrong_setting_ends_a_program_in_one_line(place: Place) -> None:
     path = place.project_file("[context]\n\ncontext_size = true\n")
     program = str(Path(sys.executable).with_name("foldmark"))
     told = ran(place, program, "chat", FOLDMARK_DB="log.db")
-    assert told == f"foldmark: {path}, line 3: context_size must be a number from 0 to 1,000,000,000, not true\n"
+    assert (
+        told
+        == f"foldmark: {path}, line 3: context_size must be a number from 0 to 1,000,000,000, not true; for example 0\n"
+    )
     assert not (place.deep / "log.db").exists()
 
 

@@ -25,6 +25,7 @@ from foldmark import stores
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import StoreError
 from foldmark.core.replay import birth
+from foldmark.installation import source
 from foldmark.log.doctor import examine
 from foldmark.stores import postgres, sqlite
 from foldmark.stores.folders import make_folder
@@ -99,7 +100,8 @@ def test_another_applications_database_is_refused(tmp_path: Path, sql: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("number", "says"), [(1, "export its conversations with that one"), (999, "Update this Foldmark")]
+    ("number", "says"),
+    [(1, "export its conversations with that one"), (999, f"Update this one, which was installed from {source()}")],
 )
 def test_a_database_of_another_schema_is_refused(tmp_path: Path, number: int, says: str) -> None:
     path = tmp_path / "log.db"

@@ -19,6 +19,7 @@ import foldmark
 import forked
 from foldmark import Agent, CommandError, Log
 from foldmark.core.codec import Secrets
+from foldmark.installation import installs
 from foldmark.operations.effects import NOBODY, Asking, Decision, Permission
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.tools.mcp.client import Servers
@@ -308,7 +309,7 @@ def test_without_the_package(tmp_path: Path, lone: Agent, monkeypatch: pytest.Mo
     person = Person("yes")
     with Servers(tmp_path) as servers:
         (told,) = servers.connect(lone, person.asking)
-    assert told == "the MCP servers a need the package mcp (it is not installed): pip install 'foldmark[mcp]'"
+    assert told == f"the MCP servers a need the package mcp (it is not installed); {installs('mcp')}"
     assert person.asked == []
 
 

@@ -66,8 +66,9 @@ def runs_at_once(line: str) -> bool:
 
 class ChatController:
     """A chat: the agent that the person talks to, the waiting lines, and whether the chat is over. It is the
-    supervisor's audience (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else. `broken`
-    is the error of the database that has ended the chat, or empty."""
+    supervisor's audience (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else.
+    `obstacle` returns why an agent's model cannot answer. `broken` is the error of the database that has ended the
+    chat, or empty."""
 
     agents: Background
 
@@ -79,6 +80,7 @@ class ChatController:
         self._waiting: deque[str] = deque()
         self._assumption: str | None = None
         self._imported = ImportNotes()
+        self.obstacle: Callable[[Agent], str | None] = lambda _: None
         self._dropped = 0
         view.waiting = self._waiting
 
@@ -148,6 +150,9 @@ class ChatController:
             self.view.show("The last turn was cut off; what was recorded of it is kept.")
         for line in self._imported.greeting(agent):
             self.view.show(line)
+        if why := self.obstacle(agent):
+            others = "/model PROVIDER/MODEL chooses another one."
+            self.view.show(f"Commands work here, but {model} cannot answer. {others} {why}")
         self._show_context(turns=True)
 
     def _show_context(self, *, turns: bool) -> None:

@@ -38,6 +38,7 @@ def converse(chat: ChatController, models: Models, lines: Iterable[str], first: 
     log, attended = chat.agent.log, chat.view.confirm is not None
     following = Following(log, chat.changed) if attended else nullcontext()
     with _mcp_servers(chat, first), Background(log, models, chat) as chat.agents, following:
+        chat.obstacle = lambda agent: _obstacle(models(agent.standing().config.model))
         chat.carry_out(chat.greet)
         if attended:  # otherwise nobody is typing
             _prepare(models(chat.agent.standing().config.model))
@@ -48,6 +49,10 @@ def converse(chat: ChatController, models: Models, lines: Iterable[str], first: 
         if not chat.broken:
             chat.carry_out(chat.settle)
     return chat.code
+
+
+def _obstacle(provider: Provider) -> str | None:
+    return provider.obstacle() if isinstance(provider, LazyProvider) else None
 
 
 def _prepare(provider: Provider) -> None:

@@ -92,13 +92,9 @@ def _origin(note: "ImportRecord") -> str:
 
 def _model(agent: Agent) -> list[str]:
     from foldmark.sessions.conversion.chatting import session_model
-    from foldmark.settings.access import missing_key
 
-    config, given, own = agent.standing().config, agent.log.given, session_model(agent)
-    if (variable := missing_key(config.provider, os.environ, given)) is not None:
-        ways = f"Set {variable} to ask it; /model PROVIDER/MODEL asks another one."
-        return [f"There is no key for {config.model}: you can look, edit and /export. {ways}"]
-    if own is not None and own != config.model:
+    own = session_model(agent)
+    if own is not None and own != agent.standing().config.model:
         return [f"The session was answered by {own}; /model {own} asks it."]
     return []
 

@@ -1,5 +1,6 @@
 """`foldmark ask`: one prompt and its answer."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from foldmark.core.errors import CommandError, ContextFullError, FoldmarkError, 
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter, json_text
+from foldmark.settings.given import Settings
 
 if TYPE_CHECKING:
     from foldmark.chat.lines.one_answer import AnswerScreen
@@ -72,9 +74,10 @@ def ask(
         check_name(name)
     with setup.log(create=True, given=given) as log:
         agent = log.find(DEFAULT if name is None else name, create=True)
+        check_not_live(agent)
+        _check_model(model or agent.standing().config.model, given)
         if agent.standing().newest == 0:
             warn(f"new conversation '{agent.name}'")
-        check_not_live(agent)
         use_model(agent, model)
         before = agent.standing().newest
         _check(agent, text, files)
@@ -119,6 +122,14 @@ def _nothing_to_ask(name: str | None) -> str:
     from shlex import quote
 
     return f"there is no PROMPT{where}. The first argument is the conversation: foldmark ask {DEFAULT} {quote(name)}"
+
+
+def _check_model(name: str, given: Settings) -> None:
+    """Raise FoldmarkError if the SDK of a model or its key is missing."""
+    from foldmark.settings.access import obstacle
+
+    if why := obstacle(name, os.environ, given):
+        raise FoldmarkError(f"{name} cannot be asked, and nothing was recorded. {why}")
 
 
 def _check(agent: Agent, text: str | None, files: "list[Attachment]") -> None:

@@ -5,13 +5,14 @@ import sys
 import click
 
 from foldmark.app import Setup
+from foldmark.cli.groups import Group
 from foldmark.cli.parameters import conversations as names
 from foldmark.cli.parameters import reporting
 from foldmark.cli.process import show_result
 from foldmark.operations.effects import Asking
 
 
-class _ListByDefault(click.Group):
+class _ListByDefault(Group):
     """A group whose command `list` runs if none is named, with its options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ import click
 
 import foldmark
 from foldmark.app import Setup
-from foldmark.cli.parameters import conversations_and_files, reporting
+from foldmark.cli.parameters import Number, conversations_and_files, reporting
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
 from foldmark.log import Agent
@@ -109,7 +109,12 @@ def drawing() -> Any:
     try:
         matplotlib = import_module("matplotlib")
     except ImportError:
-        raise FoldmarkError("a plot needs matplotlib, which is not installed: pip install matplotlib") from None
+        from shlex import join
+
+        from foldmark.installation import package_command
+
+        command = join(package_command("matplotlib"))
+        raise FoldmarkError(f"a plot needs matplotlib, which is not installed; this installs it: {command}") from None
     matplotlib.use("svg")
     return matplotlib
 
@@ -151,7 +156,7 @@ def draw(panels: "Sequence[tuple[str, Sequence[Replayed], Tariff]]", path: Path)
 @click.option(
     "--budget",
     metavar="TOKENS",
-    type=click.IntRange(1, 10**9),
+    type=Number(1, example=100_000),
     help="Budget of the window; its own by default.",
 )
 @click.option(

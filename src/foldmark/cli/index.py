@@ -6,13 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from foldmark.app import Setup, nothing_to, read_settings
-from foldmark.cli.parameters import reporting
+from foldmark.cli.parameters import Number, reporting
 from foldmark.cli.process import warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import FoldmarkError
@@ -31,7 +30,7 @@ _LONG = 30.0
 @click.option("--status", is_flag=True, help="Only print how many messages have vectors.")
 @click.option("--remove", is_flag=True, help="Remove the vectors of --model, by default of all models.")
 @click.option("--model", metavar="NAME", help="Name or folder of the model; the setting recall_model by default.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="Embed at most N messages.")
+@click.option("--limit", metavar="N", type=Number(1), help="Embed at most N messages.")
 @reporting
 def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: int | None, as_json: bool) -> int:
     """Make the vectors that a search by meaning needs.
@@ -104,7 +103,7 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
         from foldmark.recall.embeddings.model import one_thread_each
 
         warn(str(error))
-        if not offer_install(error.steps):
+        if not offer_install(error.commands):
             raise click.exceptions.Exit(error.exit_code) from None  # everything has been printed
         one_thread_each()
     return kept(name)
@@ -189,21 +188,16 @@ def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[
     }
 
 
-def offer_install(steps: Sequence[Sequence[str]]) -> bool:
-    """Show the commands for these arguments of `pip install`, and run them if the person agrees. Return False if the
-    person refuses or a command fails. Afterwards, the installed packages can be imported."""
+def offer_install(commands: Sequence[Sequence[str]]) -> bool:
+    """Run the commands, which the person has seen, if the person agrees. Return False if the person refuses or a
+    command fails. Afterwards, the installed packages can be imported."""
     from importlib import invalidate_caches
-    from shlex import join
 
     from foldmark.chat.lines.person import asks
 
-    installer = _installer()
-    if installer is None:
-        warn("pip and uv are both missing here; install one of them first")
+    if missing := next((each[0] for each in commands if not shutil.which(each[0])), None):
+        warn(f"{missing} is not on your PATH; install it first")
         return False
-    commands = [[*installer, *step] for step in steps]
-    for command in commands:
-        print(join(command), file=sys.stderr)
     if not asks("Run this now?" if len(commands) == 1 else "Run these now?"):
         return False
     import subprocess  # here, since `foldmark --help` loads every command
@@ -212,12 +206,3 @@ def offer_install(steps: Sequence[Sequence[str]]) -> bool:
         return all(subprocess.run(command, check=False).returncode == 0 for command in commands)
     finally:
         invalidate_caches()
-
-
-def _installer() -> list[str] | None:
-    """Return the beginning of a command that installs packages for this interpreter, with pip or else with uv; None if
-    both are missing."""
-    if find_spec("pip"):
-        return [sys.executable, "-m", "pip", "install"]
-    uv = shutil.which("uv")
-    return [uv, "pip", "install", "--python", sys.executable] if uv else None

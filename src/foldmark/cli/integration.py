@@ -15,7 +15,7 @@ import click
 
 from foldmark import __version__, cli
 from foldmark.app import Setup, embedding
-from foldmark.cli.parameters import AS_JSON, conversations
+from foldmark.cli.parameters import AS_JSON, Number, conversations
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, json_text
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 400
 """Maximum characters of a line in a preview. A settings file of Claude Code may be one long line."""
 
-_NO_MCP = (
-    "no MCP server is added: it needs the package `mcp`; `pip install 'foldmark[mcp]'`, then repeat, or add it anyway "
-    "with --mcp"
-)
+_NO_MCP = "no MCP server is added, because the package `mcp` is not installed. Repeat this with --mcp, or after: "
 
 
 @click.command()
@@ -59,6 +56,9 @@ def install(
     server. Adds a status line and a paragraph in CLAUDE.md. Your own entries stay as they are; `foldmark uninstall
     claude` restores the files.
     """
+    from shlex import join
+
+    from foldmark.installation import extra_command
     from foldmark.sessions.install.locations import PLAIN, installed_program, is_temporary
     from foldmark.sessions.install.plan import InstallOptions, InstallOutcome, plan_install
     from foldmark.sessions.install.plan import install as carry_out
@@ -72,7 +72,7 @@ def install(
     plan = (plan_install if preview else carry_out)(places, options, os.environ)
     server = places.plugins / SERVER
     if not mcp and not server.exists():
-        plan.done.append(InstallOutcome(str(server), "left out", (_NO_MCP,)))
+        plan.done.append(InstallOutcome(str(server), "left out", (_NO_MCP + join(extra_command("mcp")),)))
     if as_json:
         print(json_text([_data(done, preview) for done in plan.done]))
         return
@@ -180,7 +180,7 @@ def _by_hand(plan: "InstallPlan") -> str:
     "--http",
     "port",
     metavar="PORT",
-    type=click.IntRange(0, 65535),
+    type=Number(0, 65535, example=8765),
     help="Serve over HTTP; 0 is any free port.",
 )
 @click.option(
@@ -201,7 +201,9 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
     try:
         import_module("mcp")
     except ImportError:
-        raise FoldmarkError("the package `mcp` is not installed; `pip install 'foldmark[mcp]'`") from None
+        from foldmark.installation import installs
+
+        raise FoldmarkError(f"the package `mcp` is not installed; {installs('mcp')}") from None
     import anyio
 
     from foldmark.mcp.conversations import Conversations

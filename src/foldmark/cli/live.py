@@ -154,7 +154,9 @@ def _check_installed() -> None:
 
     missing = [name for name in ("httpx2", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise CommandError(f"{listing(missing)} is not installed: pip install 'foldmark[live]'")
+        from foldmark.installation import installs
+
+        raise CommandError(f"the extra `live` is not installed ({listing(missing)}); {installs('live')}")
 
 
 def _status(setup: Setup, *, as_json: bool) -> None:

@@ -15,7 +15,8 @@ from click import Context, Parameter
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 from foldmark.app import Setup
-from foldmark.core.errors import FoldmarkError
+from foldmark.core.config import MOST, number
+from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.log import Agent
 from foldmark.settings.given import Settings
 
@@ -45,6 +46,23 @@ def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
 
     reports: Callable[..., Any] = report
     return UTC(AS_JSON(click.pass_obj(reports)))
+
+
+class Number(click.IntRange):
+    """The type of an option that is a number: like the numbers of the settings, with the same messages. The option's
+    default is the example in a message, or else `example`."""
+
+    def __init__(self, least: int, most: int = MOST, example: int = 10) -> None:
+        super().__init__(least, most)
+        self.least, self.most, self.example = least, most, example
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> int:
+        default = param.default if param else None
+        kind = number(self.least, self.most, default if isinstance(default, int) else self.example)
+        try:
+            return int(kind.value(param.opts[0] if param else "N", value))
+        except CommandError as error:
+            raise click.UsageError(str(error), ctx) from None
 
 
 MODEL = click.option(

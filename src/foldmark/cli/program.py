@@ -6,19 +6,20 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec.structs import replace
 
 import foldmark
 from foldmark.app import Setup, embedding, provider
-from foldmark.cli.outcome import MisuseError, fail, open_streams, outcome
+from foldmark.cli.groups import Group
+from foldmark.cli.outcome import fail, open_streams, outcome
 from foldmark.cli.parameters import MODEL, UTC, chat_commands, conversations, reporting, settings_for, use_model
 from foldmark.cli.process import show_result
 from foldmark.core.agents import DEFAULT, check_name
 from foldmark.core.errors import ConflictError
 from foldmark.core.ports import Provider
+from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter
@@ -52,65 +53,102 @@ def _run(arguments: list[str] | None) -> object:
         return fail("interrupted", 130)
 
 
-_COMMANDS = {
-    "ask": "ask:ask",
-    "backup": "database:backup",
-    "conversations": "conversations:conversations",
-    "copy": "database:copy",
-    "cost": "cost:cost",
-    "demo": "demo:demo",
-    "doctor": "database:doctor",
-    "export": "sessions:export",
-    "hook": "integration:hook",
-    "import": "sessions:import_",
-    "index": "index:index",
-    "install": "integration:install",
-    "live": "live:live",
-    "mcp": "integration:mcp",
-    "mod": "mod:mod",
-    "rollover": "continuation:rollover",
-    "search": "search:search",
-    "sessions": "sessions:sessions",
-    "statusline": "integration:statusline",
-    "sync": "sessions:sync",
-    "trim": "continuation:trim",
-    "uninstall": "integration:uninstall",
+_GROUPS = {
+    "Start here": {"demo": "demo:demo", "chat": "program:chat", "ask": "ask:ask"},
+    "Coding agents": {
+        "live": "live:live",
+        "install": "integration:install",
+        "uninstall": "integration:uninstall",
+        "import": "sessions:import_",
+        "export": "sessions:export",
+        "trim": "continuation:trim",
+        "rollover": "continuation:rollover",
+        "search": "search:search",
+        "sync": "sessions:sync",
+        "sessions": "sessions:sessions",
+    },
+    "Conversations": {
+        "do": "program:do",
+        "context": "program:context",
+        "conversations": "conversations:conversations",
+        "cost": "cost:cost",
+    },
+    "Database": {
+        "backup": "database:backup",
+        "copy": "database:copy",
+        "doctor": "database:doctor",
+        "index": "index:index",
+    },
+    "For other programs": {
+        "hook": "integration:hook",
+        "statusline": "integration:statusline",
+        "mcp": "integration:mcp",
+        "mod": "mod:mod",
+    },
 }
-"""Commands in other modules. Each is imported when it is used, because most processes run only one."""
+"""The commands in the order of the help. Each is imported when it is used, because most processes run only one."""
+
+_COMMANDS = {name: target for group in _GROUPS.values() for name, target in group.items()}
+
+_WORDS = {
+    "claude": "live claude",
+    "codex": "live codex",
+    "config": "do NAME '/config get'",
+    "gemini": "live gemini",
+    "init": "install claude",
+    "list": "conversations",
+    "ls": "conversations",
+    "repl": "chat",
+    "run": "live",
+    "setup": "install claude",
+    "start": "chat",
+    "version": "--version",
+}
+"""Words that other programs use for commands, used in suggestions -> the rest of the line."""
 
 
-class _Group(click.Group):
-    """A group that adds the command's name to option errors without it."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            try:
-                return super().invoke(ctx)
-            except MisuseError as error:
-                raise click.UsageError(str(error)) from None
-        except click.UsageError as error:
-            command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            if error.ctx is None and command is not None:
-                error.ctx = click.Context(command, ctx, ctx.invoked_subcommand)
-            raise
-
-
-class _Program(_Group):
+class _Program(Group):
     """A group that imports commands when they are used."""
 
-    group_class = _Group
+    group_class = Group
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self.commands, *_COMMANDS})
+        return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        # For an unknown name, click suggests similar ones, which needs all commands.
-        wanted = [cmd_name] if cmd_name in self.commands or cmd_name in _COMMANDS else list(_COMMANDS)
-        for name in wanted:
-            if name not in self.commands:
-                module, _, command = _COMMANDS[name].partition(":")
-                self.add_command(getattr(import_module(f"foldmark.cli.{module}"), command))
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            module, _, command = _COMMANDS[cmd_name].partition(":")
+            self.add_command(getattr(import_module(f"foldmark.cli.{module}"), command))
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, _COMMANDS))
+        for title, group in _GROUPS.items():
+            commands = [self.get_command(ctx, name) for name in group]
+            with formatter.section(title):
+                limit = formatter.width - 6 - width
+                formatter.write_dl(
+                    [(f"{each.name:<{width}}", each.get_short_help_str(limit)) for each in commands if each]
+                )
+
+    def unknown(self, ctx: click.Context, words: list[str]) -> str:
+        """Return what was probably meant: a line of a conversation, a prompt, or another command."""
+        from shlex import quote
+
+        from foldmark.commands import REGISTRY
+
+        typed = words[0].lower()
+        if typed == "help":
+            return f"that is `foldmark {words[1]} --help`" if words[1:] and words[1] in _COMMANDS else ""
+        if typed in _WORDS:
+            return f"that is `foldmark {_WORDS[typed]}`"
+        if " " in typed.strip() and not typed.startswith("/"):
+            return f"to ask a model: foldmark ask {DEFAULT} {quote(words[0])}"
+        own, near = REGISTRY.meant(" ".join(words).removeprefix("/")), super().unknown(ctx, words)
+        if own is None or (near and not words[0].startswith("/") and typed not in own.split()):
+            return near
+        line = f"in a conversation there is /{own}: foldmark do NAME {quote(REGISTRY.commands[own].shortest)}"
+        return f"{near} Or {line}" if near else line
 
 
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -162,7 +200,9 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
     with setup.log(create=True, given=given) as log:
         on_screen = typed and not plain and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         if on_screen and find_spec("textual") is None:
-            print("(the full-screen application is not installed; to install it: pip install 'foldmark[terminal]')")
+            from foldmark.installation import installs
+
+            print(f"(the full-screen application is not installed; {installs('terminal')})")
             on_screen = False
         used = _used(log) if on_screen and file is None and name is None else []
         if file is not None:
@@ -206,9 +246,25 @@ class _WithCommands(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         begin = next((index for index, word in enumerate(args) if word.startswith("/")), len(args))
+        if not ctx.resilient_parsing and args[begin:] and all(word.startswith("-") for word in args[:begin]):
+            self._check_named(ctx, args[begin:])
         if "--" not in args[:begin] and "--" in args[begin:]:
             args.insert(args.index("--"), "--")  # click removes the first `--`
         return super().parse_args(ctx, args)
+
+    def _check_named(self, ctx: click.Context, words: list[str]) -> None:
+        """Raise UsageError if a command comes first. The name of a conversation may begin with a slash, too."""
+        from foldmark.commands import REGISTRY
+
+        line = REGISTRY.line(words)
+        if any(word.startswith("/") for word in words[1:]) or REGISTRY.meant(line[1:]) is None:
+            return
+        from shlex import quote
+
+        names = [each.value for each in conversations(ctx, self.params[0], "")]
+        named = f"Conversations: {listing(names, 6)}. " if names else ""
+        shown = quote(names[0] if names else DEFAULT)
+        raise click.UsageError(f"{named}Name one before the command: foldmark do {shown} {quote(line)}", ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from foldmark.commands import REGISTRY
@@ -271,7 +327,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
             answer(asked, lambda name: provider(name, log.given), asking, text, shown=not as_json)
 
 
-@cli.group()
+@cli.group("context")
 def context() -> None:
     """Show the next request of a conversation."""
 

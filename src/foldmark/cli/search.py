@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from foldmark.app import Setup, nothing_to
-from foldmark.cli.parameters import conversations, reporting
+from foldmark.cli.parameters import Number, conversations, reporting
 from foldmark.cli.process import warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import CommandError, FoldmarkError
@@ -53,7 +53,7 @@ def _date(context: click.Context, option: click.Parameter, value: str | None) ->
     metavar="N",
     default=10,
     show_default=True,
-    type=click.IntRange(1, 1000),
+    type=Number(1, 1000),
     help="Maximum number of results.",
 )
 @click.option(
@@ -80,14 +80,14 @@ def _date(context: click.Context, option: click.Parameter, value: str | None) ->
     "--context",
     "-C",
     metavar="N",
-    type=click.IntRange(1, 100),
+    type=Number(1, 100),
     help="Also show N messages around each result.",
 )
 @click.option("--read", "place", metavar="PLACE", help="Print the message at FILE:LINE, SESSION:LINE, ID or NAME:ID.")
 @click.option(
     "--around",
     metavar="N",
-    type=click.IntRange(0, 1000),
+    type=Number(0, 1000),
     help=f"With --read: print N messages on each side.  [default: {_AROUND}]",
 )
 @reporting

@@ -12,7 +12,7 @@ import click
 
 import foldmark
 from foldmark.app import Setup
-from foldmark.cli.parameters import conversations, reporting
+from foldmark.cli.parameters import Number, conversations, reporting
 from foldmark.cli.process import leaving, progress_bar, warn
 from foldmark.core.agents import minute
 from foldmark.core.errors import FoldmarkError
@@ -82,7 +82,7 @@ def _sync_text(report: "Synced") -> str:
     metavar="N",
     default=20,
     show_default=True,
-    type=click.IntRange(0),
+    type=Number(0),
     help="Maximum number of unrelated sessions to list.",
 )
 @reporting

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from foldmark.app import Setup
 from foldmark.cli.outcome import MisuseError, outcome
 from foldmark.cli.process import check_launch, session_outcome, start, warn
+from foldmark.core.config import number
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
 from foldmark.rendering import aligned, harmless, json_text
@@ -127,17 +128,16 @@ def _options(given: Settings, wish: TrimWish) -> TrimOptions:
     deep = profile == "deep"
     if deep and tools is not None:
         raise MisuseError("--profile deep cuts the results of all tools: leave out --tools")
-    if spare is not None and not (spare.isascii() and spare.isdigit() and len(spare) < _DIGITS):
-        raise MisuseError(f"--spare must be a number of results from 0, not {one_line(spare)!r}")
     most, names = given.trim_threshold_chars, given.trim_target_tools
     try:
+        spared = 0 if spare is None else number(example=5).value("--spare", spare)
         if threshold is not None:
             most = GLOBAL_KINDS["trim_threshold_chars"].value("--threshold", threshold)
         if tools is not None:
             names = GLOBAL_KINDS["trim_target_tools"].value("--tools", tools)
     except CommandError as error:
         raise MisuseError(str(error)) from None
-    return TrimOptions(most, names, wish.keep_display_copy, deep, int(spare or 0))
+    return TrimOptions(most, names, wish.keep_display_copy, deep, spared)
 
 
 def _data(report: TrimReport) -> dict[str, Any]:

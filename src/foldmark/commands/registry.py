@@ -9,13 +9,14 @@ for an operation.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
 
 from foldmark.core.codec import checked_reason
 from foldmark.core.errors import CommandError
-from foldmark.core.wording import listing
+from foldmark.core.wording import listing, nearest
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import NOBODY, Asking, ChangeTheme, LeaveChat
 from foldmark.settings.given import GLOBAL_KINDS
@@ -32,6 +33,7 @@ PREVIEW = "--preview"
 REASON_SIGN = re.compile(r"(?:^|\s)--(?:\s+|$)")
 """The sign before the reason for an operation."""
 
+_DIGITS = re.compile(r"[0-9]+")
 _NAME = re.compile(r"[a-z-]+(?: [a-z]+)?(?= |$)")
 WORD = re.compile(r'(?:"[^"]*"|\S)+')
 """A word of a line; quoted text is part of one."""
@@ -139,10 +141,22 @@ class Command(Struct, frozen=True):
         return f"/{self.name} {self.usage}".rstrip() + (" [-- REASON]" if self.reason else "")
 
     @property
+    def shortest(self) -> str:
+        """The line with the required arguments only."""
+        return " ".join((f"/{self.name}", *(word.rstrip(".") for word in self.usage.split() if word[0] != "[")))
+
+    @property
     def takes(self) -> dict[str, bool]:
         """The options and flags, each mapped to whether it takes a value."""
         takes = {word.strip("[]"): False for word in self.usage.split() if "--" in word}
         return takes | {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
+
+    def example(self, argument: str, value: str) -> str:
+        """Return a line with this value of an argument or an option, and numbers for the arguments before it."""
+        if argument in self.takes:
+            return f"/{self.name} {argument} {value}"
+        before = takewhile(lambda word: word.strip("[].") != argument, self.usage.split())
+        return " ".join((f"/{self.name}", *("4" for word in before if "--" not in word), value))
 
     def changes(self, arguments: Mapping[str, str]) -> bool:
         """Return True if a use with these arguments does more than show something."""
@@ -258,9 +272,18 @@ def _option_width(word: str, takes: Mapping[str, bool]) -> int:
     return 2 if takes[name] and not equals else 1
 
 
+class _NumberError(CommandError):
+    """The argument `name` is no number; `meant` is the number that it holds, or else an example."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name} must be a number, not '{text[:MOST_DIGITS]}'")
+        digits = _DIGITS.search(text) if len(text) < MOST_DIGITS else None
+        self.name, self.meant = name, digits[0] if digits else "12"
+
+
 def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise CommandError(f"{name} must be a number, not '{text[:MOST_DIGITS]}'")
+        raise _NumberError(name, text)
     return int(text)
 
 
@@ -285,7 +308,11 @@ class Registry:
         command, rest = self.parse(line, None if actor == "human" else there_is)
         if command.name not in allowed:
             raise CommandError(f"/{command.name} is not for a {actor}; available: {there_is}")
-        return command.run(CommandCall(agent, command.parse(rest), actor, self, asking))
+        call = CommandCall(agent, command.parse(rest), actor, self, asking)
+        try:
+            return command.run(call)
+        except _NumberError as error:
+            raise CommandError(f"{error}; for example {command.example(error.name, error.meant)}") from None
 
     def line(self, words: Sequence[str]) -> str:
         """Return the line that the words of a shell make up. A word with spaces is put in quotes where the command
@@ -332,7 +359,9 @@ class Registry:
                 line = " ".join((own, *words[size:]))
         words = line.split(None, 2)
         if not words or not words[0].startswith("/") or words[0] == "/":
-            raise CommandError("a command begins with '/'; /help lists them")
+            meant = self.meant(line)
+            hint = f", as in {self.commands[meant].shortest}" if meant else ""
+            raise CommandError(f"a command begins with '/'{hint}; /help lists them")
         first = words[0][1:]
         if len(words) > 1 and (command := self.commands.get(f"{first} {words[1]}")):
             return command, words[2] if len(words) > 2 else ""
@@ -340,22 +369,37 @@ class Registry:
             return command, line[len(words[0]) :]
         raise self.unknown(" ".join(words[:2])[1:], there_is)
 
+    def meant(self, line: str) -> str | None:
+        """Return the name of the command that a line without its slash begins with, by its name, an alias, another
+        program's word or a similar spelling; None if there is none."""
+        for begin in (" ".join(line.split()[:2]), *line.split()[:1]):
+            if begin in self.commands:
+                return begin
+        first = "".join(line.split()[:1]).lower()
+        known = ALIASES.get(f"/{first}", "").removeprefix("/") or self._known(first) or first
+        firsts = {name.partition(" ")[0]: name for name in reversed(self.commands)}
+        near = [known] if known in self.commands else nearest(known, firsts, least=0.8)
+        return near[0] if near and near[0] in self.commands else firsts.get(near[0]) if near else None
+
+    def _known(self, word: str) -> str | None:
+        """Return the command for which other programs have this word, or whose second word it is."""
+        seconds = {name.partition(" ")[2]: name for name in reversed(self.commands)}
+        return WORDS_OF_OTHERS.get(word) or seconds.get(word)
+
     def unknown(self, typed: str, there_is: str | None = None) -> CommandError:
         """Return the error for an unknown command; `typed` is the beginning of the line, without its slash."""
-        from difflib import get_close_matches  # takes 7 ms to import
-
         first, _, second = typed.lower().partition(" ")
         if family := [name.partition(" ")[2] for name in self.commands if name.startswith(f"{first} ")]:
             near = [second] if second in self.commands else []
-            near = near or [f"{first} {each}" for each in get_close_matches(second, family, n=1)]
+            near = near or [f"{first} {each}" for each in nearest(second, family)]
             what = f"/{first} needs one of: {listing(family)}"
             hint = f"; did you mean /{near[0]}?" if near else ""
         else:
-            near = get_close_matches(typed.lower(), self.commands, n=1) if second else []
-            if not near and (known := WORDS_OF_OTHERS.get(first)) in self.commands:
+            near = nearest(typed, self.commands) if second else []
+            if not near and (known := self._known(first)) in self.commands:
                 near = [str(known)]
             beginnings = dict.fromkeys(each for name in self.commands for each in (name, name.partition(" ")[0]))
-            near = near or get_close_matches(first, beginnings, n=1)
+            near = near or nearest(first, beginnings)
             what = f"there is no command /{typed.split()[0][:40]}"
             hint = f"; did you mean /{near[0]}? /help lists the commands" if near else "; /help lists the commands"
         return CommandError(f"{what}; available: {there_is}" if there_is is not None else what + hint)

@@ -1,18 +1,20 @@
 """Settings of one agent: `/context window | budget`, `/config`, `/model`, `/system` [SPEC 4, 10]."""
 
+import os
 from collections import Counter
 from typing import Any
 
 from msgspec.structs import replace
 
 from foldmark.commands.registry import PREVIEW, CommandCall, command
-from foldmark.core.config import KEYS, check_together, checked, key_of
+from foldmark.core.config import KEYS, KINDS, check_together, checked, key_of
 from foldmark.core.errors import CommandError
 from foldmark.core.request import Request
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result, family
 from foldmark.operations.effects import EditText
 from foldmark.request.standing import Standing
+from foldmark.settings.access import obstacle
 
 
 def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
@@ -30,6 +32,8 @@ def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
     if lost := thoughts.lines():
         text = ". ".join((text.rstrip("."), *lost)) + "."
     data = {"key": key, "value": value, "event": event_id, **thoughts.data()}
+    if key == "model" and (why := obstacle(value, os.environ, at.given)):
+        text, data["obstacle"] = f"{text}\n  It cannot be asked yet. {why}", why
     if (over := at.given.overrides.get(key)) is None:
         return Result(text, None, data)
     value = _typed(over.value)
@@ -46,7 +50,7 @@ def _owner(agent: Agent, key: str) -> Agent:
 @command("context window N")
 def _window(call: CommandCall) -> Result:
     """Send at most the newest N turns; 0 sends all."""
-    turns = checked("context_size", call.arguments["N"])
+    turns = KINDS["context_size"]._replace(example="20").value("N", call.arguments["N"])
     text = f"The request holds the newest {count(turns, 'turn')}." if turns else "The request holds all turns that fit."
     return _set(call, "context_size", turns, text)
 
@@ -54,7 +58,7 @@ def _window(call: CommandCall) -> Result:
 @command("context budget TOKENS")
 def _budget(call: CommandCall) -> Result:
     """Send as many turns as fit TOKENS; 0 means no limit."""
-    tokens = checked("sliding_context_tokens", call.arguments["TOKENS"])
+    tokens = KINDS["sliding_context_tokens"].value("TOKENS", call.arguments["TOKENS"])
     text = f"The request holds up to {tokens:,} tokens." if tokens else "The request has no budget."
     return _set(call, "sliding_context_tokens", tokens, text)
 
@@ -113,7 +117,10 @@ def _is_pair(word: str) -> bool:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise CommandError(f"'{name[:40]}' has no '='; usage: /config set KEY=VALUE. `/config get` lists the keys")
+        words = text.split()
+        hint = f"did you mean {words[0]}={words[1]}?" if len(words) == 2 and _is_pair("=".join(words)) else ""
+        hint = hint or "usage: /config set KEY=VALUE. `/config get` lists the keys"
+        raise CommandError(f"'{name[:40]}' has no '='; {hint}")
     return key_of(name.strip()), value.strip()
 
 
@@ -159,8 +166,10 @@ def _previewed(agent: Agent, name: str, now: Request | None) -> Result:
         thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
         then = _next_request(agent, there)
     lines, data = ([], {}) if now is None or then is None else _change_of_request(agent, now, then, always=True)
+    why = obstacle(name, os.environ, agent.log.given)
     lines = [
         f"Preview: model {name}. Nothing was changed.",
+        *([f"  It cannot be asked yet. {why}"] if why else []),
         *lines,
         *(f"  {each}" for each in thoughts.lines(would=True)),
     ]

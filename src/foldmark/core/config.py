@@ -8,7 +8,7 @@ Neither the context nor the request changes.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from msgspec import Struct
 from foldmark.core.errors import CommandError
 from foldmark.core.patterns import pattern
 from foldmark.core.request import ANSWER, COMPACTION, Options
-from foldmark.core.wording import listing
+from foldmark.core.wording import listing, nearest, suggestion
 
 NO_EDITS = "off"
 _EDIT_OPTIONS = {
@@ -180,8 +180,8 @@ _APPROVAL = pattern(r"(?:[^\s,()]|\([^()]*\))+|[()]")
 
 
 class Kind(NamedTuple):
-    """The values that a setting accepts: a description for a person, the parser, which raises ValueError, and the list
-    of names to choose from, if there is one.
+    """The values that a setting accepts: a description for a person, the parser, which raises ValueError, the list of
+    names to choose from, if there is one, and an example for a message.
 
     `types` are the TOML and Python types that the setting accepts besides text. A boolean reaches the parser as `on` or
     `off` and a number as its text, so that each rule is in one place; a list reaches it unchanged.
@@ -191,14 +191,42 @@ class Kind(NamedTuple):
     parse: Callable[[Any], Any]
     types: tuple[type, ...] = ()
     choices: tuple[str, ...] = ()
+    example: str = ""
 
     def value(self, name: str, given: Any) -> Any:
         """Return the parsed value of setting `name`, given as typed text or as a TOML or Python value. Raises
         CommandError, which names the accepted values."""
+        typed = None
         if isinstance(given, str) or type(given) in self.types:
             with suppress(ValueError, TypeError):
-                return self.parse(_typed(given))
-        raise CommandError(f"{name} must be {self.takes}, not {described(given)}")
+                typed = _typed(given)
+                return self.parse(typed)
+        raise CommandError(f"{name} must be {self.takes}, not {described(given)}{self._hint(typed)}")
+
+    def _hint(self, typed: Any) -> str:
+        """Return the end of a message about a wrong value: the value that was probably meant, or an example."""
+        if isinstance(typed, str):
+            for meant in (_SAME.get(typed.lower(), typed.lower()), *_figures(typed), *nearest(typed, self.choices)):
+                with suppress(ValueError, TypeError, CommandError):
+                    self.parse(meant)
+                    return f"; did you mean {meant}?"
+        return f"; for example {self.example}" if self.example else ""
+
+
+_SAME = {"yes": "on", "true": "on", "no": "off", "false": "off"}
+"""Words of other programs -> values of settings."""
+
+
+def _figures(text: str) -> list[str]:
+    """Return the numbers that a text such as `20k`, `1.5M`, `20,000` or `80%` may stand for."""
+    plain = text.lower().replace(",", "").replace("_", "").strip("# ")
+    scale = {"k": 1_000, "m": 1_000_000}.get(plain[-1:], 1)
+    try:
+        value = float(plain.rstrip("km%")) * scale
+    except ValueError:
+        return []
+    shares = [str(value / 100)] if plain.endswith("%") else []
+    return [str(int(value)), *shares] if 0 <= value <= MOST else []
 
 
 def _typed(given: Any) -> Any:
@@ -210,8 +238,8 @@ def _typed(given: Any) -> Any:
     return given
 
 
-def number(least: int = 0, most: int = MOST) -> Kind:
-    """Return the kind of an integer setting within these limits."""
+def number(least: int = 0, most: int = MOST, example: int | None = None) -> Kind:
+    """Return the kind of an integer within these limits."""
 
     def parse(text: str) -> int:
         digits = text.lstrip("0") or text[:1]
@@ -222,7 +250,7 @@ def number(least: int = 0, most: int = MOST) -> Kind:
             raise ValueError(text)
         return int(digits)
 
-    return Kind(f"a number from {least} to {most:,}", parse, (int,))
+    return Kind(f"a number from {least} to {most:,}", parse, (int,), example="" if example is None else str(example))
 
 
 def one_of(*names: str) -> Kind:
@@ -318,6 +346,9 @@ _BY_TYPE = {
 }
 KINDS = {key: _OWN.get(key) or _BY_TYPE[type(getattr(Config(), key))] for key in KEYS}
 """Setting -> its kind: its own (`_OWN`), or else that of its default's type."""
+for _key, _kind in KINDS.items():
+    if {int, float}.intersection(_kind.types):
+        KINDS[_key] = _kind._replace(example=str(getattr(Config(), _key)))
 
 
 def checked(key: str, value: Any) -> Any:
@@ -330,8 +361,30 @@ def key_of(name: str) -> str:
     CommandError."""
     key = name.lower().removeprefix("foldmark_").removeprefix("ikigai_")
     if key not in KEYS:
-        raise CommandError(f"there is no setting '{name[:40]}'; available: {listing(KEYS, 40)}")
+        raise CommandError(f"there is no setting '{name[:40]}'; {meant_setting(key, KEYS)}")
     return key
+
+
+_MEANT = {
+    "approval": "tool_approval",
+    "budget": "sliding_context_tokens",
+    "cache": "cache_ttl",
+    "effort": "thinking",
+    "policy": "context_policy",
+    "prompt": "system",
+    "reasoning": "thinking",
+    "steps": "turn_steps",
+    "turns": "context_size",
+    "window": "context_size",
+}
+"""Words for settings, used in suggestions -> the setting."""
+
+
+def meant_setting(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown setting: the ones that were probably meant, or else the known
+    ones."""
+    words = nearest(name, _MEANT)
+    return f"did you mean {_MEANT[words[0]]}?" if words else suggestion(name, known)
 
 
 def config_of(settings: Mapping[str, Any]) -> Config:

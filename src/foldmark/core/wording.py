@@ -47,6 +47,22 @@ def listing(names: Iterable[object], limit: int = 12) -> str:
     return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
 
 
+def nearest(typed: str, known: Iterable[str], most: int = 1, least: float = 0.6) -> list[str]:
+    """Return up to `most` of the known names that are spelled most like the typed one, the nearest first. The minimum
+    of their similarity, from 0 to 1, is `least`. Case does not count."""
+    from difflib import get_close_matches  # takes 7 ms to import
+
+    names = {name.lower(): name for name in known}
+    return [names[name] for name in get_close_matches(typed.lower(), names, most, least)]
+
+
+def suggestion(typed: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: `did you mean A or B?`, or else the known names."""
+    known = list(known)
+    near = nearest(typed, known, 3)
+    return f"did you mean {' or '.join(near)}?" if near else f"available: {listing(known, 40)}"
+
+
 def count(number: int, noun: str) -> str:
     """Return `1 turn`, `2 turns`, `1,000 turns`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from foldmark.core.errors import CommandError
+from foldmark.core.wording import nearest
 from foldmark.live import claude_settings
 from foldmark.live.upstreams import ANTHROPIC, OPENAI, is_same_server, without_proxy
 
@@ -270,7 +271,9 @@ def installed(agent: AgentProgram) -> str:
     """Return the path of an agent's program. Raises CommandError if it is not installed."""
     program = shutil.which(agent.program)
     if program is None:
-        raise CommandError(f"{agent.program} is not installed here, or not in the PATH")
+        near = nearest(agent.program, set(AGENTS) - {agent.program})
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise CommandError(f"{agent.program} is not installed here, or not in the PATH{hint}")
     return program
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
-from foldmark.core.wording import one_line
+from foldmark.core.wording import nearest, one_line
 from foldmark.editing import answering, offers
 from foldmark.live import lists
 from foldmark.live.clients.dialect import (
@@ -346,16 +346,10 @@ def _named(line: str, sign: str) -> tuple[str, str]:
 
 
 def _unknown(line: str, prompts: Mapping[str, str], sign: str) -> str:
-    from difflib import get_close_matches  # takes 7 ms to import
-
     words = line.split()
     both = " ".join(words[:2]).lower()
-    near = get_close_matches(both, prompts, n=1) if len(words) > 1 else []
-    near = (
-        near
-        or [each for each in prompts if each == words[0].lower()]
-        or get_close_matches(words[0].lower(), prompts, 1)
-    )
+    near = nearest(both, prompts) if len(words) > 1 else []
+    near = near or [each for each in prompts if each == words[0].lower()] or nearest(words[0], prompts)
     size = near[0].count(" ") + 1 if near else 0
     hint = f"; did you mean {sign}{' '.join((prompts[near[0]], *words[size:]))}?" if near else "."
     return (

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from foldmark.core.config import checked
 from foldmark.core.errors import CommandError
-from foldmark.core.wording import listing
+from foldmark.core.wording import listing, nearest, suggestion
 from foldmark.plugins import PROVIDERS, find, names
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ class ProviderSpec(Struct, frozen=True):
     the variable with its address (as HOST:PORT, as for Ollama, if `host` is True), and `project` the variable with the
     project of the account. `default` is the address if none is set. `needs_key` is True if a missing key is an error
     here; otherwise the SDK may find one. `native` is True if the SDK is made for this server: no other server gets
-    values that the SDK takes from the environment.
+    values that the SDK takes from the environment. `extra` is the extra of Foldmark with its SDK, a key of `SDKS`. The
+    names of its models begin with one of `begins`, which tells what a person meant who left out the provider. A
+    variable that is set or a folder that exists, of those `elsewhere`, may hold credentials that the SDK finds.
     """
 
     name: str
@@ -42,7 +44,13 @@ class ProviderSpec(Struct, frozen=True):
     needs_key: bool = False
     host: bool = False
     native: bool = False
+    extra: str = ""
+    begins: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
+
+SDKS = {"anthropic": "anthropic", "gemini": "google.genai", "openai": "openai"}
+"""Extra with an SDK -> the module to import."""
 
 NO_KEY = "no-key-needed"
 """The key sent to a server that needs none. Without it, some SDKs would send that server another server's key."""
@@ -79,17 +87,47 @@ _ANTHROPIC = "anthropic", "anthropic", "foldmark.providers.anthropic_api", ("ANT
 _GEMINI = "gemini", "gemini", "foldmark.providers.gemini_api", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 _GCA = "gemini_gca", "gemini_gca", "foldmark.providers.gemini_gca_api", ("GEMINI_GCA_TOKEN",), "CODE_ASSIST_ENDPOINT"
 _OPENROUTER = "openrouter", "openai", _CHAT, ("OPENROUTER_API_KEY",)
+_PROFILES = (
+    "ANTHROPIC_PROFILE",
+    "ANTHROPIC_CONFIG_DIR",
+    "ANTHROPIC_FEDERATION_RULE_ID",
+    "~/.config/anthropic",
+    "~/AppData/Roaming/Anthropic",
+)
 BUILT_IN = {
     each.name: each
     for each in (
-        ProviderSpec(*_ANTHROPIC, "ANTHROPIC_BASE_URL", native=True),
-        ProviderSpec("openai", "openai", _CHAT, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", native=True),
-        ProviderSpec(*_RESPONSES, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", native=True),
-        ProviderSpec(*_GEMINI, "GOOGLE_GEMINI_BASE_URL", native=True),
-        ProviderSpec(*_GCA, project="GOOGLE_CLOUD_PROJECT", native=True),
-        ProviderSpec(*_OPENROUTER, default="https://openrouter.ai/api/v1", needs_key=True),
-        ProviderSpec("ollama", "openai", _CHAT, (), "OLLAMA_HOST", "http://localhost:11434/v1", host=True),
-        ProviderSpec("vllm", "openai", _CHAT, ("VLLM_API_KEY",), "VLLM_BASE_URL", "http://localhost:8000/v1"),
+        ProviderSpec(
+            *_ANTHROPIC, "ANTHROPIC_BASE_URL", native=True, extra="anthropic", begins=("claude",), elsewhere=_PROFILES
+        ),
+        ProviderSpec(
+            "openai",
+            "openai",
+            _CHAT,
+            ("OPENAI_API_KEY",),
+            "OPENAI_BASE_URL",
+            native=True,
+            extra="openai",
+            begins=("gpt", "chatgpt", "o1", "o3", "o4"),
+        ),
+        ProviderSpec(*_RESPONSES, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", native=True, extra="openai"),
+        ProviderSpec(*_GEMINI, "GOOGLE_GEMINI_BASE_URL", native=True, extra="gemini", begins=("gemini",)),
+        ProviderSpec(*_GCA, project="GOOGLE_CLOUD_PROJECT", native=True, extra="gemini", elsewhere=("~",)),
+        ProviderSpec(*_OPENROUTER, default="https://openrouter.ai/api/v1", needs_key=True, extra="openai"),
+        ProviderSpec(
+            "ollama",
+            "openai",
+            _CHAT,
+            (),
+            "OLLAMA_HOST",
+            "http://localhost:11434/v1",
+            host=True,
+            extra="openai",
+            begins=("llama", "deepseek", "gemma", "mistral", "phi", "qwen"),
+        ),
+        ProviderSpec(
+            "vllm", "openai", _CHAT, ("VLLM_API_KEY",), "VLLM_BASE_URL", "http://localhost:8000/v1", extra="openai"
+        ),
         ProviderSpec("offline", "offline", "foldmark.providers.offline"),
     )
 }
@@ -114,10 +152,10 @@ def provider_spec(name: str, configured: Mapping[str, str] = {}) -> ProviderSpec
         return found
     if name in configured:
         like = provider_spec(configured[name])
-        return ProviderSpec(name, like.dialect, like.module)
+        return ProviderSpec(name, like.dialect, like.module, extra=like.extra)
     if plugin := find(PROVIDERS, name, ProviderSpec):
         return replace(plugin, name=name)
-    raise CommandError(f"there is no provider '{name[:40]}'; available: {_all(configured)}")
+    raise CommandError(f"there is no provider '{name[:40]}'; {suggestion(name, _all(configured))}")
 
 
 def installed() -> list[ProviderSpec]:
@@ -146,15 +184,39 @@ def speaks(provider: str, configured: Mapping[str, str] = {}) -> str:
     return name if name in BUILT_IN else configured.get(name, name)
 
 
+def no_sdk(server: str, extra: str) -> str:
+    """Return the message about the SDK of a server that is not installed."""
+    from foldmark.installation import installs
+
+    return f"The SDK for {server} is not installed; {installs(extra)}"
+
+
 def check_model(name: str, configured: Collection[str] = ()) -> None:
     """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
     provider, _, model = name.partition("/")
     known = canonical(provider) in (*BUILT_IN, *configured) or provider in names(PROVIDERS)
     if not known or (provider != "offline" and not model):
-        available = _all(configured)
-        raise CommandError(f"a model must be 'offline' or PROVIDER/MODEL with one of {available}, not '{name[:60]}'")
+        known_providers = _all(configured)
+        meant = _meant(name, known_providers)
+        offered = "" if meant else f" with one of {listing(known_providers, 40)}"
+        hint = f"did you mean {meant}?" if meant else "for example anthropic/claude-opus-4-5"
+        raise CommandError(f"a model must be 'offline' or PROVIDER/MODEL{offered}, not '{name[:60]}'; {hint}")
     checked("model", name)
 
 
-def _all(configured: Collection[str]) -> str:
-    return listing(dict.fromkeys((*BUILT_IN, *configured, *names(PROVIDERS))), 40)
+def _meant(name: str, providers: Collection[str]) -> str:
+    """Return the model that was probably meant by a name without a known provider; empty if there is none."""
+    last = name.rpartition("/")[2][:60]
+    maker = next((each for each in BUILT_IN.values() if each.begins and last.lower().startswith(each.begins)), None)
+    typed, _, model = name.partition("/" if "/" in name else ":")
+    near = nearest(typed, (*providers, *ALIASES))
+    if maker is not None and ("/" not in name or not near):
+        return f"{maker.name}/{last}{'-…' if last in maker.begins else ''}"
+    if not near or near[0] == "offline":
+        return near[0] if near else ""
+    begins = BUILT_IN[canonical(near[0])].begins if canonical(near[0]) in BUILT_IN else ()
+    return f"{near[0]}/{model[:60] or (f'{begins[0]}-…' if begins else 'MODEL')}"
+
+
+def _all(configured: Collection[str]) -> list[str]:
+    return list(dict.fromkeys((*BUILT_IN, *configured, *names(PROVIDERS))))

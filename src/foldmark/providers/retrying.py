@@ -90,10 +90,10 @@ class RetryingProvider:
 
 class LazyProvider:
     """The provider that `make` creates on first use. An error about a key or an SDK is then raised in a turn, after the
-    person's message was recorded."""
+    person's message was recorded; `obstacle` returns it before, without an import of the SDK."""
 
-    def __init__(self, make: Callable[[], Provider]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], Provider], obstacle: Callable[[], str | None] = lambda: None) -> None:
+        self._make, self.obstacle = make, obstacle
 
     @cached_property
     def _provider(self) -> Provider:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import cache
 from importlib import import_module
+from shlex import join
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.dialects.bodies import Json, Reader
 from foldmark.dialects.errors import brief, not_understood
-from foldmark.providers.registry import Access
+from foldmark.providers.registry import Access, no_sdk
 
 CONNECT, READ = 10.0, 600.0
 """Seconds to wait for a connection, and for the next bytes of an answer. Thinking models are silent for minutes."""
@@ -35,8 +36,7 @@ def imported(module: str, server: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        text = f"The SDK for {server} is not installed. Install it: pip install 'foldmark[{extra}]'"
-        raise ProviderError("sdk", text) from None
+        raise ProviderError("sdk", no_sdk(server, extra)) from None
 
 
 def http(**more: Any) -> Any:
@@ -50,10 +50,13 @@ def http(**more: Any) -> Any:
     try:
         return httpx2.AsyncClient(verify=certificates(), follow_redirects=False, **more)
     except ImportError:
+        from foldmark.installation import package_command
+
         text = (
-            "A SOCKS proxy is set, and the package for it is not installed. Install it: pip install socksio; or unset "
+            "A SOCKS proxy is set, and the package for it is not installed. Unset ALL_PROXY, HTTPS_PROXY and "
+            f"HTTP_PROXY, or install it: {join(package_command('socksio'))}"
         )
-        raise ProviderError("sdk", f"{text}ALL_PROXY, HTTPS_PROXY and HTTP_PROXY.") from None
+        raise ProviderError("sdk", text) from None
     except (ValueError, httpx2.InvalidURL) as error:
         text = f"A proxy cannot be used: {brief(str(error))}. Correct ALL_PROXY, HTTPS_PROXY and HTTP_PROXY."
         raise ProviderError("request", text) from None

@@ -1,9 +1,13 @@
 """The address and the key of a provider. They are read from the environment, never from the log, and never shown."""
 
+import os
 from collections.abc import Mapping
+from functools import partial
 
 from foldmark.core.errors import CommandError, ProviderError
-from foldmark.providers.registry import BUILT_IN, Access, installed, provider_spec
+from foldmark.providers.registry import BUILT_IN, Access, installed, no_sdk, provider_spec
+from foldmark.providers.registry import SDKS as SDK_MODULES
+from foldmark.settings import user_folders
 from foldmark.settings.given import Server, Settings
 
 SDKS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_ADMIN_KEY")
@@ -44,7 +48,37 @@ def missing_key(provider: str, environment: Mapping[str, str], settings: Setting
     except CommandError:
         return None
     known = reached.key or reached.base_url or any(_variable(environment, name) for name in SDKS)
-    return None if known else variable
+    return None if known or any(map(partial(_is_there, environment), spec.elsewhere)) else variable
+
+
+def _is_there(environment: Mapping[str, str], place: str) -> bool:
+    """Return True if a variable is set, or a folder in the home folder exists."""
+    if not place.startswith("~"):
+        return _variable(environment, place) is not None
+    return os.path.isdir(user_folders.home(environment) + place[1:])  # noqa: PTH112 - pathlib takes longer to import
+
+
+def obstacle(model: str, environment: Mapping[str, str], settings: Settings) -> str | None:
+    """Return why a model, named as in `Config.model`, cannot be asked here, and what to do; None if nothing is known
+    to be missing. The SDK is not imported."""
+    provider = model.partition("/")[0]
+    try:
+        spec = provider_spec(provider, settings.dialects)
+    except CommandError as error:
+        return str(error)
+    if spec.extra and not _is_installed(SDK_MODULES[spec.extra]):
+        return no_sdk(spec.name, spec.extra)
+    variable = missing_key(provider, environment, settings)
+    return f"There is no key for {spec.name}. Set {variable}." if variable else None
+
+
+def _is_installed(module: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:

@@ -61,7 +61,7 @@ def _evicted(value: str | list[str]) -> tuple[str, ...]:
 
 
 GLOBAL_KINDS = {
-    "trim_threshold_chars": number(),
+    "trim_threshold_chars": number(example=GLOBAL["trim_threshold_chars"]),
     "trim_target_tools": Kind("a list of tools' names", _names, (list, tuple)),
     "sync_exclude": Kind("a list of folders, with * and ?", _names, (list, tuple)),
     "recall_model": Kind("the name or the folder of a model of embeddings", _text),

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from foldmark.core import codec, config
-from foldmark.core.config import KEYS, KINDS
+from foldmark.core.config import KEYS, KINDS, meant_setting
 from foldmark.core.errors import CommandError
-from foldmark.core.wording import listing
+from foldmark.core.wording import suggestion
 from foldmark.plugins import PROVIDERS, names
 from foldmark.providers.registry import ALIASES, BUILT_IN, check_model
 from foldmark.settings.given import EVICTED, GLOBAL, GLOBAL_KINDS, Server, Settings, Value
@@ -227,7 +227,7 @@ def _live(file: File, source: str) -> dict[str, Value]:
     for key, value in file.table("live").items():
         if (name := f"live_{key}") not in _LIVE_KEYS:
             known = [each.removeprefix("live_") for each in _LIVE_KEYS]
-            raise file.wrong(("live", key), f"there is no '{key[:40]}' in [live]; {_suggestion(key, known)}")
+            raise file.wrong(("live", key), f"there is no '{key[:40]}' in [live]; {suggestion(key, known)}")
         unknown = [each for each in value if each not in EVICTED] if isinstance(value, list) else []
         if unknown:
             raise file.wrong(("live", key), f"{key} takes {', '.join(EVICTED)}, and there is no {unknown[0]!r:.42}")
@@ -257,7 +257,7 @@ def _context(file: File, source: str, providers: Collection[str], *, lenient: bo
 def _checked(key: Any, value: Any, providers: Collection[str]) -> Any:
     """Return the checked value of any key from outside; `providers` are the configured ones. Raises CommandError."""
     if key not in ALL_KEYS:
-        raise CommandError(f"there is no setting '{str(key)[:40]}'; {_suggestion(str(key), ALL_KEYS)}")
+        raise CommandError(f"there is no setting '{str(key)[:40]}'; {meant_setting(str(key), ALL_KEYS)}")
     if isinstance(value, str):
         value = codec.well_formed(value if key == "system" else value.strip())
     value = _KINDS[key].value(key, value)
@@ -286,7 +286,7 @@ def _check_tables(file: File, known: tuple[str, ...], why: str) -> None:
             raise file.wrong((key,), f"{key} belongs in the table [context]; write [context] in a line above it")
         if why and key in ("providers", "database", "offline_delay"):
             raise file.wrong((key,), f"{key} is not allowed in {file.path.name}{why}")
-        raise file.wrong((key,), f"there is no '{key[:40]}'; {_suggestion(key, known)}")
+        raise file.wrong((key,), f"there is no '{key[:40]}'; {suggestion(key, known)}")
 
 
 def _models(file: File) -> dict[str, Mapping[str, Any]]:
@@ -343,7 +343,7 @@ def _check_server_key(name: str, key: str, value: Any) -> None:
             f'key_env = "{re.sub("[^A-Z0-9]", "_", name.upper())[:40]}_API_KEY"'
         )
     if key not in _SERVER_KEYS:
-        raise CommandError(f"a provider has no '{key[:40]}'; {_suggestion(key, _SERVER_KEYS)}")
+        raise CommandError(f"a provider has no '{key[:40]}'; {suggestion(key, _SERVER_KEYS)}")
     if key == "dialect" and value not in _DIALECTS and value not in (own := names(PROVIDERS)):
         raise CommandError(f"dialect must be one of {', '.join((*_DIALECTS, *own))}")
     if key == "key_env" and not (isinstance(value, str) and re.fullmatch(_VARIABLE, value)):
@@ -363,10 +363,3 @@ def _check_url(value: Any) -> None:
         raise CommandError('base_url must be an address such as "https://host:8000/v1"')
     if parts.username is not None or parts.password is not None:
         raise CommandError("base_url must not hold a name or password; key_env names the variable with the key")
-
-
-def _suggestion(name: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches  # 7 ms
-
-    found = get_close_matches(name.lower(), list(known), n=3)
-    return f"did you mean {' or '.join(found)}?" if found else f"available: {listing(known, 40)}"

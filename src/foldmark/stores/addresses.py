@@ -66,9 +66,10 @@ def open_store(address: str, *, create: bool = True) -> "Store":
     except ImportError as error:
         if (error.name or "psycopg").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
             raise
+        from foldmark.installation import installs
+
         raise StoreError(
-            f"a database at {shown(address)} needs PostgreSQL's driver, which is not installed; "
-            "`pip install 'foldmark[postgres]'` installs it"
+            f"a database at {shown(address)} needs PostgreSQL's driver, which is not installed; {installs('postgres')}"
         ) from None
     if opened is None:
         available = listing(each for each in (*BUILT_IN, *names(STORES)) if each)

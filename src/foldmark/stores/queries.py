@@ -45,9 +45,11 @@ def schema(dialect: str) -> Schema:
 def refuse_other(name: str, number: int, known: int) -> None:
     """Raise StoreError if the database `name` has another schema than the known one. 0 is a database without tables."""
     if number > known:
+        from foldmark.installation import source
+
         raise StoreError(
             f"{name} was written by a newer Foldmark (schema {number}, this one knows {known}). "
-            "Update this Foldmark; the database was not changed."
+            f"Update this one, which was installed from {source()}; the database was not changed."
         )
     if 0 < number < known:
         raise StoreError(

@@ -1,6 +1,6 @@
 """`StoreContract`: the test suite that every store has to pass, built-in or your own (docs/stores.md).
 
-It needs pytest and Hypothesis: `pip install 'foldmark[testing]'`. No other part of Foldmark imports this package.
+It needs pytest and Hypothesis, the extra `testing`. No other part of Foldmark imports this package.
 
 Read `suite.py` first: it defines the harness that a store provides, and code shared by several parts. `parts/` contains
 the tests. `histories.py` computes answers by brute force; `copies.py` creates contents for tests of copying.
@@ -10,9 +10,10 @@ try:
     import hypothesis  # noqa: F401
     import pytest
 except ModuleNotFoundError as error:
+    from foldmark.installation import installs
+
     raise ModuleNotFoundError(
-        f"foldmark.testing needs pytest and Hypothesis, and {error.name} is not installed; "
-        "`pip install 'foldmark[testing]'` installs both",
+        f"foldmark.testing needs pytest and Hypothesis, and {error.name} is not installed; {installs('testing')}",
         name=error.name,
     ) from error
 

@@ -84,9 +84,11 @@ def encoding() -> "Encoding":
     try:
         import tiktoken
     except ImportError:
+        from foldmark.installation import installs
+
         raise CommandError(
-            "token_counting is 'tokenizer', which needs tiktoken, but tiktoken is not installed: "
-            "pip install 'foldmark[openai]', or /config set token_counting=bytes"
+            "token_counting is 'tokenizer', which needs tiktoken; /config set token_counting=bytes needs nothing. "
+            f"tiktoken is not installed; {installs('openai')}"
         ) from None
     return tiktoken.Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks(), special_tokens=_SPECIAL)
 

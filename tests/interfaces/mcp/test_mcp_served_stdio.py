@@ -17,6 +17,7 @@ from guest import ERAS, outside, visit
 
 import foldmark
 import forked
+from foldmark.installation import installs
 from patience import LIMIT
 from stored import stored
 
@@ -284,4 +285,4 @@ def test_without_the_sdk_an_error_says_so(program: Cli, tmp_path: Path, monkeypa
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path / "none"), os.environ.get("PYTHONPATH", ""))))
     outcome = program("mcp")
     assert outcome.code == 1
-    assert outcome.err == "foldmark: the package `mcp` is not installed; `pip install 'foldmark[mcp]'`\n"
+    assert outcome.err == f"foldmark: the package `mcp` is not installed; {installs('mcp')}\n"

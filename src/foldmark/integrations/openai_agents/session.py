@@ -258,9 +258,10 @@ def _settings(given: "SessionSettings | Mapping[str, Any] | None") -> "SessionSe
         from agents.memory import SessionSettings
         from agents.memory.session_settings import coerce_session_settings
     except ImportError:
+        from foldmark.installation import installs
+
         raise CommandError(
-            "FoldmarkSession works with the OpenAI Agents SDK, which is not installed: "
-            "`pip install 'foldmark[openai-agents]'`"
+            f"FoldmarkSession works with the OpenAI Agents SDK, which is not installed; {installs('openai-agents')}"
         ) from None
     if given is None:
         return SessionSettings()

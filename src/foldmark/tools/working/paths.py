@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 from weakref import WeakKeyDictionary
 
 from foldmark.core.errors import CommandError
-from foldmark.core.wording import listing, one_line
+from foldmark.core.wording import listing, nearest, one_line
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Asking
 from foldmark.tools.tool import all_uses, approve
@@ -250,11 +250,8 @@ def _missing(real: str, folder: str) -> str:
 
 
 def _near(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches  # takes 7 ms
-
-    folded = {each.lower(): each for each in names}
-    if found := get_close_matches(name.lower(), folded, n=3):
-        return f"did you mean {' or '.join(folded[each] for each in found)}?"
+    if found := nearest(name, names, 3):
+        return f"did you mean {' or '.join(found)}?"
     return f"that folder has: {listing(names, 40)}" if names else "that folder is empty"
 
 
