@@ -22,7 +22,7 @@ import msgspec
 
 from foldmark.core.errors import CommandError
 from foldmark.live import claude_settings
-from foldmark.live.upstreams import ANTHROPIC, OPENAI, is_same_server, without_proxy
+from foldmark.live.addresses import ANTHROPIC, OPENAI, is_same_server, without_proxy
 
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 """The base URL that Codex uses with a login to ChatGPT."""

@@ -49,7 +49,7 @@ def token(environment: Mapping[str, str]) -> tuple[str, str]:
     if given := environment.get(VARIABLE):
         return _checked(given, VARIABLE), VARIABLE
     file = Path(state_folder(environment)) / "mcp-token"
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:

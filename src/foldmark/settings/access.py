@@ -49,12 +49,33 @@ def missing_key(provider: str, environment: Mapping[str, str], settings: Setting
 
 def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the keys of all providers in the environment: variable -> key."""
-    names = [name for each in BUILT_IN.values() for name in each.keys]
-    names += [*SDKS, *(server.key_env for server in settings.providers.values() if server.key_env)]
+    names = _known_variables(settings)
     # Finding the installed packages takes a while, so it is done only for keys that are not yet known.
     if any(name.endswith(("_KEY", "_TOKEN")) and name not in names for name in environment):
         names += [name for each in installed() for name in each.keys]
     return {name: value for name in names if (value := _variable(environment, name))}
+
+
+def key_states(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """Return the state of each variable that may hold a key: `set`, `not set`, `blank`, or `invalid` for characters
+    that no key has."""
+    names = [*_known_variables(settings), *(name for each in installed() for name in each.keys)]
+    return {name: _state(environment, name) for name in dict.fromkeys(names)}
+
+
+def _state(environment: Mapping[str, str], name: str) -> str:
+    try:
+        if _key(environment, name) is not None:
+            return "set"
+    except ProviderError:
+        return "invalid"
+    return "blank" if environment.get(name) else "not set"
+
+
+def _known_variables(settings: Settings) -> list[str]:
+    """Return the variables for keys, without those of the providers of installed packages."""
+    names = [name for each in BUILT_IN.values() for name in each.keys]
+    return [*names, *SDKS, *(server.key_env for server in settings.providers.values() if server.key_env)]
 
 
 def ollama_address(host: str) -> str:

@@ -284,9 +284,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     steps = migrations("sqlite")
     version = _version(db, path, len(steps))
     if version == 0 and not create and path != MEMORY:
-        raise StoreError(
-            f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another."
-        )
+        raise _empty(path)
     if version < len(steps):
         switch_to_wal(db)
         if version == 1:
@@ -347,8 +345,12 @@ def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
     newest = len(migrations("sqlite"))
     version = _version(db, path, newest)
     if not version:
-        raise StoreError(f"{path} is an empty file and no database yet")
+        raise _empty(path)
     return version, newest
+
+
+def _empty(path: str) -> StoreError:
+    return StoreError(f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another.")
 
 
 def _version(db: apsw.Connection, path: str, newest: int) -> int:
