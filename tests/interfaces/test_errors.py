@@ -177,12 +177,16 @@ USAGE = [
 
 NO_SESSION = r"{} is not a session of Claude Code or Codex: {}"
 IMPORTS = [
-    Wrong(("import", "missing.jsonl"), r"there is no file missing\.jsonl", 1),
-    Wrong(("import", "no/such/folder.jsonl"), r"there is no file no/such/folder\.jsonl", 1),
-    Wrong(("import", "notes.jsonl/x"), r"(there is no file|cannot read) notes\.jsonl/x.*", 1),
+    Wrong(("import", "missing.jsonl"), r"there is no file missing\.jsonl; name a session file \(\*\.jsonl\)", 1),
+    Wrong(
+        ("import", "no/such/folder.jsonl"),
+        r"there is no file no/such/folder\.jsonl; name a session file \(\*\.jsonl\)",
+        1,
+    ),
+    Wrong(("import", "notes.jsonl/x"), r".*notes\.jsonl/x.*", 1),
     Wrong(("import", "x\n\x1b[31m"), r"there is no file and no session 'x\\n\\x1b\[31m' \(.*", 2),
     Wrong(("import", "x" * 300), r"there is no file and no session 'x{100}' \(.*", 2),
-    Wrong(("import", "."), r"\. is a directory; name a session file in it \(\*\.jsonl\)", 1),
+    Wrong(("import", "."), r"\. is a folder; name a session file in it \(\*\.jsonl\)", 1),
     Wrong(("import", "/dev/null"), r"/dev/null is not a regular file; write its content to one first", 1),
     Wrong(("import", "nothing.jsonl"), NO_SESSION.format(r"nothing\.jsonl", "it is empty"), 1),
     Wrong(("import", "blank.jsonl"), NO_SESSION.format(r"blank\.jsonl", "it is empty"), 1),

@@ -134,7 +134,7 @@ def _read_summary(name: str) -> str:
                 data = file.read(4 * LONGEST + 1)
     except (OSError, ValueError) as error:  # ValueError if the name contains NUL
         why = getattr(error, "strerror", None) or error
-        raise FoldmarkError(f"cannot read the summary in {one_line(name)}: {why}; nothing was written") from None
+        raise FoldmarkError(f"the summary in {one_line(name)} cannot be read: {why}; nothing was written") from None
     return data.decode("utf-8", "replace")
 
 

@@ -270,7 +270,7 @@ def installed(agent: AgentProgram) -> str:
     """Return the path of an agent's program. Raises CommandError if it is not installed."""
     program = shutil.which(agent.program)
     if program is None:
-        raise CommandError(f"{agent.program} is not installed here, or not in the PATH")
+        raise CommandError(f"{agent.program} is not on your PATH; install it, then repeat")
     return program
 
 

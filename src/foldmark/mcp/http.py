@@ -72,7 +72,7 @@ def _kept(file: Path) -> str:
 
 def _checked(text: str, where: str) -> str:
     if _FORM.fullmatch(text) is None:
-        raise CommandError(f"the token in {where} is not 16 to 512 printable ASCII characters without a space")
+        raise CommandError(f"the token in {where} must be 16 to 512 printable ASCII characters without a space")
     return text
 
 
@@ -91,7 +91,9 @@ def listening(host: str, port: int) -> socket.socket:
         opened.bind(address)
         opened.listen()
     except OSError as error:
-        raise FoldmarkError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+        raise FoldmarkError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with --host or --http"
+        ) from None
     return opened
 
 

@@ -120,5 +120,5 @@ def _key(environment: Mapping[str, str], name: str) -> str | None:
     """Return the key in a variable. Raises ProviderError, without repeating the value, if it cannot be a key."""
     key = _variable(environment, name)
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
-        raise ProviderError("key", f"{name} holds characters that no key has; set it again")
+        raise ProviderError("key", f"{name} holds characters that no key has; set it to the key alone")
     return key

@@ -194,9 +194,8 @@ def test_broken_settings_are_one_line(home: Path) -> None:
     (home / ".claude/settings.json").write_bytes(b'{"a": 1,\n "a": 2}')
     code, _, err = foldmark(home, "install", "claude")
     assert code == 1
-    assert (
-        err == f'foldmark: {home}/.claude/settings.json: it has the key "a" twice in one object; nothing was changed\n'
-    )
+    told = f'{home}/.claude/settings.json: it has the key "a" twice in one object; nothing was changed. '
+    assert err == f"foldmark: {told}Correct that, then repeat\n"
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexit 2\n", "#!/no/such/python\n", None])

@@ -373,7 +373,7 @@ def _undoable(places: Places) -> Iterator[None]:
     try:
         yield
     except InstallError as error:
-        raise InstallError(f"{error}; nothing was changed") from None
+        raise InstallError(f"{error}; nothing was changed. Correct that, then repeat") from None
     except (OSError, FoldmarkError) as error:
         why = f"{error.strerror}: {one_line(str(error.filename))}" if isinstance(error, OSError) else str(error)
         project = " --project" if places.root else ""

@@ -69,7 +69,7 @@ def plugin_changes(folder: Path, wanted: Mapping[str, bytes], project: Path | No
     folders = [folder / name for name in (PLUGINS if project else FOLDERS)]
     others = [each for each in folders if project and _is_other(each)]
     if others and wanted:
-        raise InstallError(f"{one_line(str(others[0]))} is not Foldmark's")
+        raise InstallError(f"the plugin in {one_line(str(others[0]))} is not Foldmark's")
     found = [path for each in folders if each not in others for path in _files(each)]
     names = {*wanted, *(path.relative_to(folder).as_posix() for path in found)}
     ordered = sorted(names, key=lambda name: (name.endswith(_MANIFEST) == (project is None or not wanted), name))

@@ -49,7 +49,7 @@ def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
     """Open a backup as a store for reading, and yield it with its schema. A backup with an earlier schema is copied to
     a temporary folder and upgraded there; `file` is never written to. Raises StoreError."""
     if not file.is_file():
-        raise StoreError(f"there is no file {file}")
+        raise StoreError(f"there is no file {file}; name one that `foldmark backup` wrote")
     with explained(str(file)), closing(connect_read_only(str(file))) as db:
         schema, newest = schema_of(db, str(file))
     if schema == newest:
