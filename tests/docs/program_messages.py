@@ -21,7 +21,11 @@ CALLS = {
     "echo": "printed",
     "warn": "printed",
     "fail": "printed",
+    "show": "printed",
+    "show_text": "printed",
+    "explain": "printed",
     "Result": "result",
+    "operation_result": "result",
     "Problem": "problem",
     "StoreFinding": "problem",
     "Finding": "problem",
@@ -96,6 +100,7 @@ def _name(node: ast.expr) -> str:
 
 def _in_module(tree: ast.Module, errors: set[str]) -> Iterator[tuple[str, int, str, str]]:
     constants = _assigned(tree.body)
+    yield from _helps(tree)
     for scope, call in _calls(tree, None):
         taken_by = _name(call.func)
         kind = "error" if taken_by in errors else CALLS.get(taken_by)
@@ -109,6 +114,19 @@ def _in_module(tree: ast.Module, errors: set[str]) -> Iterator[tuple[str, int, s
         ]
         if texts:
             yield kind, call.lineno, taken_by, " | ".join(texts)
+
+
+def _helps(tree: ast.Module) -> Iterator[tuple[str, int, str, str]]:
+    """Yield the first lines of the help of commands, and the help of options."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and (help := ast.get_docstring(node)):
+            decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+            if any(_name(each) in ("command", "group") for each in decorators):
+                yield "help", node.lineno, node.name, help.partition("\n\n")[0].replace("\n", " ")
+        if isinstance(node, ast.Call):
+            for each in node.keywords:
+                if each.arg == "help" and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str):
+                    yield "help", node.lineno, "help", each.value.value
 
 
 def _calls(node: ast.AST, scope: ast.AST | None) -> Iterator[tuple[ast.AST | None, ast.Call]]:

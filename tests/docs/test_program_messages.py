@@ -37,6 +37,7 @@ def test_the_list_has_messages_of_each_kind() -> None:
     assert kinds["printed"] > 30
     assert kinds["result"] > 30
     assert kinds["usage"] > 10
+    assert kinds["help"] > 150
     known = {(each.file, each.taken_by) for each in FOUND}
     assert ("foldmark/stores/sqlite/file.py", "StoreError") in known
     assert ("foldmark/providers/sdk.py", "ProviderError") in known
