@@ -108,6 +108,7 @@ def test_upstreams_that_a_person_names() -> None:
     ("words", "said"),
     [
         (["nowhere-to-be-found"], "nowhere-to-be-found is not on your PATH; install it, then repeat"),
+        (["clude"], "clude is not on your PATH; did you mean claude?"),
         (["--upstream", "nonsense", sys.executable], "'nonsense' is no base URL of a provider"),
     ],
 )

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, ClassVar
@@ -270,7 +271,9 @@ def installed(agent: AgentProgram) -> str:
     """Return the path of an agent's program. Raises CommandError if it is not installed."""
     program = shutil.which(agent.program)
     if program is None:
-        raise CommandError(f"{agent.program} is not on your PATH; install it, then repeat")
+        near = [each for each in get_close_matches(agent.program, AGENTS, n=1) if each != agent.program]
+        hint = f"did you mean {near[0]}?" if near else "install it, then repeat"
+        raise CommandError(f"{agent.program} is not on your PATH; {hint}")
     return program
 
 

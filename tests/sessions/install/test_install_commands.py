@@ -174,7 +174,12 @@ def test_a_project_of_the_working_folder(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (["install", "codex"], 2, "cannot install for 'codex'; available: claude"),
+        (
+            ["install", "codex"],
+            2,
+            "cannot install for 'codex'; available: claude. `foldmark live codex` needs no installation",
+        ),
+        (["install", "cluade"], 2, "cannot install for 'cluade'; available: claude"),
         (["uninstall", "codex"], 2, "cannot uninstall for 'codex'; available: claude"),
         (["install"], 2, "name the program: `foldmark install claude`"),
         (["uninstall"], 2, "name the program: `foldmark uninstall claude`"),
