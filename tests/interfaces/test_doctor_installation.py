@@ -224,6 +224,23 @@ def test_folders_that_others_may_read(cli: Cli, tmp_path: Path) -> None:
     assert cli("doctor").code == 0
 
 
+def test_a_file_in_the_place_of_a_folder(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    found = cli("doctor")
+    assert f"{tmp_path}/data is not a folder. Set HOME, or the XDG_ variable for it, to a folder." in problems(found)
+    assert found.code == 1
+
+
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_folder_that_may_only_be_read(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "data/foldmark"
+    folder.mkdir(parents=True)
+    folder.chmod(0o500)
+    assert problems(cli("doctor")) == [
+        f"You may not write to {folder}. Allow it; until then nothing is recorded there."
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -240,6 +257,15 @@ def test_a_database_that_cannot_be_opened(cli: Cli, db: str, content: bytes | No
     assert problem in said
     assert found.code == 1
     assert (told["opens"], [each["check"] for each in told["problems"]]) == (False, ["database"])
+
+
+def test_an_address_is_shown_without_its_password(cli: Cli) -> None:
+    address = "postgresql://me:s3cretpw@127.0.0.1:1/x"
+    found, told = cli("--db", address, "doctor"), cli("--db", address, "doctor", "--json")
+    (problem,) = problems(found)
+    assert "postgresql://me@127.0.0.1:1/x" in problem
+    assert "s3cretpw" not in found.out + told.out + found.err + told.err
+    assert not re.search(r"[?!.]\.$", problem)
 
 
 def test_a_database_of_a_newer_foldmark(cli: Cli, db: str) -> None:

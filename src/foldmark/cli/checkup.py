@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from shlex import quote
 from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,8 @@ class Check(Struct, frozen=True):
     @property
     def lines(self) -> list[str]:
         """The text, and below it a line for each problem."""
-        said = (f"{each.text.rstrip('.')}. {each.remedy}".rstrip() for each in self.problems)
-        return [f"{self.name:<9} {self.text}", *(f"  ! {each}" for each in said)]
+        said = (f"{each.text}{'' if each.text[-1:] in '.?!' else '.'} {each.remedy}" for each in self.problems)
+        return [f"{self.name:<9} {self.text}", *(f"  ! {each.rstrip()}" for each in said)]
 
 
 def installing(extra: str) -> str:
@@ -372,27 +373,22 @@ def _folders(environment: Mapping[str, str]) -> Check:
         is_writable = nearest.is_dir() and os.access(nearest, os.W_OK)
         # Settings hold no keys and no texts.
         is_private = name == "settings" or not is_there or sys.platform == "win32" or not folder.stat().st_mode & 0o077
-        rows.append(
-            {
-                "name": name,
-                "folder": str(folder),
-                "exists": is_there,
-                "writable": is_writable,
-                "private": is_private,
-            }
-        )
+        facts = {"exists": is_there, "writable": is_writable, "private": is_private}
+        rows.append({"name": name, "folder": str(folder), **facts})
         texts.append(f"{name} {folder}{'' if is_there else ' (not yet made)'}")
         if not is_private:
-            problems.append(Problem(f"Other users may read {folder}.", f"Run `chmod 700 {_quoted(folder)}`."))
-        if name != "settings" and not is_writable:
-            problems.append(Problem(f"You may not write to {nearest}.", "Allow it, or nothing can be recorded there."))
-    return Check("folders", " · ".join(texts), {"folders": rows}, tuple(problems))
-
-
-def _quoted(path: Path) -> str:
-    from shlex import quote
-
-    return quote(str(path))
+            problems.append(Problem(f"Other users may read {folder}.", f"Run `chmod 700 {quote(str(folder))}`."))
+        if name == "settings":  # only read, and only if they are there
+            continue
+        if not nearest.is_dir():
+            problems.append(
+                Problem(f"{nearest} is not a folder.", "Set HOME, or the XDG_ variable for it, to a folder.")
+            )
+        elif not is_writable:
+            problems.append(
+                Problem(f"You may not write to {nearest}.", "Allow it; until then nothing is recorded there.")
+            )
+    return Check("folders", " · ".join(texts), {"folders": rows}, tuple(dict.fromkeys(problems)))
 
 
 def _database(setup: Setup) -> Check:
