@@ -252,10 +252,12 @@ def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 
     from foldmark.providers.retrying import LazyProvider
     from foldmark.settings.access import obstacle
 
-    return LazyProvider(partial(_provider, name, settings, attempts), partial(obstacle, name, os.environ, settings))
+    return LazyProvider(partial(connected, name, settings, attempts), partial(obstacle, name, os.environ, settings))
 
 
-def _provider(name: str, settings: Settings, attempts: int) -> "Provider":
+def connected(name: str, settings: Settings, attempts: int) -> "Provider":
+    """Return the provider for a model name of any provider but `offline`, with its SDK imported; otherwise like
+    `provider`. Raises CommandError for an unknown provider, ProviderError for a missing key or SDK."""
     from importlib import import_module
 
     from foldmark.providers.registry import check_model, provider_spec

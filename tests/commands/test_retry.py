@@ -77,7 +77,7 @@ def test_there_is_nothing_to_retry(agent: Agent) -> None:
         with pytest.raises(foldmark.CommandError, match=why):
             agent.do("/retry")
 
-    refused("holds no question")
+    refused("holds no prompt")
     say(agent, "A")
     agent.do("/forget A")
     agent.append("assistant", "Which ones?")

@@ -471,7 +471,7 @@ def test_wrong_requests(talk: Log) -> None:
 def test_archived_already(talk: Log) -> None:
     agent(talk, 1).do("/session archive other")
     assert refused(agent(talk, 1), "/session archive other") == (
-        f"conversation 'other' was already archived on {AT}; /session unarchive brings it back"
+        f"conversation 'other' was already archived on {AT}; `unarchive` brings it back"
     )
 
 

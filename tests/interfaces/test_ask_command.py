@@ -160,7 +160,7 @@ def test_a_model_that_takes_no_pdf_is_told_its_name(cli: Cli, log: foldmark.Log,
     [
         ("missing.md", "missing.md cannot be read: No such file or directory"),
         (".", ". is no file; name a text, an image or a PDF"),
-        ("empty.md", "empty.md is empty"),
+        ("empty.md", "empty.md is empty; there is nothing to attach"),
         ("data.bin", "data.bin is neither text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"),
     ],
 )

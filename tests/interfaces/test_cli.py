@@ -178,8 +178,9 @@ def test_reading_writes_nothing(cli: Cli, db: str, agent: foldmark.Agent) -> Non
 def test_doctor_finds_nothing(cli: Cli, db: str, agent: foldmark.Agent) -> None:
     agent.do("/fork")
     found = cli("doctor")
-    assert (found.code, found.out, found.err) == (0, f"{db}: 2 agents, all is well\n", "")
-    assert json.loads(cli("doctor", "--json").out) == {"database": db, "agents": 2, "findings": []}
+    assert (found.code, found.lines[-1], found.err) == (0, f"{db}: 2 agents, all is well", "")
+    told = json.loads(cli("doctor", "--json").out)
+    assert {"database": db, "agents": 2, "findings": []}.items() <= told.items()
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_doctor_mends_stored_segments(cli: Cli, db: str, agent: foldmark.Agent, 
     assert "1 fault" in found.lines[-1]
     (finding,) = json.loads(cli("doctor", "--json").out)["findings"]
     assert finding["repaired"] is False
-    assert finding["text"] == found.lines[0]
+    assert finding["text"] == found.lines[-2]
     mended = cli("doctor", "--repair")
     assert mended.code == 0
     assert mended.lines[0] == f"{finding['text']} (repaired)"
@@ -336,7 +337,7 @@ def test_a_tilde_in_the_name_of_the_database_is_the_home_folder(
         monkeypatch.setenv(named, "~/x.db")
     assert cli(*words, "chat", "here", stdin="hello\n").code == 0
     assert (tmp_path / "home" / "x.db").is_file()
-    assert cli(*words, "doctor").lines == [f"{tmp_path}/home/x.db: 1 agent, all is well"]
+    assert cli(*words, "doctor").lines[-1] == f"{tmp_path}/home/x.db: 1 agent, all is well"
     assert cli("copy", "~/x.db", "~/y.db").code == 0
     assert (tmp_path / "home" / "y.db").is_file()
     assert list(Path("~").iterdir()) == []
@@ -353,7 +354,7 @@ def test_the_data_folder_is_made_when_needed(cli: Cli, tmp_path: Path, monkeypat
     assert cli("chat", stdin="hello\n").code == 0
     assert path.is_file()
     assert cli("import", SAMPLE).code == 0
-    assert cli("doctor").lines == [f"{path}: 2 agents, all is well"]
+    assert cli("doctor").lines[-1] == f"{path}: 2 agents, all is well"
 
 
 # The destination of output

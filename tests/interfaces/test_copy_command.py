@@ -20,7 +20,7 @@ def test_a_database_is_copied(cli: Cli, db: str, log: foldmark.Log, tmp_path: Pa
     assert (done.code, done.err) == (0, "")
     assert done.lines[0] == f"{target}: 2 new events, 1 memo"
     assert done.lines[1].startswith("  1 conversation, 2 agents, 2 events compared: the same in both (")
-    assert cli("--db", target, "doctor").out == f"{target}: 2 agents, all is well\n"
+    assert cli("--db", target, "doctor", "--repair").out == f"{target}: 2 agents, all is well\n"
     again = cli("copy", db, target)
     assert again.lines == [f"{target}: nothing new", done.lines[1]]
     agent.redact(1)

@@ -158,7 +158,8 @@ def test_nothing_to_compare(cli: Cli, log: foldmark.Log) -> None:
 
 def test_neither_a_file_nor_a_database(cli: Cli, db: str) -> None:
     done = cli("cost", "nobody")
-    assert (done.code, done.err) == (2, f"foldmark: there is no session file 'nobody', and no database at {db}\n")
+    told = f"there is no session file 'nobody', and no database at {db}; name another file, or the database with --db"
+    assert (done.code, done.err) == (2, f"foldmark: {told}\n")
 
 
 def test_a_file_that_is_not_a_session(cli: Cli, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_what_the_steps_leave_behind(demo: Outcome, log: foldmark.Log) -> None:
     assert re.search(r"In the context there are \d{3} messages", demo.out)
     refused = answer(demo, "/clear BEFORE_PLUGIN")
     assert refused[0] == "foldmark: there is no mark 'BEFORE_PLUGIN'; marks: BEFORE_PLUGINS, RESEARCH"
-    assert answer(demo, "$ foldmark doctor")[0].endswith("2 agents, all is well")
+    assert answer(demo, "$ foldmark doctor --repair")[0].endswith("2 agents, all is well")
 
 
 def test_what_it_suggests_works(demo: Outcome, cli: Cli, log: foldmark.Log) -> None:

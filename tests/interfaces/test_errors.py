@@ -196,12 +196,16 @@ USAGE = [
 
 NO_SESSION = r"{} is not a session of Claude Code or Codex: {}"
 IMPORTS = [
-    Wrong(("import", "missing.jsonl"), r"there is no file missing\.jsonl", 1),
-    Wrong(("import", "no/such/folder.jsonl"), r"there is no file no/such/folder\.jsonl", 1),
-    Wrong(("import", "notes.jsonl/x"), r"(there is no file|cannot read) notes\.jsonl/x.*", 1),
+    Wrong(("import", "missing.jsonl"), r"there is no file missing\.jsonl; name a session file \(\*\.jsonl\)", 1),
+    Wrong(
+        ("import", "no/such/folder.jsonl"),
+        r"there is no file no/such/folder\.jsonl; name a session file \(\*\.jsonl\)",
+        1,
+    ),
+    Wrong(("import", "notes.jsonl/x"), r".*notes\.jsonl/x.*", 1),
     Wrong(("import", "x\n\x1b[31m"), r"there is no file and no session 'x\\n\\x1b\[31m' \(.*", 2),
     Wrong(("import", "x" * 300), r"there is no file and no session 'x{100}' \(.*", 2),
-    Wrong(("import", "."), r"\. is a directory; name a session file in it \(\*\.jsonl\)", 1),
+    Wrong(("import", "."), r"\. is a folder; name a session file in it \(\*\.jsonl\)", 1),
     Wrong(("import", "/dev/null"), r"/dev/null is not a regular file; write its content to one first", 1),
     Wrong(("import", "nothing.jsonl"), NO_SESSION.format(r"nothing\.jsonl", "it is empty"), 1),
     Wrong(("import", "blank.jsonl"), NO_SESSION.format(r"blank\.jsonl", "it is empty"), 1),
@@ -225,12 +229,12 @@ NEWER = r"newer\.db was written by a newer Foldmark \(schema 999, .*\)\. .*; thi
 READ_ONLY = r"read-only\.db is read-only: nothing was recorded\. .*"
 MISSING = r"there is no database at {}\. `foldmark chat` starts one; --db names another\."
 DATABASES = [
-    Wrong(("--db", "plain.txt", "doctor"), NOT_ONE.format(r"plain\.txt"), 1),
+    Wrong(("--db", "plain.txt", "doctor", "--repair"), NOT_ONE.format(r"plain\.txt"), 1),
     Wrong(("--db", "plain.txt", "chat"), NOT_ONE.format(r"plain\.txt"), 1),
     Wrong(("--db", "binary", "do", "a", "/mark"), NOT_ONE.format("binary"), 1),
     Wrong(("--db", "binary", "import", "notes.jsonl"), NOT_ONE.format("binary"), 1),
     Wrong(("--db", "others.db", "chat"), NOT_OURS.format(r"others\.db"), 1),
-    Wrong(("--db", "others.db", "doctor"), NOT_OURS.format(r"others\.db"), 1),
+    Wrong(("--db", "others.db", "doctor", "--repair"), NOT_OURS.format(r"others\.db"), 1),
     Wrong(("--db", "versioned.db", "chat"), NOT_OURS.format(r"versioned\.db"), 1),
     Wrong(("--db", "newer.db", "context", "show", "default"), NEWER, 1),
     Wrong(("--db", "newer.db", "chat"), NEWER, 1),
@@ -240,16 +244,15 @@ DATABASES = [
     Wrong(("--db", "damaged.db", "do", "default", "/mark"), r"damaged\.db .*(damaged|malformed).*", 1),
     Wrong(("--db", "missing/log.db", "chat"), r"there is no folder missing to put the database in\. .*", 1),
     Wrong(("--db", "missing/log.db", "import", "notes.jsonl"), r"there is no folder missing to put .*", 1),
-    Wrong(("--db", "missing/log.db", "doctor"), MISSING.format(r"missing/log\.db"), 1),
+    Wrong(("--db", "missing/log.db", "doctor", "--repair"), MISSING.format(r"missing/log\.db"), 1),
     Wrong(("--db", "plain.txt/log.db", "chat"), r"there is no folder plain\.txt .*", 1),
     Wrong(("--db", ".", "chat"), r"\. cannot be opened\. Is it a file, .*", 1),
-    Wrong(("--db", ".", "doctor"), r"\. cannot be opened\. Is it a file, .*", 1),
+    Wrong(("--db", ".", "doctor", "--repair"), r"\. cannot be opened\. Is it a file, .*", 1),
     Wrong(("--db", "missing.db", "do", "default", "/mark"), MISSING.format(r"missing\.db"), 1),
     Wrong(("--db", "missing.db", "context", "show", "default"), MISSING.format(r"missing\.db"), 1),
-    Wrong(("--db", "missing.db", "doctor"), MISSING.format(r"missing\.db"), 1),
     Wrong(("--db", "missing.db", "doctor", "--repair"), MISSING.format(r"missing\.db"), 1),
-    Wrong(("--db", "a\nb\x1b[31m.db", "doctor"), MISSING.format(r"a\\nb\\x1b\[31m\.db"), 1),
-    Wrong(("--db", "x" * 300, "doctor"), r".*File name too long.*", 1),
+    Wrong(("--db", "a\nb\x1b[31m.db", "doctor", "--repair"), MISSING.format(r"a\\nb\\x1b\[31m\.db"), 1),
+    Wrong(("--db", "x" * 300, "doctor", "--repair"), r".*File name too long.*", 1),
     Wrong(
         ("--db", "postgresql://me:s3cretpw@127.0.0.1:1/x", "chat"),
         r"the connection to postgresql://me@127\.0\.0\.1:1/x failed: .*Connection refused.*",

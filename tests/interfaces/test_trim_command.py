@@ -351,7 +351,7 @@ def test_a_failed_database_warns(cli: Cli, session: Path) -> None:
         (("--tools", ","), 2, "--tools must be a list of tools' names"),
         (("nobody",), 2, "there is no file and no session 'nobody'"),
         (("missing.jsonl",), 1, "there is no file"),
-        ((".",), 1, "is a directory; name a session file in it"),
+        ((".",), 1, "is a folder; name a session file in it"),
         (("text.jsonl",), 1, "is not a session of Claude Code or Codex: no line of it is JSON"),
     ],
 )

@@ -61,6 +61,14 @@ TABLE = [
     Wrong("/agree 20", f"offer 20 is not open. {ANEW}"),
     Wrong("/fork", f"{NO_FORK}", PLANNING),
     Wrong("/fork A", f"{NO_FORK}", PLANNING),
+    # Words of other programs, and options without values
+    Wrong("/drop 1", "there is no command /drop; did you mean /context drop? /help lists the commands"),
+    Wrong("/rollback", "there is no command /rollback; did you mean /rewind? /help lists the commands"),
+    Wrong("/export --to", "--to needs a value after it; a word that is no option goes in quotes"),
+    Wrong(
+        "/export --to markdown a.md",
+        "unexpected argument 'a.md': --to takes a format or a file, as in --to notes.md; quote a name with spaces",
+    ),
     # Summaries and pins
     Wrong("/summarize NOPE", "there is no mark 'NOPE'; marks: A"),
     Wrong("/summarize A B", "unexpected argument 'B'; usage: /summarize [MARK] [--preview] [-- REASON]"),

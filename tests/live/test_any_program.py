@@ -107,7 +107,8 @@ def test_upstreams_that_a_person_names() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nowhere-to-be-found"], "nowhere-to-be-found is not installed here, or not in the PATH"),
+        (["nowhere-to-be-found"], "nowhere-to-be-found is not on your PATH; install it, then repeat"),
+        (["clude"], "clude is not on your PATH; did you mean claude?"),
         (["--upstream", "nonsense", sys.executable], "'nonsense' is no base URL of a provider"),
     ],
 )

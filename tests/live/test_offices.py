@@ -20,11 +20,12 @@ import pytest
 
 import foldmark
 from foldmark.core.errors import CommandError
+from foldmark.live.addresses import NO_PROXY, outward, without_proxy
 from foldmark.live.agent_programs import AGENTS, AnyProgram
 from foldmark.live.clients.answers import written_message
 from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import Sessions
-from foldmark.live.upstreams import NO_PROXY, check_proxies, outward, readable, without_proxy
+from foldmark.live.upstreams import check_proxies, readable
 from forked import PROGRAM, run
 from patience import LIMIT
 from sampled import sampled

@@ -260,7 +260,7 @@ def test_a_model_that_cannot_answer(running: Told) -> None:
     asking(running)
     running.model.fails.append(Fail("rate"))
     shown = running.do("/forget cache")
-    assert "matched by words: the model could not be asked: status 429" in shown
+    assert "matched by words: the provider refused the question with status 429" in shown
     assert NO_GATEWAY not in shown
 
 

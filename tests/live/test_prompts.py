@@ -62,8 +62,8 @@ def test_what_does_not_look_like_a_command_goes_to_the_model(text: str) -> None:
         (":rewind NOWHERE", "NOWHERE"),
         (":drop", "usage: :drop"),
         (":drop 99999", "99999"),
-        (":turns x", "'x' is not how many to list"),
-        (":results 0", "'0' is not how many to list"),
+        (":turns x", "the number to list must be from 1, not 'x'"),
+        (":results 0", "the number to list must be from 1, not '0'"),
         (":yes", "there is no open preview; :forget WHAT or :suggest makes one"),
     ],
 )

@@ -344,13 +344,13 @@ def test_files_that_cannot_be_read(log: foldmark.Log, tmp_path: Path, monkeypatc
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "loop.jsonl").symlink_to(tmp_path / "loop.jsonl")
     for name, why in {
-        "folder.jsonl": "is a directory",
+        "folder.jsonl": "is a folder",
         "pipe.jsonl": "is not a regular file",
-        "loop.jsonl": "cannot read",
-        "missing\n.jsonl": r"there is no file .*missing\\n\.jsonl$",
+        "loop.jsonl": "cannot be read",
+        "missing\n.jsonl": r"there is no file .*missing\\n\.jsonl; name a session file",
         "missing.jsonl/x": "there is no file",
-        "nul\0.jsonl": "cannot read",
-        "n" * 300: "cannot read",
+        "nul\0.jsonl": "cannot be read",
+        "n" * 300: "cannot be read",
     }.items():
         with pytest.raises(SessionFileError, match=why) as caught:
             import_session(log, tmp_path / name)
@@ -368,7 +368,7 @@ def test_a_file_without_permission(log: foldmark.Log, tmp_path: Path, monkeypatc
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(SessionFileError, match=r"cannot read .*: Permission denied"):
+    with pytest.raises(SessionFileError, match=r"cannot be read: Permission denied"):
         import_session(log, path)
 
 

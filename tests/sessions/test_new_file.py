@@ -97,7 +97,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
 @BOTH
 def test_system_errors_are_one_line(writing: Writing, tmp_path: Path) -> None:
     for path, said in ((tmp_path / "no" / "a", "No such file"), (tmp_path / ("n" * 300), "")):
-        with pytest.raises(WriteError, match=f"cannot write .*{said}") as caught, writing(path) as file:
+        with pytest.raises(WriteError, match=f"cannot be written: .*{said}") as caught, writing(path) as file:
             file.write(b"1")
         assert "\n" not in str(caught.value)
     assert there(tmp_path) == {}

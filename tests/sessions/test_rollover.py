@@ -363,8 +363,8 @@ def test_a_folder_that_is_gone(place: Place) -> None:
         (["--summary-file", "{summary}", "--model", "x/y"], 2, "--model requires --auto-summary"),
         (["--summary-file", "{summary}", "--launch", "--json"], 2, "leave out one"),
         (["--summary-file", "{empty}"], 2, "the summary is empty; nothing was written"),
-        (["--summary-file", "/nowhere/x"], 1, "cannot read the summary in /nowhere/x: No such file or directory"),
-        (["--summary-file", "/"], 1, "cannot read the summary in /: Is a directory"),
+        (["--summary-file", "/nowhere/x"], 1, "the summary in /nowhere/x cannot be read: No such file or directory"),
+        (["--summary-file", "/"], 1, "the summary in / cannot be read: Is a directory"),
         (["--summary-file", "{large}"], 2, "a handoff summary has some 500 words"),
         (["cccc", "--summary-file", "{summary}"], 2, "no session 'cccc'"),
         (["{empty}.jsonl", "--summary-file", "{summary}"], 1, "there is no file"),
@@ -476,7 +476,7 @@ def test_a_folder_that_may_not_be_written(place: Place) -> None:
     done = place.ran("--summary-file", str(place.summary))
     place.session.parent.chmod(0o700)
     assert done.returncode == 1
-    assert b"cannot write " in done.stderr
+    assert b" cannot be written: " in done.stderr
     assert not place.known()
 
 

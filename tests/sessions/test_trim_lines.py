@@ -344,7 +344,7 @@ def test_a_file_without_a_record_is_not_a_session(run: Run, tmp_path: Path, cont
 
 
 def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path) -> None:
-    for name, told in (("missing.jsonl", "there is no file"), ("folder.jsonl", "is a directory")):
+    for name, told in (("missing.jsonl", "there is no file"), ("folder.jsonl", "is a folder")):
         (tmp_path / "folder.jsonl").mkdir(exist_ok=True)
         with pytest.raises(SessionFileError, match=told):
             trim(session_path(tmp_path / name), WISH, ID, NOW)

@@ -113,7 +113,7 @@ def test_a_missing_or_invalid_key_is_an_error(place: Place) -> None:
     for key in ("secret\nx", "sécret", "secret x"):
         with pytest.raises(ProviderError) as error:
             access("openai", {"OPENAI_API_KEY": key}, Settings())
-        assert str(error.value) == "OPENAI_API_KEY holds characters that no key has; set it again"
+        assert str(error.value) == "OPENAI_API_KEY holds characters that no key has; set it to the key alone"
 
 
 def test_a_key_is_not_shown() -> None:

@@ -160,7 +160,7 @@ def test_a_backup_without_a_database_is_refused(db: str, tmp_path: Path) -> None
         (":memory:", "has no backup"),
         (str(tmp_path / "missing"), "there is no database"),
         (str(tmp_path / "text"), "is not a Foldmark database"),
-        (str(tmp_path / "empty"), "is an empty file"),
+        (str(tmp_path / "empty"), "it is empty"),
     ):
         with pytest.raises(StoreError, match=says):
             backup.back_up(path, tmp_path / "backup.db", nothing)

@@ -233,7 +233,7 @@ def test_half_a_character(tmp_path: Path) -> None:
 
 def test_no_file_of_another_kind(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".mcp.json")
-    assert "is not an ordinary file" in configured(tmp_path, {}, SECRETS).wrong[0]
+    assert "is not a regular file" in configured(tmp_path, {}, SECRETS).wrong[0]
     (tmp_path / ".mcp.json").unlink()
     (tmp_path / ".mcp.json").mkdir()
-    assert "is not an ordinary file" in configured(tmp_path, {}, SECRETS).wrong[0]
+    assert "is not a regular file" in configured(tmp_path, {}, SECRETS).wrong[0]

@@ -294,7 +294,7 @@ class ChatController:
         for each in named:
             is_secret = may_hold_secrets(resolved_path(each, folder))
             if is_secret and not confirm(f"Attach {each}, which may hold secrets?"):
-                raise CommandError(f"{each} is not attached, and nothing was sent")
+                raise CommandError(f"{each} is not attached, and nothing was sent; send the text without @{each}")
         return [attached_file(each, folder) for each in named]
 
     def _show_full(self) -> None:

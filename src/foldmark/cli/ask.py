@@ -144,7 +144,8 @@ def _check(agent: Agent, text: str | None, files: "list[Attachment]") -> None:
     tokens = count(config.provider, config.model.partition("/")[2], whole.encode(errors="replace"))
     if tokens >= agent.window:
         raise CommandError(
-            f"the prompt has ~{tokens:,} tokens, and {config.model} takes {agent.window:,}; nothing was sent"
+            f"the prompt has ~{tokens:,} tokens, and {config.model} takes {agent.window:,}; nothing was sent. "
+            "Shorten it, or name another model with --model"
         )
     with agent.reading() as (moment, at):
         is_offered = bool(question(moment, at))

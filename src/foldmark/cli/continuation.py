@@ -55,9 +55,11 @@ def trim(setup: Setup, /, as_json: bool, **wanted: Any) -> None:
 @click.argument("session", required=False)
 @click.option("--summary-file", metavar="FILE", help="Take the summary from FILE; - reads standard input.")
 @click.option("--auto-summary", is_flag=True, help="Have a language model write the summary.")
-@click.option("--model", metavar="PROVIDER/MODEL", help="Model that writes the summary; from your settings by default.")
-@click.option("--issue", metavar="REF", help="Issue of the work; FOLDMARK_ISSUE by default.")
-@click.option("--worker", metavar="ID", help="Worker; FOLDMARK_WORKER by default.")
+@click.option(
+    "--model", metavar="PROVIDER/MODEL", help="Let this model write the summary; from your settings by default."
+)
+@click.option("--issue", metavar="REF", help="Name the issue of the work in the handoff; FOLDMARK_ISSUE by default.")
+@click.option("--worker", metavar="ID", help="Name the worker in the handoff; FOLDMARK_WORKER by default.")
 @click.option("--launch", is_flag=True, help="Start the new session.")
 @reporting
 def rollover(
@@ -134,7 +136,7 @@ def _read_summary(name: str) -> str:
                 data = file.read(4 * LONGEST + 1)
     except (OSError, ValueError) as error:  # ValueError if the name contains NUL
         why = getattr(error, "strerror", None) or error
-        raise FoldmarkError(f"cannot read the summary in {one_line(name)}: {why}; nothing was written") from None
+        raise FoldmarkError(f"the summary in {one_line(name)} cannot be read: {why}; nothing was written") from None
     return data.decode("utf-8", "replace")
 
 

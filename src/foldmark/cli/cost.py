@@ -35,7 +35,10 @@ def conversation(db: str, target: str) -> Iterator[Agent]:
             yield log.find(target)
             return
     if not path.is_file():
-        raise CommandError(f"there is no session file '{target[:200]}', and no database at {shown(db)}")
+        raise CommandError(
+            f"there is no session file '{target[:200]}', and no database at {shown(db)}; name another file, or the "
+            "database with --db"
+        )
     from foldmark.cli.sessions import import_file
 
     with foldmark.open(":memory:") as log:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,7 +151,11 @@ def _copy_text(target: str, report: "CopyReport") -> str:
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the repaired session there.")
 @reporting
 def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_json: bool) -> int:
-    """Check the database by a full replay, or a session file.
+    """Check the installation and the database, or a session file.
+
+    Reports the extras, keys (never their values), coding agents, plugins and folders that are there, and says what to
+    do about each problem; then it checks the database by a full replay. With --repair, it checks the database only.
+    --json is for bug reports: it holds no key and no text of a conversation.
 
     Exit code 1 if something is wrong: with a session, if it cannot be resumed or something is lost on resuming.
     """
@@ -158,13 +163,42 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
         return _check_session(named, repair, out, as_json)
     if out is not None:
         raise click.UsageError("--out requires --session and --repair")
+    if not repair:
+        return _check_installation(setup, as_json)
     with setup.log(create=False) as log:
         return _check_database(log, shown(setup.db), repair, as_json)
 
 
-def _check_database(log: Log, name: str, repair: bool, as_json: bool) -> int:
-    """Print the findings. With `repair`, repair them where possible. Return the exit code:
-    1 if a finding remains."""
+def _check_installation(setup: Setup, as_json: bool) -> int:
+    """Print the checks of the installation, and those of the database if it can be opened. Return the exit code: 1 if
+    something is wrong."""
+    from foldmark.cli.checkup import checks
+
+    data: dict[str, Any] = {}
+    problems: list[dict[str, str]] = []
+    for check in checks(setup):
+        data |= check.data
+        problems += [{"check": check.name, **to_builtins(each)} for each in check.problems]
+        if not as_json:
+            print(harmless("\n".join(check.lines)), flush=True)
+    data["problems"] = problems
+    if data.get("opens"):
+        with setup.log(create=False) as log:
+            return _check_database(log, data["database"], False, as_json, more=data) or bool(problems)
+    if as_json:
+        print(json_text(data))
+    return 1 if problems else 0
+
+
+def _check_database(
+    log: Log,
+    name: str,
+    repair: bool,
+    as_json: bool,
+    more: Mapping[str, Any] = {},
+) -> int:
+    """Print the findings, in JSON with the members `more`. With `repair`, repair them where possible. Return the exit
+    code: 1 if a finding remains."""
     from foldmark.log.doctor import examine
     from foldmark.log.doctor import repair as repair_finding
 
@@ -182,8 +216,7 @@ def _check_database(log: Log, name: str, repair: bool, as_json: bool) -> int:
     left = sum(1 for _, repaired in findings if not repaired)
     if as_json:
         found = [{"text": finding.text, "repaired": repaired} for finding, repaired in findings]
-        data = {"database": name, "agents": agents, "findings": found}
-        print(json_text(data))
+        print(json_text({**more, "database": name, "agents": agents, "findings": found}))
         return 1 if left else 0
     for finding, repaired in findings:
         print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))

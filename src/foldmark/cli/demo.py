@@ -51,7 +51,7 @@ class _Demo:
         self.explain("An error names the alternatives, and nothing is written.")
         self.foldmark("do", "notes", "/clear BEFORE_PLUGIN", wrong=True)
         self.explain("The stored segments are compared with a full replay of the log.")
-        self.foldmark("doctor")
+        self.foldmark("doctor", "--repair")
 
     def explain(self, text: str) -> None:
         self.step += 1

@@ -117,7 +117,10 @@ def _check(program: str | None, verb: str, needed: bool) -> None:
     if program is None and needed:
         raise CommandError(f"name the program: `foldmark {verb} claude`")
     if program not in (None, "claude"):
-        raise CommandError(f"cannot {verb} for '{one_line(program or '')[:40]}'; available: claude")
+        from foldmark.live.agent_programs import AGENTS
+
+        known = f". `foldmark live {program}` needs no installation" if program in AGENTS else ""
+        raise CommandError(f"cannot {verb} for '{one_line(program or '')[:40]}'; available: claude{known}")
 
 
 def _places(user: bool, project: bool) -> "Places":

@@ -66,10 +66,11 @@ def live(
     import secrets
     import socket
 
+    from foldmark.live.addresses import outward
     from foldmark.live.agent_programs import AGENTS, SECRET, AnyProgram, installed, run, supervised
     from foldmark.live.gateway import loopback_socket
     from foldmark.live.tally import Tally
-    from foldmark.live.upstreams import check_proxies, outward, upstream_url
+    from foldmark.live.upstreams import check_proxies, upstream_url
 
     if agent is None and not serve and listening is None:
         raise click.UsageError(f"name the agent to run: {listing(AGENTS)}, or another program")

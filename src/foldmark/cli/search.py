@@ -256,7 +256,9 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
     except (NoSessionError, IndexFileError):
         if log is None or not re.fullmatch("[0-9]{1,18}", place):
             raise
-        raise CommandError(f"there is no message {place}, and no archived session whose id begins with it") from None
+        raise CommandError(
+            f"there is no message {place}, and no archived session whose id begins with it; `foldmark search` shows ids"
+        ) from None
     print(json_text(passage) if as_json else _passage_text(passage))
 
 

@@ -332,7 +332,7 @@ def _export_document(setup: Setup, name: str, to: str, file: Path | None, only_c
         raise click.UsageError("--to names a file, and so does the second argument: leave out one")
     file = named or file
     if as_json and (file is None or file == _STDOUT):
-        raise click.UsageError("--json prints where the document is, and without a FILE the document itself is printed")
+        raise click.UsageError("--json prints where the document is: name a FILE, or leave out --json")
     if file is not None and file != _STDOUT:
         with setup.log(create=False) as log, leaving(), progress_bar(f"Exporting {name}") as progress:
             written = write_document(log.find(name), form, file, progress, only_context=only_context)

@@ -366,7 +366,8 @@ def _export(call: CommandCall) -> Result:
         return _sessions(call).write_out(call.agent, folder)
     if folder is not None:
         raise CommandError(
-            f"unexpected argument '{folder[:40]}': with --to, there is no FOLDER; quote a name with spaces"
+            f"unexpected argument '{folder[:40]}': --to takes a format or a file, as in --to notes.md; quote a name "
+            "with spaces"
         )
     return _sessions(call).write_document(call.agent, to, call.asking.progress, only_context=only_context)
 

@@ -269,7 +269,9 @@ def _read(named: str, folder: str, most: int) -> tuple[str, bytes]:
         if path.exists() and not path.is_file():
             raise CommandError(f"{named} is no file; name a text, an image or a PDF")
         if path.stat().st_size > most:
-            raise CommandError(f"{named} has {path.stat().st_size:,} bytes; no model takes more than {most:,}")
+            raise CommandError(
+                f"{named} has {path.stat().st_size:,} bytes; no model takes more than {most:,}; attach a smaller one"
+            )
         return path.name if Path(named).expanduser().is_absolute() else Path(named).as_posix(), path.read_bytes()
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error

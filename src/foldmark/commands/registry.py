@@ -58,6 +58,14 @@ WORDS_OF_OTHERS = {
     "save": "export",
     "new": "session new",
     "settings": "config get",
+    "drop": "context drop",
+    "evict": "context evict",
+    "show": "context show",
+    "edit": "resend",
+    "redo": "restore",
+    "checkpoint": "mark",
+    "branch": "fork",
+    "rollback": "rewind",
 }
 """Names that other programs use for commands, used in suggestions."""
 
@@ -245,7 +253,7 @@ def split_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str],
         name, equals, value = option[0][0].partition("=")
         if takes[name]:
             if not equals and len(option) == 1:
-                raise CommandError(f"{name} needs a value after it; to search for the word itself, put it in quotes")
+                raise CommandError(f"{name} needs a value after it; a word that is no option goes in quotes")
             if name in found:
                 raise CommandError(f"{name} is given twice; give it once")
             value = value if equals else option[1][0]

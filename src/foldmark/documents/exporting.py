@@ -13,7 +13,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
 from foldmark.log import Agent
-from foldmark.sessions.new_file import WriteError, new_file
+from foldmark.sessions.new_file import WriteError, already_there, new_file
 
 Form: TypeAlias = Literal["markdown", "json", "session"]
 
@@ -76,9 +76,7 @@ def default_file(agent: Agent, form: Form) -> Path:
 def check_file(file: Path) -> None:
     """Raise WriteError if a file cannot be created: it exists, or its folder does not."""
     if os.path.lexists(file):
-        raise WriteError(
-            f"{one_line(str(file))} already exists and was not changed; name another file, or remove this one first"
-        )
+        raise already_there(file)
     if not os.path.isdir(file.parent):  # noqa: PTH112 - a name that is too long raises nothing
         raise WriteError(f"there is no folder {one_line(str(file.parent))}; make it first, or name another one")
 

@@ -75,13 +75,16 @@ class DocumentFile(NamedTuple):
     document: Document
 
 
+_WANTED = "name a document that `foldmark export --to json` wrote"
+
+
 def read_document(file: Path) -> DocumentFile:
     """Read a document, which needs as much memory as the file is long. Its events are not checked yet. Raises
     DocumentError."""
     label = one_line(str(file))
     try:
         if file.exists() and not file.is_file():
-            raise DocumentError(f"{label} is no file; name a document that `foldmark export --to json` wrote")
+            raise DocumentError(f"{label} is no file; {_WANTED}")
         text = file.read_bytes()
     except OSError as error:
         raise DocumentError(f"{label} cannot be read: {error.strerror or error}") from None
@@ -91,7 +94,7 @@ def read_document(file: Path) -> DocumentFile:
         _check_format(label, head)
         return DocumentFile(label, msgspec.json.decode(text, type=Document))
     except RecursionError:
-        raise DocumentError(f"{label} is nested too deeply to be a document of Foldmark") from None
+        raise DocumentError(f"{label} is nested too deeply to be a document of Foldmark; {_WANTED}") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise DocumentError(f"{label} is not a document of Foldmark: {_said(error)}") from None
 
@@ -103,7 +106,7 @@ def _check_format(label: str, head: Head) -> None:
             "--to json, without --context"
         )
     if head.format != FORMAT:
-        raise DocumentError(f'{label} is not a document of Foldmark: its "format" is not "{FORMAT}"')
+        raise DocumentError(f'{label} is not a document of Foldmark: its "format" is not "{FORMAT}"; {_WANTED}')
     if head.version != VERSION:
         raise DocumentError(
             f"{label} has version {str(head.version)[:20]} of the format, and this Foldmark reads {VERSION}; "

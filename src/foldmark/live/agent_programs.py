@@ -23,7 +23,7 @@ import msgspec
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import nearest
 from foldmark.live import claude_settings
-from foldmark.live.upstreams import ANTHROPIC, OPENAI, is_same_server, without_proxy
+from foldmark.live.addresses import ANTHROPIC, OPENAI, is_same_server, without_proxy
 
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 """The base URL that Codex uses with a login to ChatGPT."""
@@ -272,8 +272,8 @@ def installed(agent: AgentProgram) -> str:
     program = shutil.which(agent.program)
     if program is None:
         near = nearest(agent.program, set(AGENTS) - {agent.program})
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise CommandError(f"{agent.program} is not installed here, or not in the PATH{hint}")
+        hint = f"did you mean {near[0]}?" if near else "install it, then repeat"
+        raise CommandError(f"{agent.program} is not on your PATH; {hint}")
     return program
 
 

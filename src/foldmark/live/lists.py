@@ -62,7 +62,7 @@ def _number(rest: str) -> int:
     if not text:
         return _LISTED
     if not text.isdecimal() or len(text) > MOST_DIGITS or not int(text):
-        raise CommandError(f"{text[:40]!r} is not how many to list: a number from 1, or nothing for {_LISTED}")
+        raise CommandError(f"the number to list must be from 1, not '{text[:40]}'; without one, {_LISTED} are listed")
     return int(text)
 
 

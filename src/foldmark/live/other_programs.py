@@ -49,10 +49,14 @@ def answer_of(
             url = base.copy_with(raw_path=target_at(base, target.encode()))
             came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
     except httpx.HTTPError as error:
-        raise ProviderError("network", f"the model could not be asked: {type(error).__name__}") from None
+        raise ProviderError(
+            "network", f"the provider could not be reached ({type(error).__name__}); check the network, then repeat"
+        ) from None
     answer = dialect.answer(came.content, streamed=True) if came.status_code == 200 else None
     if answer is None:
-        raise ProviderError("answer", f"the model could not be asked: status {came.status_code}")
+        raise ProviderError(
+            "answer", f"the provider refused the question with status {came.status_code}; repeat it later"
+        )
     return answer
 
 

@@ -9,29 +9,17 @@ import logging
 import ssl
 from collections.abc import Mapping
 from functools import cache
-from urllib.parse import urlsplit
 
 import httpx2 as httpx
 
 from foldmark.core.errors import CommandError, ProviderError
+from foldmark.live.addresses import ANTHROPIC, CERTIFICATES, OPENAI, is_same_server
 from foldmark.providers.sdk import http
 
 LOG = logging.getLogger(__name__)
 
-ANTHROPIC, OPENAI = "https://api.anthropic.com", "https://api.openai.com/v1"
-"""The base URLs of the providers that have the version of their API in every path."""
-
 _VERSION, _VERSIONED = b"/v1", (b"messages", b"chat", b"responses", b"models")
 """The version in a path of these providers, and the first names after it in the paths that clients ask for."""
-
-CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CODEX_CA_CERTIFICATE")
-"""Variables that name a file of certificates which an agent trusts besides those of the system."""
-
-PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-"""Variables about proxies, in lower case; programs read them in upper case as well."""
-
-NO_PROXY = ("127.0.0.1", "localhost", "::1")
-"""The names of the loopback interface, where an agent finds its gateway without a proxy."""
 
 CONNECT_SECONDS = 30.0
 """Timeout for connecting to the upstream. The agent itself decides how long an answer may take."""
@@ -46,12 +34,6 @@ def upstream_url(text: str) -> httpx.URL:
     if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
         raise CommandError(f"{text!r} is no base URL of a provider; it has to look like https://api.anthropic.com")
     return url
-
-
-def is_same_server(url: str, other: str) -> bool:
-    """Return True if both URLs are of one server."""
-    mine, theirs = urlsplit(url), urlsplit(other)
-    return (mine.scheme, mine.hostname) == (theirs.scheme, theirs.hostname)
 
 
 def target_at(upstream: httpx.URL, asked: bytes) -> bytes:
@@ -104,23 +86,6 @@ def check_proxies() -> None:
         http()
     except ProviderError as error:
         raise CommandError(str(error)) from None
-
-
-def outward(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables about proxies and certificates."""
-    return {name: value for name, value in environment.items() if name.lower() in PROXIES or name in CERTIFICATES}
-
-
-def without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that make a program reach the loopback interface without a proxy, and everything else as
-    `environment` says."""
-    found: dict[str, str] = {}
-    for name in ("NO_PROXY", "no_proxy"):
-        own = environment.get(name) or environment.get(name.swapcase(), "")
-        hosts = [host.strip() for host in own.split(",") if host.strip()]
-        missing = [] if "*" in hosts else [host for host in NO_PROXY if host not in hosts]
-        found[name] = ",".join((*hosts, *missing))
-    return found
 
 
 def readable(accepted: bytes) -> bytes:

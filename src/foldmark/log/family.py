@@ -122,9 +122,7 @@ def archive(conversation: Agent) -> None:
         _check_there(transaction, conversation)
         if since := transaction.archived(conversation.id):
             when = conversation.log.minute(since)
-            raise CommandError(
-                f"{label(conversation)} was already archived on {when}; /session unarchive brings it back"
-            )
+            raise CommandError(f"{label(conversation)} was already archived on {when}; `unarchive` brings it back")
         transaction.archive(conversation.id, conversation.log.clock())
 
 

@@ -49,7 +49,7 @@ def token(environment: Mapping[str, str]) -> tuple[str, str]:
     if given := environment.get(VARIABLE):
         return _checked(given, VARIABLE), VARIABLE
     file = Path(state_folder(environment)) / "mcp-token"
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
@@ -72,7 +72,7 @@ def _kept(file: Path) -> str:
 
 def _checked(text: str, where: str) -> str:
     if _FORM.fullmatch(text) is None:
-        raise CommandError(f"the token in {where} is not 16 to 512 printable ASCII characters without a space")
+        raise CommandError(f"the token in {where} must be 16 to 512 printable ASCII characters without a space")
     return text
 
 
@@ -91,7 +91,9 @@ def listening(host: str, port: int) -> socket.socket:
         opened.bind(address)
         opened.listen()
     except OSError as error:
-        raise FoldmarkError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+        raise FoldmarkError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with --host or --http"
+        ) from None
     return opened
 
 

@@ -52,7 +52,7 @@ class Running:
         except queue.Empty:
             answer = None
         if answer is None:
-            raise ProviderError("answer", "the model of this session gave no answer")
+            raise ProviderError("answer", "the model of this session gave no answer; repeat it")
         return answer
 
 

@@ -35,7 +35,7 @@ def retry(moment: Snapshot, at: Standing) -> Rewind:
         opens = message.id == message.turn_id or bool((message.data or {}).get("birth"))
         if message.kind == "user" and (message.actor == "human" or opens):
             return _back_to(_place_in(moment, at, message.turn_id, message.id))
-    raise CommandError("there is nothing to retry: the context holds no question")
+    raise CommandError("there is nothing to retry: the context holds no prompt; type one")
 
 
 def _back_to(place: "_Place") -> Rewind:

@@ -43,7 +43,14 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
         try:
             _link(name, path)
         except FileExistsError:
-            raise WriteError(f"{one_line(str(path))} already exists and was not changed") from None
+            raise already_there(path) from None
+
+
+def already_there(path: Path) -> WriteError:
+    """Return the error for a file that exists."""
+    return WriteError(
+        f"{one_line(str(path))} already exists and was not changed; name another file, or remove this one first"
+    )
 
 
 def _link(name: str, path: Path) -> None:
@@ -86,7 +93,7 @@ def _beside(path: Path, mode: int) -> Iterator[tuple[IO[bytes], str]]:
                 os.fchmod(descriptor, mode)
             yield file, name
     except OSError as error:
-        raise WriteError(f"cannot write {one_line(str(path))}: {error.strerror or error}") from None
+        raise WriteError(f"{one_line(str(path))} cannot be written: {error.strerror or error}") from None
     finally:
         if name is not None:
             with suppress(OSError):

@@ -233,10 +233,10 @@ class _FileErrors:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         label = one_line(str(self._path)) if error is not None else ""
         if isinstance(error, FileNotFoundError):
-            raise SessionFileError(f"there is no file {label}") from None
+            raise SessionFileError(f"there is no file {label}; name a session file (*.jsonl)") from None
         if isinstance(error, OSError | ValueError):  # ValueError: a NUL in the path
             why = error.strerror if isinstance(error, OSError) else str(error)
-            raise SessionFileError(f"cannot read {label}: {why or error}") from None
+            raise SessionFileError(f"{label} cannot be read: {why or error}") from None
 
 
 def _parse(line: bytes, number: int, offset: int) -> SessionRecord | Broken | None:
@@ -264,7 +264,7 @@ def _check_regular(path: Path) -> None:
     """Raise SessionFileError for a file that has no end or cannot be read twice."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        raise SessionFileError(f"{one_line(str(path))} is a directory; name a session file in it (*.jsonl)")
+        raise SessionFileError(f"{one_line(str(path))} is a folder; name a session file in it (*.jsonl)")
     if not stat.S_ISREG(mode):
         raise SessionFileError(f"{one_line(str(path))} is not a regular file; write its content to one first")
 

@@ -83,12 +83,33 @@ def _is_installed(module: str) -> bool:
 
 def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the keys of all providers in the environment: variable -> key."""
-    names = [name for each in BUILT_IN.values() for name in each.keys]
-    names += [*SDKS, *(server.key_env for server in settings.providers.values() if server.key_env)]
+    names = _known_variables(settings)
     # Finding the installed packages takes a while, so it is done only for keys that are not yet known.
     if any(name.endswith(("_KEY", "_TOKEN")) and name not in names for name in environment):
         names += [name for each in installed() for name in each.keys]
     return {name: value for name in names if (value := _variable(environment, name))}
+
+
+def key_states(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """Return the state of each variable that may hold a key: `set`, `not set`, `blank`, or `invalid` for characters
+    that no key has."""
+    names = [*_known_variables(settings), *(name for each in installed() for name in each.keys)]
+    return {name: _state(environment, name) for name in dict.fromkeys(names)}
+
+
+def _state(environment: Mapping[str, str], name: str) -> str:
+    try:
+        if _key(environment, name) is not None:
+            return "set"
+    except ProviderError:
+        return "invalid"
+    return "blank" if environment.get(name) else "not set"
+
+
+def _known_variables(settings: Settings) -> list[str]:
+    """Return the variables for keys, without those of the providers of installed packages."""
+    names = [name for each in BUILT_IN.values() for name in each.keys]
+    return [*names, *SDKS, *(server.key_env for server in settings.providers.values() if server.key_env)]
 
 
 def ollama_address(host: str) -> str:
@@ -133,5 +154,5 @@ def _key(environment: Mapping[str, str], name: str) -> str | None:
     """Return the key in a variable. Raises ProviderError, without repeating the value, if it cannot be a key."""
     key = _variable(environment, name)
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
-        raise ProviderError("key", f"{name} holds characters that no key has; set it again")
+        raise ProviderError("key", f"{name} holds characters that no key has; set it to the key alone")
     return key

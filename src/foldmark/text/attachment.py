@@ -38,12 +38,14 @@ def attachment(name: str, raw: bytes) -> Attachment:
     model takes, and a file that is too large."""
     media, name = media_type(raw), one_line(name)
     if not raw:
-        raise CommandError(f"{name} is empty")
+        raise CommandError(f"{name} is empty; there is nothing to attach")
     if media is None:
         raise CommandError(f"{name} is neither text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF")
     most = {TEXT: LARGEST_TEXT, PDF: LARGEST_FILE}.get(media, LARGEST * 3 // 4)
     if len(raw) > most:
-        raise CommandError(f"{name} has {len(raw):,} bytes; at most {most:,} of such a file are sent")
+        raise CommandError(
+            f"{name} has {len(raw):,} bytes; at most {most:,} of such a file are sent; attach a smaller one"
+        )
     if media == TEXT:
         text = raw.decode("utf-8-sig").rstrip("\n")
         kind = f"a text of {count(len(text.splitlines()), 'line')}"

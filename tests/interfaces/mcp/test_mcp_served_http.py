@@ -212,7 +212,7 @@ def test_a_token_is_made_and_kept(serve: Callable[..., Served], monkeypatch: pyt
 
 @pytest.mark.parametrize("given", ["short", "with a space in it, long", "zwölf-und-vier-zeichen", "x" * 600])
 def test_an_invalid_token_is_refused(given: str) -> None:
-    with pytest.raises(CommandError, match="the token in FOLDMARK_MCP_TOKEN is not"):
+    with pytest.raises(CommandError, match="the token in FOLDMARK_MCP_TOKEN must be 16 to 512"):
         token({"FOLDMARK_MCP_TOKEN": given, "HOME": "/nowhere"})
 
 

@@ -174,7 +174,12 @@ def test_a_project_of_the_working_folder(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (["install", "codex"], 2, "cannot install for 'codex'; available: claude"),
+        (
+            ["install", "codex"],
+            2,
+            "cannot install for 'codex'; available: claude. `foldmark live codex` needs no installation",
+        ),
+        (["install", "cluade"], 2, "cannot install for 'cluade'; available: claude"),
         (["uninstall", "codex"], 2, "cannot uninstall for 'codex'; available: claude"),
         (["install"], 2, "name the program: `foldmark install claude`"),
         (["uninstall"], 2, "name the program: `foldmark uninstall claude`"),
@@ -194,9 +199,8 @@ def test_broken_settings_are_one_line(home: Path) -> None:
     (home / ".claude/settings.json").write_bytes(b'{"a": 1,\n "a": 2}')
     code, _, err = foldmark(home, "install", "claude")
     assert code == 1
-    assert (
-        err == f'foldmark: {home}/.claude/settings.json: it has the key "a" twice in one object; nothing was changed\n'
-    )
+    told = f'{home}/.claude/settings.json: it has the key "a" twice in one object; nothing was changed. '
+    assert err == f"foldmark: {told}Correct that, then repeat\n"
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexit 2\n", "#!/no/such/python\n", None])

@@ -147,7 +147,9 @@ def test_a_write_that_fails_halfway_can_be_taken_back(home: Path) -> None:
         install(places(home), WANTED, environment(home))
 
     told = in_a_child(full)
-    assert told.startswith(f"cannot write {home}/.local/share/foldmark/claude/user.json: File too large; repeat it, or")
+    assert told.startswith(
+        f"{home}/.local/share/foldmark/claude/user.json cannot be written: File too large; repeat it, or"
+    )
     memory.write_bytes(b"x" * 100_000)
     uninstall(places(home), environment(home))
     assert files(home) == before
@@ -207,7 +209,7 @@ def test_obstacles(home: Path, obstacle: Callable[[Path], None], why: str) -> No
     before = tree(home) if obstacle is not put_a_pipe else {}
     with pytest.raises(InstallError, match=why) as raised:
         install(places(home), WANTED, environment(home))
-    assert str(raised.value).endswith("nothing was changed")
+    assert str(raised.value).endswith("nothing was changed. Correct that, then repeat")
     assert obstacle is put_a_pipe or tree(home) == before
 
 
@@ -224,9 +226,9 @@ def protected(home: Path) -> Iterator[Path]:
     ("name", "mode", "why"),
     [
         (".claude", 0o555, "claude is write-protected"),
-        (".claude", 0o000, "cannot read .*Permission denied"),
+        (".claude", 0o000, "cannot be read: Permission denied"),
         (".claude/CLAUDE.md", 0o444, "is write-protected"),
-        (".claude/settings.json", 0o000, "cannot read .*Permission denied"),
+        (".claude/settings.json", 0o000, "cannot be read: Permission denied"),
         (".", 0o555, "home is write-protected"),
     ],
 )
@@ -243,13 +245,13 @@ def test_missing_permissions_change_no_file(protected: Path, name: str, mode: in
     told = in_a_child(work)
     (protected / name).chmod(usual)
     assert re.search(why, told)
-    assert told.endswith("nothing was changed")
+    assert told.endswith("nothing was changed. Correct that, then repeat")
     assert tree(protected) == before
 
 
 def test_a_file_that_changes_meanwhile_is_not_overwritten(home: Path) -> None:
     plan = plan_install(places(home), WANTED, environment(home))
     (home / ".claude/CLAUDE.md").write_text("mine")
-    with pytest.raises(MidwayError, match=r"CLAUDE\.md was changed by somebody else just now"):
+    with pytest.raises(MidwayError, match=r"CLAUDE\.md was changed by another program just now"):
         plan.changes[-1].make()
     assert (home / ".claude/CLAUDE.md").read_text() == "mine"

@@ -277,7 +277,8 @@ class _WeightsReader:
         kind = _KINDS.get(tensor.dtype)
         if kind is None:
             raise EmbeddingError(
-                f"the embedding model's {name} is of type {tensor.dtype}; only F32, F16 and BF16 are supported"
+                f"the embedding model's {name} is of type {tensor.dtype}; only F32, F16 and BF16 are supported; choose "
+                "another model"
             )
         found = tensor.shape
         if len(found) != len(shape) or any(want not in (None, size) for want, size in zip(shape, found, strict=True)):

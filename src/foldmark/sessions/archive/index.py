@@ -89,7 +89,7 @@ def _explained(path: Path) -> Iterator[None]:
             f"the index {one_line(str(path))} is damaged ({error}); delete it, then `foldmark sync` rebuilds it"
         ) from None
     except apsw.Error as error:
-        raise IndexFileError(f"the index {one_line(str(path))} cannot be used now: {error}") from None
+        raise IndexFileError(f"the index {one_line(str(path))} cannot be used now: {error}; repeat it later") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise IndexFileError(f"the index {one_line(str(path))} cannot be used: {why or error}") from None

@@ -265,6 +265,8 @@ def _explained(path: Path, folder: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, FileNotFoundError) and error.filename in (path, str(path)):
-            raise ArchiveError(f"there is no file {one_line(str(path))}") from None
+            raise ArchiveError(f"there is no file {one_line(str(path))}; name a session file (*.jsonl)") from None
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ArchiveError(f"cannot archive {one_line(str(path))} in {one_line(str(folder))}: {why or error}") from None
+        raise ArchiveError(
+            f"{one_line(str(path))} cannot be archived in {one_line(str(folder))}: {why or error}"
+        ) from None

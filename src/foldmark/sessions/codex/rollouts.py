@@ -53,7 +53,7 @@ def head(path: Path) -> RolloutHead:
             while (line := file.readline(LONGEST_HEAD)) and not line.strip():
                 number, start = number + 1, start + len(line)
     except OSError as error:
-        raise SessionFileError(f"cannot read {one_line(str(path))}: {error.strerror or error}") from None
+        raise SessionFileError(f"{one_line(str(path))} cannot be read: {error.strerror or error}") from None
     with suppress(NotJsonError):
         record = decode(line)
         payload = member(record, "payload")

@@ -324,7 +324,7 @@ def write(found: Export, environment: Mapping[str, str], file: Path | None = Non
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise WriteError(f"cannot make {one_line(str(folder))}: {error.strerror or error}") from None
+            raise WriteError(f"the folder {one_line(str(folder))} cannot be made: {error.strerror or error}") from None
     with new_file(file) as out:
         out.writelines(found.content())
     return Written(file, resume_command(session_path(file, DEFAULT), environment))

@@ -53,7 +53,7 @@ class FileChange(Struct, frozen=True):
     def make(self) -> None:
         """Change the file. Raises OSError, or FoldmarkError, for example if its content is not `before`."""
         if (self.real.read_bytes() if self.real.exists() else None) != self.before:
-            raise MidwayError(f"{_name(self.file)} was changed by somebody else just now")
+            raise MidwayError(f"{_name(self.file)} was changed by another program just now")
         if self.after is None:
             self.real.unlink()
             return
@@ -112,7 +112,7 @@ def look(file: Path, mode: int, inside: Path | None = None) -> FileChange:
             raise InstallError(f"{_name(file)} is a link to nothing") from None
         content = None
     except OSError as error:
-        raise InstallError(f"cannot read {_name(file)}: {error.strerror or error}") from None
+        raise InstallError(f"{_name(file)} cannot be read: {error.strerror or error}") from None
     return FileChange(file, real, content, content, mode)
 
 

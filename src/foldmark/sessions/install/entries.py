@@ -218,5 +218,5 @@ def _has_block(text: str) -> bool:
     """Return True if the text has Foldmark's paragraph. Raises NotMergeableError if the marks are not one pair."""
     marks = re.findall(f"{BEGIN}|{END}", text)
     if marks not in ([], [BEGIN, END]):
-        raise NotMergeableError(f"its marks {BEGIN} and {END} are not one pair; put that right, or use --no-prompt")
+        raise NotMergeableError(f"its marks {BEGIN} and {END} are not one pair; --no-prompt leaves the file as it is")
     return bool(marks)

@@ -33,6 +33,8 @@ from foldmark.sessions.install.json_text import NotMergeableError, blank, check
 from foldmark.sessions.install.locations import MARKET, PLAIN, Places, exists, user_places
 from foldmark.sessions.install.plugins import FOLDERS, PLUGIN, PLUGINS, SERVER, plugin_changes, plugin_files
 from foldmark.sessions.new_file import PREFIX, SUFFIX
+from foldmark.settings import user_folders
+from foldmark.stores.folders import make_folder
 
 _REMOVE = ("plugin", "marketplace", "remove", MARKET, "--scope", "user")
 """Claude Code uninstalls the plugins of a marketplace together with it."""
@@ -126,6 +128,8 @@ def install(places: Places, options: InstallOptions, environment: Mapping[str, s
     """
     with _undoable(places):
         plan = plan_install(places, options, environment)
+        if plan.changes:
+            make_folder(Path(user_folders.data_folder(environment)))  # other users must not read it
         for change in plan.changes:
             change.make()
         for command in plan.commands:
@@ -153,8 +157,8 @@ def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
 def plan_install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
     """Plan an installation, with the record first, so that it can always be undone. Raises InstallError."""
     state, originals = _state(places), {}
-    market, is_enabled = _declared(places)
-    needed: list[tuple[str, ...]] = [] if places.root or is_enabled else [("plugin", "install", PLUGIN)]
+    market, enabled = declared(places)
+    needed: list[tuple[str, ...]] = [] if places.root or enabled is not None else [("plugin", "install", PLUGIN)]
     if not places.root and (market is None or os.path.realpath(market) != os.path.realpath(places.plugins)):
         needed.insert(0, ("plugin", "marketplace", "add", str(places.plugins)))
     commands, told = _commands(needed, environment)
@@ -180,7 +184,7 @@ def plan_install(places: Places, options: InstallOptions, environment: Mapping[s
 def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan:
     """Plan a removal, with the record last, so that it can be repeated if it is interrupted. Raises InstallError."""
     state = _state(places)
-    commands, done = _commands([] if _declared(places) == (None, False) else [_REMOVE], environment)
+    commands, done = _commands([] if declared(places) == (None, None) else [_REMOVE], environment)
     changes = _plugins(places, None)
     done += _folder_outcomes(places, changes)
     for part in sorted(_parts(places), key=lambda part: part.name not in state.originals):
@@ -273,17 +277,21 @@ def _without(part: _Part, content: bytes | None, state: _State) -> bytes | None:
     return None if left != text and original is None and blank(left.strip("{} \t\r\n")) else _content(left)
 
 
-def _declared(places: Places) -> tuple[str | None, bool]:
-    """Return the folder of Foldmark's marketplace in the user's settings, and whether they name the plugin."""
+def declared(places: Places) -> tuple[str | None, bool | None]:
+    """Return the folder of Foldmark's marketplace in the user's settings, and whether they enable the plugin, None if
+    they do not name it."""
     try:
-        settings = _settings(places.settings) if places.root is None else {}
+        settings = settings_in(places.settings) if places.root is None else {}
     except NotMergeableError:  # reported when the file is edited
-        return None, False
-    folder = _at(settings, "extraKnownMarketplaces", MARKET, "source", "path")
-    return folder if isinstance(folder, str) else None, _at(settings, "enabledPlugins", PLUGIN) is not None
+        return None, None
+    folder, enabled = (
+        _at(settings, "extraKnownMarketplaces", MARKET, "source", "path"),
+        _at(settings, "enabledPlugins", PLUGIN),
+    )
+    return folder if isinstance(folder, str) else None, None if enabled is None else enabled is not False
 
 
-def _settings(path: Path) -> dict[str, Any]:
+def settings_in(path: Path) -> dict[str, Any]:
     """Return what a settings file says. Raises InstallError and NotMergeableError."""
     return check(_text(look(path, 0).before) or "{}")
 
@@ -318,7 +326,7 @@ def _shadowed_status_line(places: Places, environment: Mapping[str, str]) -> str
         return None
     settings = user_places(places.root, environment).settings
     try:
-        line = _settings(settings).get("statusLine")
+        line = settings_in(settings).get("statusLine")
     except FoldmarkError:
         return None
     return str(settings) if isinstance(line, dict) and not runs(line.get("command"), "statusline") else None
@@ -365,7 +373,7 @@ def _undoable(places: Places) -> Iterator[None]:
     try:
         yield
     except InstallError as error:
-        raise InstallError(f"{error}; nothing was changed") from None
+        raise InstallError(f"{error}; nothing was changed. Correct that, then repeat") from None
     except (OSError, FoldmarkError) as error:
         why = f"{error.strerror}: {one_line(str(error.filename))}" if isinstance(error, OSError) else str(error)
         project = " --project" if places.root else ""

@@ -32,7 +32,8 @@ SKILLS = ("trim", "rollover")
 
 SERVER = f"{MARKET}/.mcp.json"
 _CATALOG = ".claude-plugin/marketplace.json"
-_PROGRAM = f"{MARKET}/hooks/program.js"
+PROGRAM = f"{MARKET}/hooks/program.js"
+"""The file that names the program `foldmark` to the plugin."""
 _MANIFEST = "plugin.json"
 
 
@@ -68,7 +69,7 @@ def plugin_changes(folder: Path, wanted: Mapping[str, bytes], project: Path | No
     folders = [folder / name for name in (PLUGINS if project else FOLDERS)]
     others = [each for each in folders if project and _is_other(each)]
     if others and wanted:
-        raise InstallError(f"{one_line(str(others[0]))} is not Foldmark's")
+        raise InstallError(f"the plugin in {one_line(str(others[0]))} is not Foldmark's")
     found = [path for each in folders if each not in others for path in _files(each)]
     names = {*wanted, *(path.relative_to(folder).as_posix() for path in found)}
     ordered = sorted(names, key=lambda name: (name.endswith(_MANIFEST) == (project is None or not wanted), name))
@@ -113,7 +114,7 @@ def _templates(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str
 def _filled(name: str, template: str, program: str, version: str) -> bytes:
     """Fill a template: `{foldmark}` is the program as a word of a shell, `{program}` its path. Braces in a module of
     JavaScript are its own."""
-    if name.endswith(".js") and name != _PROGRAM:
+    if name.endswith(".js") and name != PROGRAM:
         return template.encode()
     for key, value in (("foldmark", shell(program)), ("program", program), ("version", version)):
         text = value if name.endswith(".md") else json.dumps(value, ensure_ascii=False)[1:-1]

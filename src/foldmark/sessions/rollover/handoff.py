@@ -82,7 +82,9 @@ class Continuation(Struct, frozen=True):
 def handoff(text: str) -> Handoff:
     """Return a summary for the prompt. Raises SummaryError if it has no words or is longer than `LONGEST`."""
     if len(text) > LONGEST:
-        raise SummaryError(f"the summary has {len(text):,} characters; a handoff summary has some {WORDS} words")
+        raise SummaryError(
+            f"the summary has {len(text):,} characters; a handoff summary has some {WORDS} words; shorten it"
+        )
     text = _LINE_END.sub("\n", text.removeprefix("\ufeff"))
     text, controls = _CONTROL.subn("", text)
     if not any(char.isalnum() for char in text):

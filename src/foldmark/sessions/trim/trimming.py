@@ -136,7 +136,10 @@ def write(
                 out.truncate()
             done = _TrimPass(files, out, begin(options, plan=first.plan, earlier=first.names), moment)
         if done.counts_at is None:
-            raise TrimError(f"{one_line(str(pieces[-1].path))} is no session: no line of it is a JSON object")
+            raise TrimError(
+                f"{one_line(str(pieces[-1].path))} is no session: no line of it is a JSON object; name a session file "
+                "(*.jsonl)"
+            )
         lines, sent, ratio = done.lines, done.lines.sent(), done.lines.bytes_per_token
         cuts = [each for each in lines.cuts if each.at in sent]
         deep = cuts if options.deep else [*_deeper(done, cuts, sent, begin)]

@@ -11,7 +11,7 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Progress
 from foldmark.stores.folders import flush_folder
-from foldmark.stores.sqlite.file import MEMORY, connect_to_read, explained, schema_of
+from foldmark.stores.sqlite.file import MEMORY, connect_to_read, empty, explained, schema_of
 from foldmark.stores.sqlite.store import SqliteStore
 
 _PAGES = 1000
@@ -47,7 +47,7 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
 def opened(file: Path) -> Iterator[SqliteStore]:
     """Open a backup as a store for reading; `file` is never written to. Raises StoreError."""
     if not file.is_file():
-        raise StoreError(f"there is no file {file}")
+        raise StoreError(f"there is no file {file}; name one that `foldmark backup` wrote")
     with closing(SqliteStore(str(file), create=False, read_only=True)) as store:
         yield store
 
@@ -55,7 +55,7 @@ def opened(file: Path) -> Iterator[SqliteStore]:
 def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
     with explained(path), closing(connect_to_read(path)) as source:
         if not schema_of(source, path):
-            raise StoreError(f"{path} is an empty file and no database yet")
+            raise empty(path)
         # Without an open moment, every write would make the backup start again.
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchall()

@@ -278,9 +278,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.execute("PRAGMA secure_delete = ON")
     version = schema_of(db, path)
     if version == 0 and not create and path != MEMORY:
-        raise StoreError(
-            f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another."
-        )
+        raise empty(path)
     if version == 0:
         switch_to_wal(db)
         _create_tables(db, path)
@@ -323,6 +321,11 @@ def _create_tables(db: apsw.Connection, path: str) -> None:
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
+
+
+def empty(path: str) -> StoreError:
+    """Return the error about a file without tables."""
+    return StoreError(f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another.")
 
 
 def schema_of(db: apsw.Connection, path: str) -> int:

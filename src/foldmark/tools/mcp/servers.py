@@ -134,7 +134,7 @@ def _named(path: Path) -> dict[str, Any]:
     """Return the members of `mcpServers`. Raises CommandError."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise CommandError(f"{path} is not an ordinary file; MCP servers are read from a JSON file")
+            raise CommandError(f"{path} is not a regular file; MCP servers are read from a JSON file")
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
