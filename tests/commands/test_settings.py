@@ -11,6 +11,7 @@ from foldmark import Agent, CommandError, FoldmarkError, Log
 from foldmark.core.config import KEYS, Config
 from foldmark.core.errors import ProviderError
 from foldmark.settings.given import Settings, Value
+from planning_talk import IN_CHAT
 from stored import stored
 
 
@@ -386,7 +387,7 @@ def test_the_setting_tools_selects_the_offered_tools(tmp_path: Path) -> None:
             agent.call_tool("bash", {"command": "true"})
         agent.append("user", "About tabs.")
         agent.end_turn()
-        agent.do("/forget tabs")
+        agent.do("/forget tabs", asking=IN_CHAT)
         # Without it, nobody could preview or apply the planned filter.
         assert [spec.name for spec in agent.tools()] == ["slash", "filter_context", "grep"]
         agent.do("/cancel")

@@ -14,6 +14,7 @@ from foldmark.operations.effects import Asking
 from foldmark.rendering import result_text
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
+from planning_talk import IN_CHAT
 from stored import stored
 
 TEXT = "a line of the file\n" * 30
@@ -402,5 +403,5 @@ def test_a_suggestion_and_the_answers_to_it(agent: Agent) -> None:
 
 def test_no_suggestion_while_planning(agent: Agent) -> None:
     turn(agent, "a.py", "a.py")
-    agent.do("/forget a.py")
+    agent.do("/forget a.py", asking=IN_CHAT)
     assert "a planning conversation is open" in refused(agent, "/suggest")

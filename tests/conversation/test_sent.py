@@ -34,6 +34,7 @@ from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.settings.given import Server, Settings
 from foldmark.stores.sqlite.transaction import SqliteTransaction
+from planning_talk import IN_CHAT
 from sampled import DEEP
 from scripted import ScriptedProvider
 from stored import connection, stored
@@ -370,7 +371,7 @@ def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log:
     log.complete = model.complete
     say(agent, "SECRET of the log")
     agent.configure("model", "openai/gpt-5")
-    agent.do("/forget all about the SECRET of the criteria")
+    agent.do("/forget all about the SECRET of the criteria", asking=IN_CHAT)
     planned = agent.open_turn
     more(agent, "preview", 0)
     agent.end_turn()

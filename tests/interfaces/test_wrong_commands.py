@@ -14,6 +14,7 @@ from command_line import Cli, events, files
 
 import foldmark
 from foldmark.core.config import KEYS
+from planning_talk import IN_CHAT
 from sampled import sampled
 from terminal import CTRL_D, Terminal
 
@@ -268,7 +269,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         planning = log.agent(PLANNING)
         planning.append("user", "about apples")
         planning.end_turn()
-        planning.do("/forget the apples of my eye")
+        planning.do("/forget the apples of my eye", asking=IN_CHAT)
         log.agent("empty")
         log.agent(CHILD).append("assistant", "I wait.")  # otherwise a chat would start the fork
         log.agent(CHILD).end_turn()
@@ -298,8 +299,8 @@ def test_there_are_enough_rows() -> None:
 
 CHATS = ["default", "empty", PLANNING]
 """A chat goes through all rows of these conversations. The command line goes through some of them."""
-IN_CHAT = [wrong for wrong in TABLE if wrong.name in CHATS]
-ROWS = [*sampled(IN_CHAT, 40), *(wrong for wrong in TABLE if wrong not in IN_CHAT)]
+IN_CHATS = [wrong for wrong in TABLE if wrong.name in CHATS]
+ROWS = [*sampled(IN_CHATS, 40), *(wrong for wrong in TABLE if wrong not in IN_CHATS)]
 
 
 @pytest.mark.parametrize("wrong", ROWS, ids=lambda wrong: f"{wrong.name[:8]} {ascii(wrong.line)[1:-1]}")

@@ -18,6 +18,7 @@ from side_by_side import MODELS, TOPICS, Pair, SideBySide
 
 from foldmark.operations.effects import AskModel
 from foldmark.sending.status import is_unanswered
+from planning_talk import IN_CHAT
 
 NAMES = ["A", "B", "a", "mark-1", "mark-2"]
 MOST_AGENTS = 5
@@ -341,7 +342,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
             if self.said(pair, pair.model.planning):
                 return
             self.operate(pair, "/cancel", pair.model.cancel)
-        result = pair.real.do(f"/{mode} {topic}")
+        result = pair.real.do(f"/{mode} {topic}", asking=IN_CHAT)
         first = self.seen(result.data["planning"])
         (message,) = [m for m in pair.real.context().messages if m.id == first]
         if message.turn_id == first:
