@@ -30,7 +30,7 @@ class Wrong(NamedTuple):
     name: str = "default"
 
 
-IN_FORCE = "operations in force: 13 (drop), 11 (pin), 4 (mark)"
+IN_FORCE = "operations in force: 15 (config), 13 (drop), 11 (pin), 4 (mark)"
 A_MODEL = (
     "a model must be 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, gemini_gca, "
     "openrouter, ollama, vllm, offline"
@@ -50,9 +50,14 @@ NO_FORK = "a planning conversation is open, and no child should inherit it; agre
 
 TABLE = [
     # Planning
-    Wrong("/forget", "CRITERIA is missing; usage: /forget CRITERIA..."),
+    Wrong("/forget", "CRITERIA is missing; usage: /forget CRITERIA... [--preview] [--yes]"),
     Wrong("/remember", "CRITERIA is missing; usage: /remember CRITERIA..."),
-    Wrong("/forget \t ", "CRITERIA is missing; usage: /forget CRITERIA..."),
+    Wrong(
+        "/forget apples --force",
+        "/forget has no option '--force', only --preview and --yes; as a part of CRITERIA, put it in quotes: "
+        '"--force"',
+    ),
+    Wrong("/forget \t ", "CRITERIA is missing; usage: /forget CRITERIA... [--preview] [--yes]"),
     Wrong("/cancel", f"{NO_PLANNING}"),
     Wrong("/cancel all", "unexpected argument 'all'; usage: /cancel [-- REASON]"),
     Wrong("/cancel", f"{NO_PLANNING}", "empty"),
@@ -229,7 +234,6 @@ TABLE = [
     Wrong("/restore 6", f"event 6 is a assistant, not an operation; {IN_FORCE}"),
     Wrong("/restore 12", f"a redact cannot be taken back; {IN_FORCE}"),
     Wrong("/restore 14", f"a fork cannot be taken back; {IN_FORCE}"),
-    Wrong("/restore 15", f"event 15 is a config, not an operation; {IN_FORCE}"),
     Wrong("/restore 21", f"event 21 belongs to another agent; {IN_FORCE}"),
     Wrong("/restore 10", f"event 10 is a turn ended, not an operation; {IN_FORCE}"),
     Wrong("/restore 1", "event 1 belongs to another agent; no operation is in force", "empty"),

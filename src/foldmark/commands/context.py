@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from foldmark.commands.history import list_operations
 from foldmark.commands.registry import ANYBODY, PREVIEW, CommandCall, command
+from foldmark.commands.settings import take_back
 from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Summary, Undo
@@ -173,7 +174,8 @@ def _restore(call: CommandCall) -> Result:
     if call.get("ID") is None:
         return list_operations.run(call)
     target = call.number("ID")
-
+    if (done := take_back(call, target)) is not None:
+        return done
     return _changed(
         call,
         lambda moment, at: decide.restore(moment, at, target, call.agent.past.is_back),
