@@ -509,7 +509,7 @@ def test_a_preview_of_a_way_back_changes_nothing(agent: Agent) -> None:
     shown = agent.do(f"/restore {done.event_id} --preview")
     assert shown.text == (
         f"Preview: restore of operation {done.event_id} (context_size = 1). Nothing was changed.\n"
-        "  then context_size is not set here"
+        "  then context_size = 0 (default)"
     )
     assert agent.standing().newest == newest
 
@@ -545,3 +545,20 @@ def test_settings_that_exclude_each_other_do_not_come_back_together(agent: Agent
     with pytest.raises(CommandError, match="exclude each other"):
         agent.do(f"/restore {off}")
     assert not agent.standing().config.provider_compaction
+
+
+def test_a_scratchpad_of_the_model_goes_back(agent: Agent) -> None:
+    agent.do("/scratchpad edit mine")
+    agent.call_tool("manage_scratchpad", {"action": "update", "content": "the model's"})
+    mine, other = agent.do("/operations").data["operations"]
+    assert [(row["actor"], row["words"]) for row in (mine, other)] == [
+        ("human", "scratchpad changed"),
+        ("model", "scratchpad changed"),
+    ]
+    agent.do(other["back"])
+    assert agent.do("/scratchpad").text == "mine"
+
+
+def test_foldmarks_own_settings_are_not_listed(agent: Agent) -> None:
+    agent.configure("model", "openai/gpt-5", actor="system")
+    assert agent.do("/operations").data["operations"] == []

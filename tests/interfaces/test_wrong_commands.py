@@ -51,7 +51,7 @@ NO_FORK = "a planning conversation is open, and no child should inherit it; agre
 TABLE = [
     # Planning
     Wrong("/forget", "CRITERIA is missing; usage: /forget CRITERIA... [--preview] [--yes]"),
-    Wrong("/remember", "CRITERIA is missing; usage: /remember CRITERIA..."),
+    Wrong("/remember", "CRITERIA is missing; usage: /remember CRITERIA... [--preview] [--yes]"),
     Wrong(
         "/forget apples --force",
         "/forget has no option '--force', only --preview and --yes; as a part of CRITERIA, put it in quotes: "

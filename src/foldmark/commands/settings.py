@@ -60,16 +60,17 @@ def take_back(call: CommandCall, target: int) -> Result | None:
             again = f"`/restore {change.by}` brings it back into force"
             raise CommandError(f"operation {target} was already taken back; {again}")
         values = values_without(found, target)
+    set_then = {key: value for key, value in {**at.settings, **values}.items() if value is not UNSET}
     if SCRATCHPAD not in values:
-        set_then = {key: value for key, value in {**at.counting, **values}.items() if value is not UNSET}
         check_together(at.given.config(set_then))
+    now = ", ".join(_counting(at, set_then, name, value) for name, value in values.items())
     if call.flag(PREVIEW):
         own = {"preview": True, "target": target, "values": _recorded(values)}
         text = f"Preview: restore of operation {target} ({change.words}). Nothing was changed."
-        return Result(f"{text}\n  then {_now(values)}", None, own)
+        return Result(f"{text}\n  then {now}", None, own)
     done = changed(call, agent, values, restores=target)
     own = {"target": target, "values": _recorded(values)}
-    return Result(f"Operation {target} taken back: {_now(values)}.", done.event_id, own, effect=done)
+    return Result(f"Operation {target} taken back: {now}.", done.event_id, own, effect=done)
 
 
 def _recorded(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,29 +78,38 @@ def _recorded(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if value is UNSET else value for name, value in values.items()}
 
 
-def _now(values: Mapping[str, Any]) -> str:
-    """Return in a few words what counts after a change was taken back."""
-    texts = {SCRATCHPAD: "the scratchpad", "system": "the system prompt"}
-    parts = []
-    for name, value in values.items():
-        if name in texts:
-            parts.append(f"{texts[name]} is {'as before' if value and value is not UNSET else 'empty'}")
-        else:
-            parts.append(f"{name} is not set here" if value is UNSET else f"{name} = {typed(value)}")
-    return ", ".join(parts)
+def _counting(at: Standing, settings: Mapping[str, Any], name: str, value: Any) -> str:
+    """Return in a few words what counts with these settings; `value` is that of the agent itself."""
+    if name in _TEXTS:
+        return f"{_TEXTS[name]} is {'as before' if value and value is not UNSET else 'empty'}"
+    if value is not UNSET:
+        return f"{name} = {typed(value)}"
+    if name not in KEYS:
+        return f"{name} is not set"
+    source = at.given.source(name, settings, at.inherited)
+    return f"{name} = {typed(getattr(at.given.config(settings), name))} ({source})"
+
+
+_TEXTS = {SCRATCHPAD: "the scratchpad", "system": "the system prompt"}
+"""The values that are texts, and are not shown where they change."""
 
 
 def _set(call: CommandCall, values: Mapping[str, Any], text: str) -> Result:
     """Set some of the agent's own settings, and return the receipt. If nothing changes, say so and record nothing."""
     agent, at = call.agent, call.agent.standing()
     if all(_is_so(at, key, value) for key, value in values.items()):
-        told = ", ".join(f"{key} = {typed(value)}" if key != "system" else _SYSTEM for key, value in values.items())
-        return _described(at, values, Result(f"Nothing was changed: {told} already.", None, {"event": None}))
+        return _described(at, values, Result(f"Nothing was changed: {is_so(values)}.", None, {"event": None}))
     done = changed(call, agent, values)
     return _described(at, values, Result(text, done.event_id, {"event": done.event_id}, effect=done))
 
 
-_SYSTEM = "that is the system prompt"
+def is_so(values: Mapping[str, Any]) -> str:
+    """Say that the values are these already."""
+    texts = [
+        f"{_TEXTS[name]} {'has this text' if value else 'is empty'}" for name, value in values.items() if name in _TEXTS
+    ]
+    rest = [f"{name} = {typed(value)}" for name, value in values.items() if name not in _TEXTS]
+    return ", ".join([*rest, *texts]) + " already"
 
 
 def _is_so(at: Standing, key: str, value: Any) -> bool:

@@ -51,8 +51,8 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def is_listed(self) -> bool:
-        """True for a person's change; those of a model and of Foldmark itself would hide it."""
-        return self.event.actor == "human" and (self.restores is not None or bool(self.names))
+        """True for a change by a person or a model; Foldmark's own, such as the model of an import, are not listed."""
+        return self.event.actor != "system" and (self.restores is not None or bool(self.names))
 
     @property
     def words(self) -> str:

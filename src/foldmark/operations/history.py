@@ -115,8 +115,8 @@ class MarkEntry(Struct, frozen=True):
 
 
 def everything_done(moment: Snapshot, at: Standing) -> list[OperationEntry]:
-    """Return all operations of the agent and a person's changes of its settings and of its scratchpad, oldest first.
-    Cost grows with their number."""
+    """Return all operations of the agent, and the changes of its settings and of its scratchpad by a person or a model,
+    oldest first. Cost grows with their number."""
     changed = [_change_entry(each) for each in changes(moment, at) if each.is_listed]
     return sorted([*operations(moment, at), *changed], key=lambda entry: entry.event.id)
 
