@@ -163,7 +163,7 @@ def more(agent: Agent, deed: str, number: int) -> None:
         case "image":
             agent.append("user", "" if number % 2 else "see", data={"blocks": [PNG] if number % 5 else [{}]})
         case "plan":
-            agent.do(f"/{'remember' if number % 4 == 0 else 'forget'} question {number % 7}")
+            agent.do(f"/{'remember' if number % 4 == 0 else 'forget'} question {number % 7}", asking=IN_CHAT)
         case "cancel":
             agent.do("/cancel")
         case _:

@@ -233,9 +233,12 @@ class Histories(SideBySide, RuleBasedStateMachine):
     def restore(self, who: int, known: bool, pick: int) -> None:
         """Restore an operation of this agent, or any id."""
         pair = self.pair(who)
-        own = [e.id for e in pair.model.events if isinstance(e, Operation)]
+        own = [*(e.id for e in pair.model.events if isinstance(e, Operation)), *pair.changes]
         choice = own if known and own else [*self.ids, UNKNOWN_ID]
         target = choice[pick % len(choice)]
+        if target in pair.changes:
+            self.take_back(pair, target)
+            return
         self.operate(pair, f"/restore {target}", lambda: pair.model.restore(target))
 
     @rule(who=WHO, data=st.data(), mode=MODE)

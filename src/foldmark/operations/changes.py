@@ -51,7 +51,8 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def is_listed(self) -> bool:
-        """True for a change by a person or a model; Foldmark's own, such as the model of an import, are not listed."""
+        """True for a change by a person or a model, which is listed and can be taken back; Foldmark's own, such as the
+        model of an import, are not."""
         return self.event.actor != "system" and (self.restores is not None or bool(self.names))
 
     @property
@@ -123,8 +124,7 @@ def _taken_back(found: Sequence[SettingChange]) -> dict[int, int]:
 
 def change_with(found: Iterable[SettingChange], event_id: int) -> SettingChange | None:
     """Return the change that an event records; None if it records none that can be taken back."""
-    change = next((each for each in found if each.event.id == event_id), None)
-    return change if change is not None and (change.names or change.restores is not None) else None
+    return next((each for each in found if each.event.id == event_id and each.is_listed), None)
 
 
 def values_without(found: Sequence[SettingChange], target: int) -> dict[str, Any]:
