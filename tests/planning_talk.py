@@ -15,6 +15,7 @@ from sampled import DEEP
 from stored import connection
 
 NOBODY = Asking()
+IN_CHAT = Asking(in_chat=True, answers=True)
 
 
 class Talk:
@@ -98,7 +99,7 @@ class Talk:
 
     def forget(self, criteria: str, mode: str = "forget") -> dict[str, Any]:
         """Play the turn that ends with the question whether to proceed. Return the preview."""
-        self.agent.do(f"/{mode} {criteria}")
+        self.agent.do(f"/{mode} {criteria}", asking=IN_CHAT)
         found = self.tool(action="preview")
         self.answers("Should I proceed?")
         return found

@@ -64,9 +64,12 @@ def result_text(result: "Result") -> str:
 def receipt(result: "Result") -> str:
     """`event 8 · 3 messages (~12 recorded tokens) left · context 5 → 2 messages (~9 recorded tokens) · /restore 8`."""
     from foldmark.operations.history import moves, sized
-    from foldmark.operations.receipts import DeliveredMail, Receipt
+    from foldmark.operations.receipts import ChangedSettings, DeliveredMail, Receipt
 
     done = result.effect
+    if isinstance(done, ChangedSettings):
+        reason = [f"reason: {one_line(done.reason)}"] if done.reason else []
+        return " · ".join([f"event {done.event_id}", *done.parts(), *reason, done.back])
     assert isinstance(done, Receipt | DeliveredMail)
     change, parts = done.change, [f"event {result.event_id}"]
     recorded = not isinstance(done, Receipt) or done.outcome.recorded

@@ -6,9 +6,9 @@ from two_trees import NOW, fork
 from foldmark import Agent, Log
 from foldmark.core.events import Drop, Mark
 from foldmark.editing.offer import Offer
-from foldmark.editing.offers import preview
 from foldmark.operations.effects import AskModel, EditText, Effect, LeaveChat, StartPlanning, SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import DeliveredMail, Receipt
+from planning_talk import IN_CHAT
 
 CHILD = "20000000-0000-4000-8000-000000000000"
 OTHERS = [CHILD, "30000000-0000-4000-8000-000000000000"]
@@ -55,15 +55,15 @@ def test_the_model_is_to_be_asked(agent: Agent) -> None:
     agent.end_turn(interrupted=True)
     result = agent.do("/retry")
     assert (result.effect, result.data) == (AskModel(), {"answer": True})
-    result = agent.do("/forget hello")
+    result = agent.do("/forget hello", asking=IN_CHAT)
     first = agent.standing().newest - 1
     assert result.effect == StartPlanning(first, "forget", "hello")
     assert isinstance(result.effect, AskModel)
     assert result.data == {"planning": first, "mode": "forget", "criteria": "hello", "answer": True}
-    offered = preview(agent)
+    offered = agent.do("/forget hello")
     assert isinstance(offered.effect, Offer)
     assert offered.data["offer"] == offered.effect.id
-    assert offered.data["planning"] == first
+    assert "planning" not in offered.data
     assert {"ids", "ranges", "next", "matched_locally"} < offered.data.keys()
 
 

@@ -15,6 +15,7 @@ from foldmark.cost.requests import Next, preview, priced
 from foldmark.operations import decide
 from foldmark.operations.history import newest_restorable
 from foldmark.rendering import result_text
+from planning_talk import IN_CHAT
 from steps import work
 from stored import connection, stored
 
@@ -369,7 +370,7 @@ def test_words_for_every_operation(agent: Agent) -> None:
     said(agent, "four")
     agent.apply_filter("forget", [agent.context().messages[0].id], criteria="the  schema")
     agent.apply_filter("remember", [agent.context().messages[0].id])
-    agent.do("/forget one")
+    agent.do("/forget one", asking=IN_CHAT)
     agent.do("/cancel")
     words = [row["words"] for row in agent.do("/operations").data["operations"]]
     child = agent.children[0].id[:8]

@@ -12,6 +12,7 @@ from foldmark.log import Agent
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.operations.receipts import Retried
+from planning_talk import IN_CHAT
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_there_is_nothing_to_retry(agent: Agent) -> None:
 
     refused("holds no prompt")
     say(agent, "A")
-    agent.do("/forget A")
+    agent.do("/forget A", asking=IN_CHAT)
     agent.append("assistant", "Which ones?")
     agent.end_turn()
     refused("a planning conversation is open")

@@ -10,11 +10,11 @@ from cases import case
 from foldmark import Agent, CommandError, Log
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking, ChooseConversation, SwitchAgent
+from planning_talk import IN_CHAT
 from stored import connection
 
 AT = "2026-03-01 12:00"
 THERE_ARE = "; conversations: default, other"
-IN_CHAT = Asking(in_chat=True)
 QUESTION = "Erase conversation 'other' (40000000) and its 1 fork for good (1 message)? This cannot be taken back."
 
 
@@ -294,7 +294,7 @@ def test_nothing_is_left_of_a_deleted_conversation(tmp_path: Path) -> None:
         gone.do("/scratchpad edit ERASED")
         child = log.agent(gone.do("/fork").data["child"])
         child.append("user", "ERASED two")
-        child.do("/forget ERASED things")
+        child.do("/forget ERASED things", asking=IN_CHAT)
         here.do("/session delete two words --yes")
         assert list(examine(log)) == []
         held = b"".join(file.read_bytes() for file in tmp_path.iterdir()).lower()

@@ -10,7 +10,9 @@ import foldmark
 from foldmark import Agent, CommandError, FoldmarkError, Log
 from foldmark.core.config import KEYS, Config
 from foldmark.core.errors import ProviderError
+from foldmark.rendering import result_text
 from foldmark.settings.given import Settings, Value
+from planning_talk import IN_CHAT
 from stored import stored
 
 
@@ -54,9 +56,13 @@ def test_window_and_budget(agent: Agent, line: str, text: str, turns: int) -> No
     visible = [message.id for message in agent.context().messages]
     result = agent.do(line)
     assert result.text == text
-    assert result.event_id is None
+    assert result.data["back"] == f"/restore {result.event_id}"
+    assert result.data["request"]["after"] == agent.request().tokens
     assert sent(agent) == visible[-2 * turns :]
     assert [message.id for message in agent.context().messages] == visible
+    assert agent.do(line).text.startswith("Nothing was changed: ")
+    agent.do(f"/restore {result.event_id}")
+    assert agent.request().tokens == result.data["request"]["before"]
     agent.do("/context window 0")
     agent.do("/context budget 0")
     assert sent(agent) == visible
@@ -386,7 +392,7 @@ def test_the_setting_tools_selects_the_offered_tools(tmp_path: Path) -> None:
             agent.call_tool("bash", {"command": "true"})
         agent.append("user", "About tabs.")
         agent.end_turn()
-        agent.do("/forget tabs")
+        agent.do("/forget tabs", asking=IN_CHAT)
         # Without it, nobody could preview or apply the planned filter.
         assert [spec.name for spec in agent.tools()] == ["slash", "filter_context", "grep"]
         agent.do("/cancel")
@@ -463,3 +469,96 @@ def test_the_preview_of_a_model_says_what_will_be_sent(agent: Agent, name: str) 
     agent.do(f"/model {name}")
     assert (preview.data["tokens"], preview.data["before"]) == (agent.request().tokens, before.tokens)
     assert f"next request ~{preview.data['tokens']:,} tokens instead of ~{before.tokens:,}" in preview.text
+
+
+# Receipts and the way back
+
+
+@pytest.mark.parametrize(
+    ("line", "before", "after"),
+    [
+        ("/context window 1", "/config get context_size", "/config get context_size"),
+        ("/config set context_size=1 truncation=off", "/config get", "/config get"),
+        ("/model openai/gpt-5", "/config get model", "/model"),
+        ("/system edit Be brief.", "/system", "/system"),
+        ("/scratchpad edit notes", "/scratchpad", "/scratchpad"),
+    ],
+)
+def test_a_change_goes_back_and_forth(agent: Agent, line: str, before: str, after: str) -> None:
+    said(agent, "one", "two")
+    was, body = agent.do(before).text, agent.request().bytes
+    result = agent.do(line)
+    now, changed = agent.do(after).text, agent.request().bytes
+    assert result.data["request"]["after"] == agent.request().tokens
+    assert result_text(result).splitlines()[-1].endswith(f" · /restore {result.event_id}")
+    back = agent.do(f"/restore {result.event_id} -- not that -- after all")
+    assert (agent.do(before).text, agent.request().bytes) == (was, body)
+    assert back.data["reason"] == "not that -- after all"
+    with pytest.raises(CommandError, match=f"already taken back; `/restore {back.event_id}` brings it back"):
+        agent.do(f"/restore {result.event_id}")
+    agent.do(f"/restore {back.event_id}")
+    assert (agent.do(after).text, agent.request().bytes) == (now, changed)
+    rows = agent.do("/operations").data["operations"]
+    assert [(row["id"], row["in_force"]) for row in rows][:2] == [(result.event_id, True), (back.event_id, False)]
+    assert "by a human" in agent.do(f"/context explain {result.event_id}").text
+
+
+def test_a_preview_of_a_way_back_changes_nothing(agent: Agent) -> None:
+    done = agent.do("/context window 1")
+    newest = agent.standing().newest
+    shown = agent.do(f"/restore {done.event_id} --preview")
+    assert shown.text == (
+        f"Preview: restore of operation {done.event_id} (context_size = 1). Nothing was changed.\n"
+        "  then context_size = 0 (default)"
+    )
+    assert agent.standing().newest == newest
+
+
+def test_a_consent_never_comes_back(agent: Agent) -> None:
+    event_id = agent.do("/config set tool_approval=always").data["event"]
+    agent.do("/config set tool_approval=ask")
+    with pytest.raises(CommandError, match="is a config, not an operation"):
+        agent.do(f"/restore {event_id}")
+    both = agent.do("/config set tool_approval=always context_size=1")
+    assert [row["key"] for row in both.data["settings"]] == ["tool_approval", "context_size"]
+    agent.do(f"/restore {both.event_id}")
+    config = agent.standing().config
+    assert (config.tool_approval, config.context_size) == ("always", 0)
+
+
+def test_a_child_keeps_what_its_parent_takes_back(agent: Agent) -> None:
+    done = agent.do("/context window 1")
+    child = agent.log.agent(agent.do("/fork").data["child"])
+    agent.do(f"/restore {done.event_id}")
+    assert child.standing().config.context_size == 1
+    with pytest.raises(CommandError, match="belongs to another agent"):
+        child.do(f"/restore {done.event_id}")
+    changed = child.do("/context window 2")
+    child.do(f"/restore {changed.event_id}")
+    assert child.standing().config.context_size == 1
+
+
+def test_settings_that_exclude_each_other_do_not_come_back_together(agent: Agent) -> None:
+    agent.do("/config set provider_compaction=on")
+    off = agent.do("/config set provider_compaction=off").event_id
+    agent.do("/config set provider_editing=clear_tool_uses")
+    with pytest.raises(CommandError, match="exclude each other"):
+        agent.do(f"/restore {off}")
+    assert not agent.standing().config.provider_compaction
+
+
+def test_a_scratchpad_of_the_model_goes_back(agent: Agent) -> None:
+    agent.do("/scratchpad edit mine")
+    agent.call_tool("manage_scratchpad", {"action": "update", "content": "the model's"})
+    mine, other = agent.do("/operations").data["operations"]
+    assert [(row["actor"], row["words"]) for row in (mine, other)] == [
+        ("human", "scratchpad changed"),
+        ("model", "scratchpad changed"),
+    ]
+    agent.do(other["back"])
+    assert agent.do("/scratchpad").text == "mine"
+
+
+def test_foldmarks_own_settings_are_not_listed(agent: Agent) -> None:
+    agent.configure("model", "openai/gpt-5", actor="system")
+    assert agent.do("/operations").data["operations"] == []

@@ -14,6 +14,7 @@ from foldmark.sending.questions import ask
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.stores.snapshot import LogSnapshot
+from planning_talk import IN_CHAT
 from sampled import DEEP
 from stored import connection
 
@@ -242,7 +243,7 @@ def test_mail_is_only_reported_to_a_model_that_can_read_it(parent: Agent) -> Non
 
 def test_a_planning_conversation_gets_no_report(parent: Agent) -> None:
     delegate(parent)
-    parent.do("/forget tables")
+    parent.do("/forget tables", asking=IN_CHAT)
     assert line(parent) == ""
 
 

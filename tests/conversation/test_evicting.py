@@ -14,6 +14,7 @@ from foldmark.operations.effects import Asking
 from foldmark.rendering import result_text
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
+from planning_talk import IN_CHAT
 from stored import stored
 
 TEXT = "a line of the file\n" * 30
@@ -318,7 +319,7 @@ def test_the_setting_evicts_stale_results_automatically(agent: Agent) -> None:
     before = agent.standing().newest
     agent.request()
     assert agent.standing().newest == before  # it is not an operation: nothing is written
-    assert agent.do("/operations").data["operations"] == []
+    assert [row["words"] for row in agent.do("/operations").data["operations"]] == ["evict_superseded = on"]
     agent.do("/config set evict_superseded=off")
     assert evicted(agent) == set()
 
@@ -402,5 +403,5 @@ def test_a_suggestion_and_the_answers_to_it(agent: Agent) -> None:
 
 def test_no_suggestion_while_planning(agent: Agent) -> None:
     turn(agent, "a.py", "a.py")
-    agent.do("/forget a.py")
+    agent.do("/forget a.py", asking=IN_CHAT)
     assert "a planning conversation is open" in refused(agent, "/suggest")

@@ -20,6 +20,7 @@ from foldmark.core.segments import Segment
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.request.windowing import Encoded, Windowing
+from planning_talk import IN_CHAT
 from sampled import DEEP
 from steps import steps
 from stored import connection, stored
@@ -258,7 +259,7 @@ def test_a_preview_keeps_no_texts_of_the_messages_it_searches(tmp_path: Path) ->
                 agent.append("user", f"question {number} about {'quartz' if number == 150 else 'cats'}")
                 agent.append("assistant", f"answer {number} {'x' * 20_000}")
                 agent.end_turn()
-        agent.do("/forget quartz")
+        agent.do("/forget quartz", asking=IN_CHAT)
         tracemalloc.start()
         try:
             found = agent.call_tool("filter_context", {"action": "preview"})

@@ -14,7 +14,7 @@ from foldmark.core.request import Request
 from foldmark.core.wording import WINDOW
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
-from planning_talk import Talk
+from planning_talk import IN_CHAT, Talk
 from sampled import DEEP
 from stored import stored
 
@@ -73,7 +73,7 @@ def refused(talk: Talk, line: str, *words: str) -> None:
 def test_the_planning_conversation_leaves_with_the_filtered_messages(
     talk: Talk, history: list[int], tables: str
 ) -> None:
-    begun = talk.agent.do(f"/forget {tables}")
+    begun = talk.agent.do(f"/forget {tables}", asking=IN_CHAT)
     assert begun.data["answer"] is True
     assert begun.event_id is None
     assert talk.texts[-1] == f"/forget {tables}"
@@ -210,7 +210,7 @@ def test_cancel_works_outside_of_a_turn(talk: Talk, history: list[int], tables: 
 
 
 def test_cancel_works_in_an_open_turn(talk: Talk, history: list[int], tables: str) -> None:
-    talk.agent.do(f"/remember {tables}")
+    talk.agent.do(f"/remember {tables}", asking=IN_CHAT)
     talk.tool(action="preview")
     result = talk.agent.do("/cancel")
     assert talk.ids == history
@@ -239,7 +239,7 @@ def test_criteria_are_needed(talk: Talk, line: str) -> None:
 def test_a_new_planning_conversation_replaces_the_open_one(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     for mode in ("forget", "remember"):
-        begun = talk.agent.do(f"/{mode} the weather").data["planning"]
+        begun = talk.agent.do(f"/{mode} the weather", asking=IN_CHAT).data["planning"]
         assert talk.planning is not None
         assert (talk.planning.first, talk.planning.mode, talk.planning.preview) == (begun, mode, None)
         assert talk.ids == [*history, begun]
@@ -256,7 +256,7 @@ def test_a_model_cannot_open_a_planning_conversation(talk: Talk, history: list[i
 
 def test_the_criteria_are_recorded_as_typed(talk: Talk, history: list[int]) -> None:
     criteria = 'a "b"  c\n— 你好 \u2028 \x00 DROP TABLE; * OR ^ NEAR(x)'
-    talk.agent.do(f"/forget {criteria}")
+    talk.agent.do(f"/forget {criteria}", asking=IN_CHAT)
     assert talk.planning is not None
     assert talk.planning.criteria == criteria
     assert talk.texts[-1] == f"/forget {criteria}"
@@ -265,7 +265,7 @@ def test_the_criteria_are_recorded_as_typed(talk: Talk, history: list[int]) -> N
 
 
 def test_lone_surrogates_in_criteria_are_replaced(talk: Talk, history: list[int]) -> None:
-    talk.agent.do("/forget a\ud800b")
+    talk.agent.do("/forget a\ud800b", asking=IN_CHAT)
     assert talk.planning is not None
     assert talk.planning.criteria == "a\ufffdb"
 
@@ -273,7 +273,7 @@ def test_lone_surrogates_in_criteria_are_replaced(talk: Talk, history: list[int]
 def test_a_child_plans_for_itself(talk: Talk, history: list[int], tables: str) -> None:
     child_id = talk.agent.do("/fork").data["child"]
     child = talk.log.agent(child_id)
-    child.do(f"/forget {tables}")
+    child.do(f"/forget {tables}", asking=IN_CHAT)
     assert talk.planning is None
     child = talk.log.agent(child_id)
     child.call_tool("filter_context", {"action": "preview"})
@@ -357,7 +357,7 @@ def test_restoring_an_operation_that_ended_planning_does_not_reopen_it(
     open_one.agent.do(f"/restore {operation}")
     assert first in open_one.ids
     assert not open_one.is_planning()
-    open_one.agent.do("/forget Hello")
+    open_one.agent.do("/forget Hello", asking=IN_CHAT)
     reopened = open_one.planning
     assert reopened is not None
     assert reopened.first > first
@@ -407,7 +407,7 @@ def test_a_mark_ends_neither_the_offer_nor_planning(open_one: Talk) -> None:
 
 def test_fork_is_refused_during_planning(talk: Talk, history: list[int], tables: str) -> None:
     talk.agent.do("/mark A")
-    talk.agent.do(f"/forget {tables}")
+    talk.agent.do(f"/forget {tables}", asking=IN_CHAT)
     refused(talk, "/fork", "a planning conversation is open", "/cancel")
     refused(talk, "/fork A", "a planning conversation is open")
     talk.tool(action="preview")
@@ -426,7 +426,7 @@ def test_fork_is_refused_during_planning(talk: Talk, history: list[int], tables:
 
 
 def test_a_rewound_preview_no_longer_counts(talk: Talk, history: list[int], tables: str) -> None:
-    talk.agent.do(f"/forget {tables}")
+    talk.agent.do(f"/forget {tables}", asking=IN_CHAT)
     talk.answers("Shall I look?")
     talk.agent.do("/mark ASKED")
     talk.says("go on")
@@ -555,7 +555,7 @@ def test_another_request_ends_planning_with_its_turn(talk: Talk, history: list[i
 def test_the_first_message_that_is_not_a_yes_ends_planning(talk: Talk, history: list[int], tables: str) -> None:
     """A yes that is not applied also counts for one message only."""
     for first in ("Leave that", "yes"):
-        talk.agent.do(f"/forget {tables}")
+        talk.agent.do(f"/forget {tables}", asking=IN_CHAT)
         talk.tool(action="preview")
         talk.answers("Should I proceed?")
         before = talk.ids
@@ -584,7 +584,7 @@ def test_planning_ends_after_a_crash_in_a_turn_about_something_else(
     talk.forget(tables)
     said = talk.says("Leave that; we use port 8080")
     talk.reopen()
-    talk.agent.do("/forget the weather")
+    talk.agent.do("/forget the weather", asking=IN_CHAT)
     assert talk.planning is not None
     assert talk.ids == [*history, said, talk.planning.first]
 
@@ -646,7 +646,7 @@ def test_forgetting_more_after_a_crash_in_the_turn_of_the_filter(talk: Talk, his
     talk.says("Yes")
     talk.tool(action="apply")
     talk.reopen()
-    talk.agent.do(f"/forget messages {history[4]}-{history[5]}")
+    talk.agent.do(f"/forget messages {history[4]}-{history[5]}", asking=IN_CHAT)
     assert talk.planning is not None
     assert talk.texts[-1].startswith("/forget")
     assert talk.tool(action="preview")["message_count"] == 2
@@ -657,7 +657,7 @@ def test_forgetting_more_after_a_crash_in_the_turn_of_the_filter(talk: Talk, his
 def test_forget_closes_a_turn_that_a_crash_left_open(talk: Talk, history: list[int], tables: str) -> None:
     cut = talk.says("What about this?")
     talk.reopen()
-    begun = talk.agent.do(f"/forget {tables}").data["planning"]
+    begun = talk.agent.do(f"/forget {tables}", asking=IN_CHAT).data["planning"]
     assert talk.agent.open_turn == begun
     ended = [e for e in map(stored(talk.log).event, range(cut, begun)) if e is not None and e.kind == "turn_ended"]
     assert [e.interrupted for e in ended] == [True]
@@ -692,7 +692,7 @@ def test_from_80_percent_only_the_planning_conversation_is_sent(one: Talk) -> No
     turns = _filled(one, WINDOW * 80 // 100)
     assert len(one.sent()) == 42  # without planning: the scratchpad, all messages and "[Go on.]"
     one.agent.record("state", "a state")
-    one.agent.do(f"/forget messages {turns[0][0]}")
+    one.agent.do(f"/forget messages {turns[0][0]}", asking=IN_CHAT)
     request = one.agent.request("openai", "nameless")
     system, *rest = request.body["messages"]
     assert [message["content"] for message in rest] == [f"/forget messages {turns[0][0]}"]
@@ -716,7 +716,7 @@ def test_from_80_percent_only_the_planning_conversation_is_sent(one: Talk) -> No
 def test_below_80_percent_everything_is_sent(one: Talk) -> None:
     one.agent.configure("tools", "slash, filter_context")
     turns = _filled(one, WINDOW * 79 // 100)
-    one.agent.do(f"/forget messages {turns[0][0]}")
+    one.agent.do(f"/forget messages {turns[0][0]}", asking=IN_CHAT)
     assert len(one.sent()) == 42
     one.agent.do("/cancel")
     assert len(one.ids) == 40
@@ -734,7 +734,7 @@ def test_chunks_by_the_table(one: Talk, share: int, count: int) -> None:
     one.agent.record("state", "a state")
     other = one.log.agent("other").append("user", "elsewhere")
     one.agent.do("/model openai/nameless")
-    planned = one.agent.do("/forget the oldest").data["planning"]
+    planned = one.agent.do("/forget the oldest", asking=IN_CHAT).data["planning"]
 
     def complete(request: Request) -> str:
         # The answer has ids of all sorts for every chunk; only those in the chunk itself may count.
@@ -770,7 +770,7 @@ def test_chunks_by_the_table(one: Talk, share: int, count: int) -> None:
 def test_ids_outside_of_their_chunk_are_ignored(one: Talk) -> None:
     turns = _filled(one, WINDOW * 60 // 100, 4)
     one.agent.do("/model openai/nameless")
-    one.agent.do("/remember this")
+    one.agent.do("/remember this", asking=IN_CHAT)
     answers = [f"[{turns[3][0]}]", f"[{turns[0][0]}]"]
     one.log.complete = lambda request: answers.pop(0)
     found = one.tool(action="preview")
@@ -782,7 +782,7 @@ def test_ids_outside_of_their_chunk_are_ignored(one: Talk) -> None:
 def test_a_model_that_answers_nonsense_changes_nothing(one: Talk, answer: str) -> None:
     _filled(one, 1000, 2)
     one.agent.do("/model openai/nameless")
-    one.agent.do("/forget this")
+    one.agent.do("/forget this", asking=IN_CHAT)
     one.log.complete = lambda request: answer
     before = one.agent.standing().record.head
     with pytest.raises(FoldmarkError):
@@ -795,7 +795,7 @@ def test_a_model_that_answers_nonsense_changes_nothing(one: Talk, answer: str) -
 def test_a_model_that_fails_in_the_second_chunk_changes_nothing(one: Talk) -> None:
     turns = _filled(one, WINDOW * 60 // 100, 4)
     one.agent.do("/model openai/nameless")
-    one.agent.do("/forget this")
+    one.agent.do("/forget this", asking=IN_CHAT)
     answers = [f"[{turns[0][0]}]"]
 
     def complete(request: Request) -> str:

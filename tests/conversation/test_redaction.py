@@ -27,6 +27,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.log.doctor import examine
 from foldmark.operations import summaries
 from patience import LIMIT
+from planning_talk import IN_CHAT
 from sampled import DEEP, sampled
 from stored import connection, stored
 
@@ -706,7 +707,7 @@ def test_operations_in_an_erased_turn_keep_their_meaning(log: Log, path: Path, a
 def test_the_criteria_of_a_planning_conversation_are_erased(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "one")
-    opened = agent.do(f"/forget {secrets()}").data["planning"]
+    opened = agent.do(f"/forget {secrets()}", asking=IN_CHAT).data["planning"]
     agent.append("assistant", "Nothing matches.")
     agent.end_turn()
     agent.do("/cancel")

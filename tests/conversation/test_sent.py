@@ -34,6 +34,7 @@ from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.settings.given import Server, Settings
 from foldmark.stores.sqlite.transaction import SqliteTransaction
+from planning_talk import IN_CHAT
 from sampled import DEEP
 from scripted import ScriptedProvider
 from stored import connection, stored
@@ -162,7 +163,7 @@ def more(agent: Agent, deed: str, number: int) -> None:
         case "image":
             agent.append("user", "" if number % 2 else "see", data={"blocks": [PNG] if number % 5 else [{}]})
         case "plan":
-            agent.do(f"/{'remember' if number % 4 == 0 else 'forget'} question {number % 7}")
+            agent.do(f"/{'remember' if number % 4 == 0 else 'forget'} question {number % 7}", asking=IN_CHAT)
         case "cancel":
             agent.do("/cancel")
         case _:
@@ -370,7 +371,7 @@ def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log:
     log.complete = model.complete
     say(agent, "SECRET of the log")
     agent.configure("model", "openai/gpt-5")
-    agent.do("/forget all about the SECRET of the criteria")
+    agent.do("/forget all about the SECRET of the criteria", asking=IN_CHAT)
     planned = agent.open_turn
     more(agent, "preview", 0)
     agent.end_turn()

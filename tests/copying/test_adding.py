@@ -29,6 +29,7 @@ sys.path += [str(Path(__file__).parents[1] / "stores"), str(Path(__file__).paren
 from renumbered import FAR, begin_far, compare, new_id
 
 from every_kind import fill, shown
+from planning_talk import IN_CHAT
 
 
 @pytest.fixture
@@ -240,12 +241,12 @@ def everything_else(log: foldmark.Log, tmp_path: Path) -> None:
     child.end_turn()
     child.do(f"/rewind {child.context().messages[0].turn_id}")
     talk.end_turn()
-    talk.do("/forget ticket 3")
+    talk.do("/forget ticket 3", asking=IN_CHAT)
     look(talk, None, NOBODY, actor="human", local=True)
     planning = log.agent("planning")
     planning.append("user", "about the parser")
     planning.end_turn()
-    planning.do("/forget parser")
+    planning.do("/forget parser", asking=IN_CHAT)
     look(planning, None, NOBODY, actor="human", local=True)
     answering.answered(planning, "yes")
     sent = log.agent("sent to")

@@ -16,6 +16,7 @@ import pytest
 import foldmark
 from documents import exported, fill, imported, written
 from foldmark.log.doctor import examine
+from planning_talk import IN_CHAT
 from sampled import DEEP
 
 
@@ -30,7 +31,7 @@ def _whole() -> str:
     with foldmark.open(":memory:", settings={}) as log:
         fill(log)
         agent = log.agent("work")
-        agent.do("/forget parser")
+        agent.do("/forget parser", asking=IN_CHAT)
         agent.do("/cancel")
         agent.do("/suggest")
         agent.configure("model", "openai/gpt-5")

@@ -158,6 +158,26 @@ def test_ids_are_given_anew_in_a_database_in_use(log: foldmark.Log, tmp_path: Pa
     assert list(examine(log)) == []
 
 
+def test_changes_of_settings_go_back_in_a_copy(log: foldmark.Log, tmp_path: Path) -> None:
+    agent = log.agent("talk")
+    agent.append("user", "Question")
+    agent.end_turn()
+    lines = ("/context window 1", "/context window 2", "/scratchpad edit one", "/scratchpad edit two")
+    first, _, pad, _ = [agent.do(line).event_id for line in lines]
+    for target in (first, pad):
+        agent.do(f"/restore {target}")
+    copy = log.agent(imported(log, tmp_path / "d.json", exported(agent), "copy").agent_id)
+    for one in (agent, copy):
+        rows = one.do("/operations").data["operations"]
+        assert [row["in_force"] for row in rows] == [False, True, False, True, True, True]
+        assert [row["taken_back_by"] for row in rows] == [rows[4]["id"], None, rows[5]["id"], None, None, None]
+        one.do(f"/restore {rows[1]['id']}")
+        one.do(f"/restore {rows[3]['id']}")
+        assert (one.standing().config.context_size, one.standing().scratchpad) == (0, "")
+        one.do(f"/restore {rows[4]['id']}")
+        assert one.standing().config.context_size == 1
+
+
 def test_a_fork_becomes_a_conversation_of_its_own(log: foldmark.Log, tmp_path: Path) -> None:
     agent = log.agent("talk")
     agent.append("user", "Secret.")

@@ -16,6 +16,8 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.installation import installs
 from foldmark.log.doctor import examine
+from foldmark.request.planning import planning
+from planning_talk import IN_CHAT
 from sampled import DEEP
 from stored import connection, stored
 
@@ -453,3 +455,35 @@ def test_an_evicted_result_is_given_as_its_placeholder(talk: Any) -> None:
 def test_texts_of_a_coding_agent_are_items_of_a_user(talk: Any) -> None:
     talk.agent.append("client", "A file has changed.")
     assert shown(talk)[-1] == {"role": "user", "content": "A file has changed."}
+
+
+def test_an_offer_never_enters_the_context(talk: Any) -> None:
+    before = shown(talk)
+    offer = talk.do("/forget q2").data["offer"]
+    assert shown(talk) == before
+    talk.do(f"/agree {offer}")
+    assert texts(shown(talk)) == texts(before[:4] + before[8:])
+    now(talk.add_items([user("q4"), said("a4", 4)]))
+    assert texts(shown(talk))[-2:] == ["q4", "a4"]
+
+
+@pytest.mark.parametrize("step", ["add", "pop", "clear"])
+def test_a_planning_conversation_of_a_chat_is_not_given_to_the_agent(talk: Any, step: str) -> None:
+    before = shown(talk)
+    talk.agent.do("/forget q2", asking=IN_CHAT)
+    assert shown(talk) == before
+    if step == "add":
+        now(talk.add_items([user("yes")]))
+        assert shown(talk) == [*before, user("yes")]
+        assert not is_planning(talk.agent)
+    elif step == "pop":
+        assert now(talk.pop_item()) == before[-1]
+        assert shown(talk) == before[:-1]
+    else:
+        now(talk.clear_session())
+        assert shown(talk) == []
+
+
+def is_planning(agent: foldmark.Agent) -> bool:
+    with agent.reading() as (moment, at):
+        return planning(moment, at) is not None

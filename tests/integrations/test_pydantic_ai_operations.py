@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import foldmark
+from planning_talk import IN_CHAT
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -383,3 +384,36 @@ def test_an_evicted_result_is_sent_as_its_placeholder(log: foldmark.Log, passing
     run(agent, "three", message_history=result.all_messages() if passing else None)
     assert "result: a long result" in played.asked[-1]
     assert [text for text in recorded(history.agent) if "Evicted" in text] == []
+
+
+def test_an_offer_never_enters_the_context(log: foldmark.Log) -> None:
+    played, history = Played(), FoldmarkHistory(log)
+    agent = Agent(played.model, capabilities=[history])
+    run(agent, "apples")
+    run(agent, "pears")
+    offer = history.do("/forget apples").data["offer"]
+    history.do(f"/agree {offer}")
+    run(agent, "plums")
+    assert played.asked[-1] == ["user: pears", "assistant: answer 2", "user: plums"]
+    history.do("/forget pears")
+    history.agent.do("/forget plums", asking=IN_CHAT)  # a chat on the same conversation
+    assert not any("/forget" in text for text in said(history.messages()))
+    run(agent, "yes")
+    assert played.asked[-1][-1] == "user: yes"
+    assert not any("/forget" in text for text in played.asked[-1])
+    run(agent, "five")
+    assert played.asked[-1][-3:] == ["user: yes", "assistant: answer 4", "user: five"]
+
+
+def test_a_tool_forgets_inside_a_run(log: foldmark.Log) -> None:
+    played, history = Played(["Hello.", ("tidy", {})]), FoldmarkHistory(log)
+    agent = Agent(played.model, capabilities=[history])
+    run(agent, "apples")
+
+    @agent.tool_plain
+    def tidy() -> str:
+        return history.do(f"/agree {history.do('/forget apples').data['offer']}").text
+
+    run(agent, "pears")
+    assert played.asked[-1][0] == "user: pears"
+    assert not any("apples" in text for text in played.asked[-1][:-1])

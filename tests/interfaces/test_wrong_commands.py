@@ -14,6 +14,7 @@ from command_line import Cli, events, files
 
 import foldmark
 from foldmark.core.config import KEYS
+from planning_talk import IN_CHAT
 from sampled import sampled
 from terminal import CTRL_D, Terminal
 
@@ -29,7 +30,7 @@ class Wrong(NamedTuple):
     name: str = "default"
 
 
-IN_FORCE = "operations in force: 13 (drop), 11 (pin), 4 (mark)"
+IN_FORCE = "operations in force: 15 (config), 13 (drop), 11 (pin), 4 (mark)"
 A_MODEL = (
     "a model must be 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, gemini_gca, "
     "openrouter, ollama, vllm, offline"
@@ -49,9 +50,14 @@ NO_FORK = "a planning conversation is open, and no child should inherit it; agre
 
 TABLE = [
     # Planning
-    Wrong("/forget", "CRITERIA is missing; usage: /forget CRITERIA..."),
-    Wrong("/remember", "CRITERIA is missing; usage: /remember CRITERIA..."),
-    Wrong("/forget \t ", "CRITERIA is missing; usage: /forget CRITERIA..."),
+    Wrong("/forget", "CRITERIA is missing; usage: /forget CRITERIA... [--preview] [--yes]"),
+    Wrong("/remember", "CRITERIA is missing; usage: /remember CRITERIA... [--preview] [--yes]"),
+    Wrong(
+        "/forget apples --force",
+        "/forget has no option '--force', only --preview and --yes; as a part of CRITERIA, put it in quotes: "
+        '"--force"',
+    ),
+    Wrong("/forget \t ", "CRITERIA is missing; usage: /forget CRITERIA... [--preview] [--yes]"),
     Wrong("/cancel", f"{NO_PLANNING}"),
     Wrong("/cancel all", "unexpected argument 'all'; usage: /cancel [-- REASON]"),
     Wrong("/cancel", f"{NO_PLANNING}", "empty"),
@@ -244,7 +250,6 @@ TABLE = [
     Wrong("/restore 6", f"event 6 is a assistant, not an operation; {IN_FORCE}"),
     Wrong("/restore 12", f"a redact cannot be taken back; {IN_FORCE}"),
     Wrong("/restore 14", f"a fork cannot be taken back; {IN_FORCE}"),
-    Wrong("/restore 15", f"event 15 is a config, not an operation; {IN_FORCE}"),
     Wrong("/restore 21", f"event 21 belongs to another agent; {IN_FORCE}"),
     Wrong("/restore 10", f"event 10 is a turn ended, not an operation; {IN_FORCE}"),
     Wrong("/restore 1", "event 1 belongs to another agent; no operation is in force", "empty"),
@@ -284,7 +289,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         planning = log.agent(PLANNING)
         planning.append("user", "about apples")
         planning.end_turn()
-        planning.do("/forget the apples of my eye")
+        planning.do("/forget the apples of my eye", asking=IN_CHAT)
         log.agent("empty")
         log.agent(CHILD).append("assistant", "I wait.")  # otherwise a chat would start the fork
         log.agent(CHILD).end_turn()
@@ -314,8 +319,8 @@ def test_there_are_enough_rows() -> None:
 
 CHATS = ["default", "empty", PLANNING]
 """A chat goes through all rows of these conversations. The command line goes through some of them."""
-IN_CHAT = [wrong for wrong in TABLE if wrong.name in CHATS]
-ROWS = [*sampled(IN_CHAT, 40), *(wrong for wrong in TABLE if wrong not in IN_CHAT)]
+IN_CHATS = [wrong for wrong in TABLE if wrong.name in CHATS]
+ROWS = [*sampled(IN_CHATS, 40), *(wrong for wrong in TABLE if wrong not in IN_CHATS)]
 
 
 @pytest.mark.parametrize("wrong", ROWS, ids=lambda wrong: f"{wrong.name[:8]} {ascii(wrong.line)[1:-1]}")

@@ -49,6 +49,15 @@ class Pair:
     preview_at: int = 0  # the newest event when it was made
     yes: int | None = None  # the person's message that agreed to the preview
     past: dict[int, Past] = field(default_factory=dict)  # event id -> the context after it
+    changes: dict[int, tuple[str, Any] | int] = field(default_factory=dict)  # event id -> the setting, or its restore
+
+    def taken_back(self) -> set[int]:
+        """Return the changes of settings that a restore takes back."""
+        back: set[int] = set()
+        for event_id, what in reversed(self.changes.items()):
+            if isinstance(what, int) and event_id not in back:
+                back.add(what)
+        return back
 
 
 class SideBySide:
@@ -171,6 +180,29 @@ class SideBySide:
         self.check_receipt(result.data, before, self.look(pair))
         self.check_evicted(result.data, evicted, pair.model)
         return result
+
+    def change(self, pair: Pair, key: str, value: str) -> None:
+        """Change a setting. The context stays."""
+        before = self.look(pair)
+        result = pair.real.do(f"/config set {key}={value}")
+        if result.event_id is not None:
+            assert result.data["back"] == f"/restore {self.seen(result.event_id)}"
+            pair.changes[result.event_id] = key, getattr(pair.real.standing().config, key)
+        assert self.look(pair) == before
+
+    def take_back(self, pair: Pair, target: int) -> None:
+        """Take a change of a setting back, or forth. What counts then is the newest change that was not taken back."""
+        if target in pair.taken_back():
+            self.refuse(pair, f"/restore {target}", f"{target} was taken back")
+            return
+        before = self.look(pair)
+        pair.changes[self.seen(pair.real.do(f"/restore {target}").event_id)] = target
+        assert self.look(pair) == before
+        back, settings = pair.taken_back(), pair.real.standing().settings
+        made = {what[0]: None for what in pair.changes.values() if not isinstance(what, int)}
+        counting = [what for id, what in pair.changes.items() if not isinstance(what, int) and id not in back]
+        for key, value in {**made, **dict(counting)}.items():
+            assert value is None or settings[key] == value
 
     def record(self, pair: Pair, operation: Operation, event_id: int) -> None:
         """Record an operation in the model and update the notes about the planning conversation."""

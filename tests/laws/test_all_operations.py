@@ -18,6 +18,7 @@ from side_by_side import MODELS, TOPICS, Pair, SideBySide
 
 from foldmark.operations.effects import AskModel
 from foldmark.sending.status import is_unanswered
+from planning_talk import IN_CHAT
 
 NAMES = ["A", "B", "a", "mark-1", "mark-2"]
 MOST_AGENTS = 5
@@ -232,9 +233,12 @@ class Histories(SideBySide, RuleBasedStateMachine):
     def restore(self, who: int, known: bool, pick: int) -> None:
         """Restore an operation of this agent, or any id."""
         pair = self.pair(who)
-        own = [e.id for e in pair.model.events if isinstance(e, Operation)]
+        own = [*(e.id for e in pair.model.events if isinstance(e, Operation)), *pair.changes]
         choice = own if known and own else [*self.ids, UNKNOWN_ID]
         target = choice[pick % len(choice)]
+        if target in pair.changes:
+            self.take_back(pair, target)
+            return
         self.operate(pair, f"/restore {target}", lambda: pair.model.restore(target))
 
     @rule(who=WHO, data=st.data(), mode=MODE)
@@ -341,7 +345,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
             if self.said(pair, pair.model.planning):
                 return
             self.operate(pair, "/cancel", pair.model.cancel)
-        result = pair.real.do(f"/{mode} {topic}")
+        result = pair.real.do(f"/{mode} {topic}", asking=IN_CHAT)
         first = self.seen(result.data["planning"])
         (message,) = [m for m in pair.real.context().messages if m.id == first]
         if message.turn_id == first:

@@ -217,8 +217,8 @@ class Requests(Histories):
 
     @rule(who=WHO, setting=st.sampled_from(SETTINGS))
     def change_a_setting(self, who: int, setting: str) -> None:
-        pair = self.pair(who)
-        self.seen(pair.real.do(f"/config set {setting}").data["event"])
+        key, _, value = setting.partition("=")
+        self.change(self.pair(who), key, value)
 
     @rule(tools=tool_lists)
     def change_the_tools(self, tools: tuple[ToolSpec, ...]) -> None:

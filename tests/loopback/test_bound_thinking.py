@@ -20,6 +20,7 @@ import foldmark
 from foldmark import Agent, Event
 from foldmark.core.request import Request, Waiting
 from foldmark.operations.effects import Asking
+from foldmark.operations.receipts import Receipt
 from foldmark.rendering import result_text
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
@@ -214,7 +215,7 @@ def act(agent: Agent, deed: str, done: int) -> dict[str, int]:
     if lost := said.data.get("thinking", {}).get("lost"):
         words = f"{lost} thinking block{'s' * (lost > 1)} can no longer be sent"
         assert words in result_text(said)
-        if said.event_id is not None:
+        if isinstance(said.effect, Receipt):
             assert words in agent.do(f"/context explain {said.event_id}").text
     return {"lost": 0, "returned": 0, **said.data.get("thinking", {})}
 

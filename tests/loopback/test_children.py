@@ -32,6 +32,7 @@ from foldmark.runtime.background import Background
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
+from planning_talk import IN_CHAT
 from sampled import DEEP, sampled
 from stored import stored
 
@@ -791,7 +792,7 @@ def test_mail_waits_for_the_end_of_a_planning_conversation(
 
     async def test(agents: Supervisor, parent: Agent, child: Agent) -> None:
         parent.context()
-        parent.do("/forget the weather")
+        parent.do("/forget the weather", asking=IN_CHAT)
         child.do(f"/send {short(parent)} News.", actor="model")
         for _ in range(3):
             agents._look_once()

@@ -14,6 +14,7 @@ from foldmark import Agent, FoldmarkError
 from foldmark.app import provider
 from foldmark.runtime.loop import Shown, turn
 from patience import LIMIT
+from planning_talk import IN_CHAT
 
 Start = Callable[..., tuple[Agent, Loopback]]
 
@@ -98,7 +99,7 @@ def test_a_turn_that_is_cancelled_does_not_wait_for_a_question(start: Start) -> 
     agent, server = start(
         Reply((Use("c1", "filter_context", preview),), "calls"), Stalled((Say(("Mess",)),)), says("never")
     )
-    agent.do("/forget word")
+    agent.do("/forget word", asking=IN_CHAT)
     events = list[object]()
 
     async def cancelled() -> None:

@@ -37,6 +37,7 @@ from foldmark.runtime.supervisor import Supervisor
 from foldmark.sessions.conversion.importing import import_session
 from forked import run
 from patience import LIMIT
+from planning_talk import IN_CHAT
 from sampled import DEEP, sampled
 from stored import stored
 
@@ -269,7 +270,7 @@ def configured(agent: Agent) -> None:
 def planned(agent: Agent) -> None:
     ids = [agent.append("user", "one"), agent.append("user", "two")]
     agent.end_turn()
-    agent.do(f"/forget messages {ids[0]} {ALL}")
+    agent.do(f"/forget messages {ids[0]} {ALL}", asking=IN_CHAT)
     tool(agent, "filter_context", action="preview", criteria=f"messages {ids[0]} {ALL}", mode="forget")
     _done(agent, "cancel")
     agent.apply_filter("forget", ids[:1], criteria=ALL)

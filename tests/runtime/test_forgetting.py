@@ -10,6 +10,7 @@ from foldmark import CommandError
 from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.log import Agent, Log, Result
 from foldmark.runtime.loop import NO_TOOLS, ONLY_WORDS, Shown, turn
+from planning_talk import IN_CHAT
 from scripted import ScriptedProvider
 
 ENDED = "Planning has ended; nothing was forgotten."
@@ -61,7 +62,7 @@ class Dialogue:
             self.shown.clear()
             typed = None if line.startswith("/") else line
             if typed is None:
-                self.agent.do(line)
+                self.agent.do(line, asking=IN_CHAT)
             show = Shown(lambda _: None, lambda _: None, result=self._take)
             asyncio.run(turn(self.agent, self.model, typed, show))
         return "\n".join(self.shown)

@@ -398,10 +398,9 @@ def test_a_command_closes_what_a_killed_process_left_open(start: Callable[..., P
     first.kill()
     assert run(["do", "default", "/forget zebras"]) == 0
     ends = [event.interrupted for event in events(agent) if event.kind == "turn_ended"]
-    assert ends == [False, True, False]
-    asked = next(event for event in events(agent) if event.content == "/forget zebras")
-    assert asked.turn_id == asked.id
-    assert {event.turn_id for event in events(agent) if event.id > asked.id} == {asked.id}
+    assert ends == [False, True]
+    newest = list(events(agent))[-1]
+    assert (newest.kind, newest.turn_id) == ("command", None)
     assert stored(agent.log).leases() == []
 
 

@@ -20,7 +20,7 @@ from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.runtime.loop import ATTEMPTS, NO_TOOLS, ONLY_WORDS, PREVIEW_FIRST, Shown, turn
 from patience import LIMIT
-from planning_talk import Talk
+from planning_talk import IN_CHAT, Talk
 from scripted import ScriptedProvider
 from stored import connection, stored
 
@@ -502,7 +502,7 @@ def planned(tmp_path: Path) -> Iterator[Talk]:
 def asked(talk: Talk, told: Told) -> list[int]:
     """Make an offer to forget the first turn, and return the ids of all messages before it."""
     ids = talk.ids
-    talk.agent.do(f"/forget messages {ids[0]}-{ids[1]}")
+    talk.agent.do(f"/forget messages {ids[0]}-{ids[1]}", asking=IN_CHAT)
     play(talk.agent, None, [FOUND], ["I found 2 messages."], shown=told.show)
     assert talk.planning is not None
     return ids
@@ -590,7 +590,7 @@ def test_an_interrupted_answer_ends_planning_as_well(planned: Talk, told: Told) 
 
 def test_a_model_that_answers_in_words_is_asked_once_more(planned: Talk, told: Told) -> None:
     ids = planned.ids
-    planned.agent.do("/forget tables")
+    planned.agent.do("/forget tables", asking=IN_CHAT)
     provider = play(planned.agent, None, ["Which tables do you mean?"], [FOUND], ["These."], shown=told.show)
     assert len(provider.requests) == 3
     assert provider.requests[1].body["messages"][-1]["content"] == PREVIEW_FIRST
@@ -603,7 +603,7 @@ def test_a_model_that_answers_in_words_is_asked_once_more(planned: Talk, told: T
 @pytest.mark.parametrize(("mode", "left"), [("forget", slice(2, 4)), ("remember", slice(0, 2))])
 def test_words_again_are_followed_by_a_local_preview(planned: Talk, told: Told, mode: str, left: slice) -> None:
     ids = planned.ids
-    planned.agent.do(f"/{mode} tables")
+    planned.agent.do(f"/{mode} tables", asking=IN_CHAT)
     words: list[Piece] = ["Done. I have forgotten everything about tables."]
     assert len(play(planned.agent, None, words, words, shown=told.show).requests) == 2
     (offer,) = told.results
@@ -620,7 +620,7 @@ def test_words_again_are_followed_by_a_local_preview(planned: Talk, told: Told, 
 def test_without_tools_no_model_is_asked(planned: Talk, told: Told, mode: str, left: slice) -> None:
     ids = planned.ids
     planned.agent.do("/config set tools=none")
-    planned.agent.do(f"/{mode} tables")
+    planned.agent.do(f"/{mode} tables", asking=IN_CHAT)
     assert play(planned.agent, None, shown=told.show).requests == []
     (offer,) = told.results
     assert offer.data["ids"] == ids[:2]
@@ -635,7 +635,7 @@ def test_without_tools_no_model_is_asked(planned: Talk, told: Told, mode: str, l
 def test_without_tools_and_matches_nothing_stays_open(planned: Talk, told: Told) -> None:
     ids = planned.ids
     planned.agent.do("/config set tools=none")
-    planned.agent.do("/forget zebras")
+    planned.agent.do("/forget zebras", asking=IN_CHAT)
     play(planned.agent, None, shown=told.show)
     assert told.lines == ["Nothing matches “zebras”, and nothing has changed. Try other words."]
     assert planned.planning is None
@@ -644,7 +644,7 @@ def test_without_tools_and_matches_nothing_stays_open(planned: Talk, told: Told)
 
 def test_a_model_that_cannot_be_asked_is_no_obstacle(planned: Talk, told: Told) -> None:
     ids = planned.ids
-    planned.agent.do("/forget tables")
+    planned.agent.do("/forget tables", asking=IN_CHAT)
     play(planned.agent, None, [ProviderError("request", "this model has no tools")], shown=told.show)
     (offer,) = told.results
     assert offer.data["ids"] == ids[:2]
@@ -716,7 +716,7 @@ def test_a_text_that_is_too_long_is_not_recorded_while_planning_is_open(planned:
 
 def test_a_preview_without_matches_makes_no_offer(planned: Talk, told: Told) -> None:
     ids = planned.ids
-    planned.agent.do("/forget zebras")
+    planned.agent.do("/forget zebras", asking=IN_CHAT)
     play(planned.agent, None, [FOUND], ["Nothing there."], shown=told.show)
     assert told.lines == ["Nothing matches “zebras”, and nothing has changed. Try other words."]
     play(planned.agent, "yes", ["Yes?"], shown=told.show)
@@ -792,7 +792,7 @@ def test_matching_reports_its_progress(tmp_path: Path) -> None:
     with Talk(tmp_path / "planned.db") as talk:
         talk.exchange("Which tables?", "Two tables.")
         talk.agent.do("/model openai/gpt-5")
-        talk.agent.do("/forget tables")
+        talk.agent.do("/forget tables", asking=IN_CHAT)
         talk.log.complete = lambda request: "[]"
         asking = Asking(progress=lambda done, total: told.append((done, total)))
         play(talk.agent, None, [ToolCall("p", "filter_context", {"action": "preview"})], ["Nothing."], asking=asking)
@@ -804,7 +804,7 @@ def test_a_model_that_matches_nonsense_is_an_error_result(tmp_path: Path) -> Non
     with Talk(tmp_path / "planned.db") as talk:
         talk.exchange("Which tables?", "Two tables.")
         talk.agent.do("/model openai/gpt-5")
-        talk.agent.do("/forget tables")
+        talk.agent.do("/forget tables", asking=IN_CHAT)
         talk.log.complete = lambda request: "Hard to say, 3 of them."
         play(talk.agent, None, [FOUND], ["It did not work."], ["Nor now."])
         result, last, *_, offered = list(talk.agent.context().messages)[-5:]

@@ -22,6 +22,7 @@ from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.conversion.writer import ImportReport
 from foldmark.sessions.lenient_json import decode
 from foldmark.text import tokens
+from planning_talk import IN_CHAT
 from steps import steps
 from stored import stored
 
@@ -378,7 +379,7 @@ def test_two_simultaneous_imports_import_each_record_once(tmp_path: Path) -> Non
 
 def test_a_planning_conversation_is_not_ended(place: Place) -> None:
     place.write(*said("a", "b"))
-    place.agent.do("/forget a")
+    place.agent.do("/forget a", asking=IN_CHAT)
     place.path.write_bytes(jsonl(*said("a", "b"), *after("b", "c")))
     with pytest.raises(CommandError, match="planning conversation"):
         place.bring()

@@ -19,7 +19,6 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.cost.messages import next_messages
-from foldmark.editing import offers
 from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
 from foldmark.sending.interruption import watched
@@ -93,7 +92,6 @@ def test_the_shown_effects_are_what_happens(tmp_path: Path, mode: str) -> None:
             agent = conversation(log)
             before = sized(agent)
             agent.do(f"/{mode} {WANTED}")
-            offers.preview(agent)
             found = review(agent, unticked)
             assert found is not None
             assert found.chosen is not None
@@ -126,7 +124,6 @@ def test_a_choice_of_messages_inside_ranges_is_carried_out(log: Log) -> None:
         turns.append(agent.append("user", f"{'Lunch' if number in (3, 7) else 'Tables'} {number}"))
         agent.end_turn()
     agent.do("/forget tables")
-    offers.preview(agent)
     first = review(agent, (), (2,))
     assert first is not None
     assert [len(each.ids) for each in first.ranges] == [3, 3, 1]
@@ -175,7 +172,6 @@ def test_a_range_opens_to_its_messages(log: Log) -> None:
 
 def test_all_ranges_unticked(agent: Agent) -> None:
     agent.do(f"/remember {WANTED}")
-    offers.preview(agent)
     found = review(agent, (3, 14, 20))
     assert found is not None
     assert (found.chosen, found.price, found.command((3, 14, 20))) == (None, (), None)
@@ -189,7 +185,6 @@ def test_a_choice_of_many_ranges_is_carried_out(log: Log) -> None:
         agent.append("user", f"{'Tables' if number % 3 == 0 else 'Lunch'} {number}")
         agent.end_turn()
     agent.do("/forget tables")
-    offers.preview(agent)
     found = review(agent)
     assert found is not None
     assert len(found.ranges) == 60
@@ -310,7 +305,6 @@ def test_an_arrow_opens_the_whole_range(agent: Agent) -> None:
 
 def test_an_offer_that_is_open_is_reviewed_at_once(agent: Agent) -> None:
     agent.do(f"/forget {WANTED}")
-    offers.preview(agent)
 
     async def talk(chat: Driven) -> None:
         await reviewed(chat, "")

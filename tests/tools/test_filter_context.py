@@ -10,7 +10,7 @@ import pytest
 from cases import case
 from foldmark import CommandError
 from foldmark.operations.effects import Asking
-from planning_talk import Talk
+from planning_talk import IN_CHAT, Talk
 from sampled import DEEP
 from stored import stored
 
@@ -94,7 +94,7 @@ def state(talk: Talk) -> dict[str, Any]:
 def test_a_preview_changes_nothing(talk: Talk, ids: dict[str, int]) -> None:
     talk.agent.do("/mark A")
     talk.agent.do(f"/pin {ids['asked']}")
-    talk.agent.do(f"/forget messages {ids['weather']}")
+    talk.agent.do(f"/forget messages {ids['weather']}", asking=IN_CHAT)
     before = state(talk)
     operations = len(stored(talk.log).operations(talk.agent.id))
     for mode in ("forget", None):
@@ -104,7 +104,7 @@ def test_a_preview_changes_nothing(talk: Talk, ids: dict[str, int]) -> None:
 
 
 def test_a_preview_counts_and_groups_its_matches(talk: Talk, ids: dict[str, int]) -> None:
-    talk.agent.do(f"/forget messages {ids['weather']}-{ids['dry']}")
+    talk.agent.do(f"/forget messages {ids['weather']}-{ids['dry']}", asking=IN_CHAT)
     planned = talk.ids[-1]
     found = run(talk, action="preview")
     tokens = {message.id: message.tokens for message in talk.agent.context().messages}
@@ -139,7 +139,7 @@ def test_a_preview_counts_and_groups_its_matches(talk: Talk, ids: dict[str, int]
 def test_a_preview_is_one_line_and_short_for_each_message(talk: Talk) -> None:
     long = talk.says("First line\n\tand  second\u2028" + "x" * 100_000)
     talk.agent.end_turn()
-    talk.agent.do(f"/forget messages {long}")
+    talk.agent.do(f"/forget messages {long}", asking=IN_CHAT)
     (shown,) = run(talk, action="preview")["matching_messages"]
     assert shown["preview"].startswith("First line and second xxx")
     assert len(shown["preview"]) == 80
@@ -151,7 +151,7 @@ def test_a_long_preview_is_sent_whole_while_its_offer_is_open(talk: Talk) -> Non
     with agent.batch():
         first, *_, last = [agent.append("user", f"number {number} " + "x" * 90) for number in range(300)]
     agent.end_turn()
-    talk.agent.do(f"/forget messages {first}-{last}")
+    talk.agent.do(f"/forget messages {first}-{last}", asking=IN_CHAT)
     found = talk.tool(action="preview")
     assert found["message_count"] == 300
     assert len(found["matching_messages"]) == 100
@@ -178,7 +178,7 @@ def test_a_long_preview_is_sent_whole_while_its_offer_is_open(talk: Talk) -> Non
 def test_a_matched_call_takes_its_exchange_along(talk: Talk, ids: dict[str, int]) -> None:
     exchange = [ids["call"], ids["call2"], ids["result"], ids["result2"]]
     for key in ("call", "result2"):
-        talk.agent.do(f"/forget messages {ids[key]}")
+        talk.agent.do(f"/forget messages {ids[key]}", asking=IN_CHAT)
         found = talk.tool(action="preview")
         assert [each["id"] for each in found["matching_messages"]] == [ids[key]]
         assert found["added"] == [each for each in exchange if each != ids[key]]
@@ -198,14 +198,14 @@ def test_a_matched_call_takes_its_exchange_along(talk: Talk, ids: dict[str, int]
 
 def test_what_is_out_of_the_context_is_neither_found_nor_added(talk: Talk, ids: dict[str, int]) -> None:
     talk.agent.apply_filter("forget", [ids["weather"]])
-    talk.agent.do(f"/remember messages {ids['weather']}-{ids['dry']}")
+    talk.agent.do(f"/remember messages {ids['weather']}-{ids['dry']}", asking=IN_CHAT)
     found = run(talk, action="preview")
     assert [each["id"] for each in found["matching_messages"]] == [ids["dry"]]
     assert (found["added"], found["everything_else"]) == ([], 7)
 
 
 def test_the_system_and_the_planning_conversation_are_never_found(talk: Talk, ids: dict[str, int]) -> None:
-    talk.agent.do("/forget messages 1-1000")
+    talk.agent.do("/forget messages 1-1000", asking=IN_CHAT)
     found = talk.tool(action="preview")
     assert {each["id"] for each in found["matching_messages"]} == {*ids.values()} - {ids["system"]}
 
@@ -213,7 +213,7 @@ def test_the_system_and_the_planning_conversation_are_never_found(talk: Talk, id
 @pytest.mark.parametrize("mode", ["forget", "remember"])
 def test_another_mode_than_was_asked_for(talk: Talk, ids: dict[str, int], mode: str) -> None:
     other = "remember" if mode == "forget" else "forget"
-    talk.agent.do(f"/{mode} messages {ids['weather']}")
+    talk.agent.do(f"/{mode} messages {ids['weather']}", asking=IN_CHAT)
     args = {"action": "preview", "mode": other}
     refused(talk, args, f"the person asked to {mode}, not to {other}; preview with mode {mode}")
     talk.tool(action="preview", mode=mode)
@@ -223,7 +223,7 @@ def test_another_mode_than_was_asked_for(talk: Talk, ids: dict[str, int], mode: 
 
 
 def test_criteria_that_mean_nothing(talk: Talk, ids: dict[str, int]) -> None:
-    talk.agent.do("/forget the")
+    talk.agent.do("/forget the", asking=IN_CHAT)
     for criteria in (None, "", "   ", "\x00", "\ud800", "OR AND NOT", '"'):
         args = {"action": "preview", "criteria": criteria}
         refused(talk, args, "holds no word to look for")
@@ -235,7 +235,7 @@ def test_criteria_that_mean_nothing(talk: Talk, ids: dict[str, int]) -> None:
     "criteria", ['weather"', "weather*", "weather OR (", "NEAR(weather dry)", "{weather}: ^-", "weather\x00\u2028\n"]
 )
 def test_criteria_are_no_query_language(talk: Talk, ids: dict[str, int], criteria: str) -> None:
-    talk.agent.do("/forget something")
+    talk.agent.do("/forget something", asking=IN_CHAT)
     found = run(talk, action="preview", criteria=criteria)
     assert ids["weather"] in [each["id"] for each in found["matching_messages"]]
 
@@ -283,13 +283,13 @@ def test_apply_needs_a_planning_conversation(talk: Talk, ids: dict[str, int]) ->
 
 
 def test_apply_needs_a_preview(talk: Talk, ids: dict[str, int]) -> None:
-    talk.agent.do(f"/forget messages {ids['dry']}")
+    talk.agent.do(f"/forget messages {ids['dry']}", asking=IN_CHAT)
     talk.says("yes")
     refused(talk, {"action": "apply", "message_ids": [ids["dry"]]}, "nothing was previewed yet; preview first")
 
 
 def test_a_preview_that_failed_is_none(talk: Talk, ids: dict[str, int]) -> None:
-    talk.agent.do(f"/forget messages {ids['dry']}")
+    talk.agent.do(f"/forget messages {ids['dry']}", asking=IN_CHAT)
     talk.tool(action="preview", criteria="the")
     talk.says("yes")
     refused(talk, {"action": "apply"}, "nothing was previewed yet")
@@ -310,7 +310,7 @@ def test_nobody_answered(talk: Talk, ids: dict[str, int]) -> None:
 
 
 def test_a_yes_in_front_of_the_preview(talk: Talk, ids: dict[str, int]) -> None:
-    talk.agent.do(f"/forget messages {ids['dry']}")
+    talk.agent.do(f"/forget messages {ids['dry']}", asking=IN_CHAT)
     talk.answers("Shall I look?")
     talk.says("Yes, proceed")
     talk.tool(action="preview")
@@ -497,6 +497,6 @@ def test_the_schema(talk: Talk) -> None:
 
 def test_the_offline_matcher_tells_no_progress_of_a_model(talk: Talk, ids: dict[str, int]) -> None:
     told: list[tuple[int, int]] = []
-    talk.agent.do("/forget weather")
+    talk.agent.do("/forget weather", asking=IN_CHAT)
     talk.tool(Asking(progress=lambda done, total: told.append((done, total))), action="preview")
     assert all(done <= total for done, total in told)

@@ -24,6 +24,7 @@ from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.sqlite import sandbox
 from foldmark.stores.sqlite.store import SqliteSandbox
 from foldmark.tools import query_db
+from planning_talk import IN_CHAT
 from querying import FOREIGN, ask, column, refused, rows, tried
 from sampled import DEEP
 from stored import connection
@@ -568,7 +569,7 @@ class Place:
         parent.do("/mark M")
         (handed,) = turn(parent, "handed down")
         parent.do("/fork")
-        parent.do(f"/forget {FOREIGN}")
+        parent.do(f"/forget {FOREIGN}", asking=IN_CHAT)
         parent.do("/cancel")
         parent.end_turn()
         self.agent = self.log.agent(parent.do("/fork M").data["child"])

@@ -14,6 +14,7 @@ from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
 from foldmark.tools import TOOLS
+from planning_talk import IN_CHAT
 from scripted import ScriptedProvider
 from stored import stored
 
@@ -414,7 +415,7 @@ def test_a_wrong_command_is_an_error_result(agent: Agent) -> None:
 def test_a_clear_in_the_batch_of_the_filter_leaves_no_orphan(agent: Agent) -> None:
     first = agent.append("user", "Which tables?")
     agent.end_turn()
-    agent.do(f"/forget messages {first}")
+    agent.do(f"/forget messages {first}", asking=IN_CHAT)
     agent.call_tool("filter_context", {"action": "preview"})
     agent.end_turn()
     apply = ToolCall("f1", "filter_context", {"action": "apply"})

@@ -20,7 +20,7 @@ from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line, title
 from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, family
-from foldmark.operations.history import marks, operations
+from foldmark.operations.history import everything_done, marks
 from foldmark.settings.given import GLOBAL_KINDS
 from foldmark.text.mentions import begun, mention
 
@@ -265,7 +265,7 @@ def _marks(agent: Agent) -> Iterator[Value]:
 
 def _operations(agent: Agent) -> Iterator[Value]:
     with agent.reading() as (moment, at):
-        found = operations(moment, at)
+        found = everything_done(moment, at)
     for each in reversed(found):
         state = f"taken back by {each.by}" if each.by is not None else each.took
         reason = one_line(each.event.reason) if each.event.reason else ""

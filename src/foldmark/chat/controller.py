@@ -206,8 +206,7 @@ class ChatController:
         self.agent.context()
         asking = self.asking(self.agent)
         with live.session_model(self.agent) as model:
-            done = self.agent.do(line, asking=replace(asking, in_chat=True))
-            result = live.planned(self.agent, done, asking)
+            result = self.agent.do(line, asking=replace(asking, in_chat=True, answers=True))
         if model is not None and model.remark:
             self.view.show(model.remark)
         if isinstance(result.effect, WaitForAgents):

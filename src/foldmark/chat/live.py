@@ -6,10 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from foldmark.core.wording import meter
-from foldmark.editing import answering, offers
+from foldmark.editing import answering
 from foldmark.log import Agent, Result
 from foldmark.log.live_session import client_session, client_tokens
-from foldmark.operations.effects import Asking, StartPlanning
 
 if TYPE_CHECKING:
     from foldmark.sessions.session_model import SessionModel
@@ -50,9 +49,3 @@ def session_model(agent: Agent) -> "AbstractContextManager[SessionModel | None]"
     from foldmark.sessions.session_model import session_model  # takes 20 ms
 
     return session_model(agent, os.environ)
-
-
-def planned(agent: Agent, result: Result, asking: Asking) -> Result:
-    """Return the preview of a `/forget` or `/remember` that has just begun in a live session; return any other result
-    unchanged."""
-    return offers.preview(agent, asking) if isinstance(result.effect, StartPlanning) and is_live(agent) else result

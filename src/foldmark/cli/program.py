@@ -287,10 +287,10 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     from foldmark.chat.lines.person import asks, edit_command
     from foldmark.chat.live import session_model
     from foldmark.commands import REGISTRY
-    from foldmark.editing import answering, offers
+    from foldmark.editing import answering
     from foldmark.editing.offer import Offer
     from foldmark.editing.suggesting import Suggestion
-    from foldmark.operations.effects import AskModel, EditText, RunAgent, StartPlanning, WaitForAgents
+    from foldmark.operations.effects import AskModel, EditText, RunAgent, WaitForAgents
     from foldmark.operations.receipts import Retried
     from foldmark.runtime.lease import interrupt, settled
 
@@ -306,8 +306,6 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
             except ConflictError:  # another program has just appended events
                 agent.context()
                 result = agent.do(line, asking=asking)
-            if isinstance(result.effect, StartPlanning):
-                result = offers.preview(agent, asking)
             if agreed and isinstance(result.effect, Offer | Suggestion):
                 result = answering.agree(agent, result.effect.id)
         if model is not None and model.remark:

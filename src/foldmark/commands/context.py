@@ -4,18 +4,21 @@ The planning conversation with the model, and its tool `filter_context`, come be
 `/agree` or `/cancel`.
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from foldmark.commands.history import list_operations
 from foldmark.commands.registry import ANYBODY, PREVIEW, CommandCall, command
+from foldmark.commands.settings import take_back
 from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
 from foldmark.editing import answering, offers
 from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
+from foldmark.editing.offer import Offer
 from foldmark.editing.suggesting import Suggestion, carried_out, suggest
 from foldmark.log import Agent, Result, family
 from foldmark.log.listening import wait_for
@@ -38,7 +41,10 @@ GENERATIONS, AGENTS = 4, 100
 SUPERSEDED = "--superseded"
 
 PROMPT_SECONDS = 1.0
-"""Maximum seconds that a planning conversation waits for the end of a live session's turn."""
+"""Maximum seconds that an offer waits for the end of a live session's turn."""
+
+_OPTION = re.compile(r"--[A-Za-z][\w-]*(?:=.*)?")
+"""A word that looks like an option."""
 
 
 @command("mark [NAME]", ANYBODY, reason=True)
@@ -168,7 +174,8 @@ def _restore(call: CommandCall) -> Result:
     if call.get("ID") is None:
         return list_operations.run(call)
     target = call.number("ID")
-
+    if (done := take_back(call, target)) is not None:
+        return done
     return _changed(
         call,
         lambda moment, at: decide.restore(moment, at, target, call.agent.past.is_back),
@@ -278,7 +285,7 @@ def _evict_results(call: CommandCall, ids: Sequence[int | tuple[int, int]], offe
 @command("suggest [--yes]")
 def _suggest(call: CommandCall) -> Result:
     """Offer to take out tool results that later calls superseded."""
-    done = suggest(call.agent, actor=call.actor)
+    done = suggest(call.agent, call.asking, actor=call.actor)
     return (
         carried_out(call.agent, done.effect, None)
         if call.flag("--yes") and isinstance(done.effect, Suggestion)
@@ -287,8 +294,8 @@ def _suggest(call: CommandCall) -> Result:
 
 
 def _wait_for_prompt(agent: Agent, mode: str) -> None:
-    """Wait briefly until the agent of a live session waits for a prompt: the messages of an open turn would become part
-    of the planning conversation and leave with it. Raises CommandError if the agent is still at work."""
+    """Wait briefly until the agent of a live session waits for a prompt: an offer would not have what the agent still
+    says in its open turn. Raises CommandError if the agent is still at work."""
     if client_session(agent) is None:
         return
     if not wait_for(agent.log.store, lambda: agent.open_turn is None, PROMPT_SECONDS):
@@ -300,8 +307,33 @@ def _wait_for_prompt(agent: Agent, mode: str) -> None:
 
 
 def _plan(mode: str, call: CommandCall) -> Result:
-    agent, criteria = call.agent, call.arguments["CRITERIA"]
+    """Begin a planning conversation in a chat, where a model answers; offer at once anywhere else."""
+    agent, criteria = call.agent, _criteria(mode, call)
     _wait_for_prompt(agent, mode)
+    in_chat = call.asking.in_chat and client_session(agent) is None
+    if in_chat and not call.flag("--yes") and not call.flag(PREVIEW):
+        return _converse(mode, call, criteria)
+    done = offers.offer_alone(agent, mode, criteria, call.asking, actor=call.actor)
+    if call.flag("--yes") and not call.flag(PREVIEW) and isinstance(done.effect, Offer):
+        return offers.agree(agent, done.effect.id)
+    return done
+
+
+def _criteria(mode: str, call: CommandCall) -> str:
+    """Return the criteria. Raises CommandError if they begin or end with an unknown option."""
+    criteria = call.arguments["CRITERIA"]
+    words = criteria.split()
+    for word in (words[0], words[-1]):
+        if _OPTION.fullmatch(word):
+            raise CommandError(
+                f"/{mode} has no option '{word[:40]}', only {PREVIEW} and --yes; as a part of CRITERIA, put it in "
+                f'quotes: "{word[:40]}"'
+            )
+    return criteria
+
+
+def _converse(mode: str, call: CommandCall, criteria: str) -> Result:
+    agent = call.agent
     with agent.batch():
         # First end a turn that a crash left open, and with it a planning conversation that was just closed in it.
         agent.end_turn(interrupted=True)
@@ -315,13 +347,13 @@ def _plan(mode: str, call: CommandCall) -> Result:
     return Result(text, effect=StartPlanning(first, mode, criteria))
 
 
-@command("forget CRITERIA...", interrupts=True)
+@command("forget CRITERIA... [--preview] [--yes]", interrupts=True)
 def _forget(call: CommandCall) -> Result:
     """Forget messages about CRITERIA, after you confirm a preview."""
     return _plan("forget", call)
 
 
-@command("remember CRITERIA...", interrupts=True)
+@command("remember CRITERIA... [--preview] [--yes]", interrupts=True)
 def _remember(call: CommandCall) -> Result:
     """Keep only messages about CRITERIA, after you confirm a preview."""
     return _plan("remember", call)
@@ -335,7 +367,7 @@ def _agree(call: CommandCall) -> Result:
 
 @command("cancel", interrupts=True, reason=True, at_once=True)
 def _cancel(call: CommandCall) -> Result:
-    """End the planning conversation; nothing is forgotten."""
+    """End the planning conversation, or the open offer; nothing is forgotten."""
     return offers.cancel(call.agent, actor=call.actor, reason=call.reason)
 
 

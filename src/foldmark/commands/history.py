@@ -18,7 +18,15 @@ from foldmark.core.wording import count, one_line, title
 from foldmark.cost.messages import NOT_SENT, SENT, NextMessages, next_messages
 from foldmark.log import Result
 from foldmark.operations.differences import MOST_TURNS, Difference, difference
-from foldmark.operations.history import Explanation, MarkEntry, OperationEntry, explain, marks, operations, sized
+from foldmark.operations.history import (
+    Explanation,
+    MarkEntry,
+    OperationEntry,
+    everything_done,
+    explain,
+    marks,
+    sized,
+)
 from foldmark.request.standing import Standing
 from foldmark.request.usage import left_out
 
@@ -34,7 +42,7 @@ def list_operations(call: CommandCall) -> Result:
     """List the newest operations, in force or taken back, and how to take each back."""
     newest = call.listed(LISTED, "operations")
     with call.agent.reading() as (moment, at):
-        found = operations(moment, at)
+        found = everything_done(moment, at)
     shown = found[-newest:]
     lines = [_line(done, call.agent.log.minute(done.event.created_at)) for done in shown]
     if older := len(found) - len(shown):

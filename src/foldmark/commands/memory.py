@@ -8,6 +8,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foldmark.commands.registry import CommandCall, command
+from foldmark.commands.settings import changed, is_so
 from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -17,6 +18,7 @@ from foldmark.core.segments import END, contains, until
 from foldmark.core.wording import FINAL, count, one_line, title
 from foldmark.log import Result
 from foldmark.log.recording import memo_with_id, save_memo
+from foldmark.operations.changes import SCRATCHPAD
 from foldmark.operations.effects import EditText
 from foldmark.operations.redaction import TRACES_MAY_STAY
 from foldmark.request.standing import Standing, state_of
@@ -103,8 +105,11 @@ def _clear(call: CommandCall) -> Result:
 
 
 def _write(call: CommandCall, text: str, report: str) -> Result:
-    event_id = call.agent.record("scratchpad", text, actor=call.actor)
-    return Result(report, None, {"scratchpad": text, "event": event_id})
+    if text == (call.agent.standing().scratchpad or ""):
+        told = f"Nothing was changed: {is_so({SCRATCHPAD: text})}."
+        return Result(told, None, {"scratchpad": text, "event": None})
+    done = changed(call, call.agent, {SCRATCHPAD: text})
+    return Result(report, done.event_id, {"scratchpad": text, "event": done.event_id}, effect=done)
 
 
 @command("memo list [N]", at_once=True)

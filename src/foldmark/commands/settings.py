@@ -2,49 +2,156 @@
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from foldmark.commands.registry import PREVIEW, CommandCall, command
 from foldmark.core.config import KEYS, KINDS, check_together, checked, key_of
 from foldmark.core.errors import CommandError
 from foldmark.core.request import Request
+from foldmark.core.segments import END
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result, family
+from foldmark.log.live_session import client_session
+from foldmark.operations.changes import (
+    CHANGE_KINDS,
+    CONSENT,
+    SCRATCHPAD,
+    change_with,
+    changes,
+    typed,
+    values_without,
+)
 from foldmark.operations.effects import EditText
+from foldmark.operations.receipts import ChangedSettings, thinking_change
 from foldmark.request.standing import Standing
 from foldmark.settings.access import obstacle
 
 
-def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
-    """Record the agent's settings with one of them changed. The newest `config` event holds all of them."""
-    agent = _owner(call.agent, key)
+def changed(
+    call: CommandCall, agent: Agent, values: Mapping[str, Any], *, restores: int | None = None
+) -> ChangedSettings:
+    """Change an agent's own settings, or its scratchpad, with one event, and return the receipt."""
+    is_live = client_session(agent) is not None  # its client makes the requests
+    now, at = None if is_live else _next_request(agent), agent.standing()
+    event_id = agent.change(values, actor=call.actor, restores=restores, reason=call.reason)
+    then = None if now is None else _next_request(agent)
+    with agent.reading() as (moment, there):
+        thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
+    before, after = (None if each is None else each.tokens for each in (now, then))
+    kind = SCRATCHPAD if SCRATCHPAD in values else "config"
+    return ChangedSettings(event_id, kind, call.actor, before, after, thoughts, call.reason)
+
+
+def take_back(call: CommandCall, target: int) -> Result | None:
+    """Take back a change of settings or of the scratchpad, or preview that; None if event `target` is none of this
+    agent. Raises CommandError for a change that was taken back already."""
+    agent = call.agent
+    with agent.reading() as (moment, at):
+        event = moment.event(target) if target < END else None
+        if event is None or event.kind not in CHANGE_KINDS or event.agent_id != agent.id:
+            return None
+        found = changes(moment, at)
+        change = change_with(found, target)
+        if change is None:
+            return None
+        if change.by is not None:
+            again = f"`/restore {change.by}` brings it back into force"
+            raise CommandError(f"operation {target} was already taken back; {again}")
+        values = values_without(found, target)
+    set_then = {key: value for key, value in {**at.settings, **values}.items() if value is not UNSET}
+    if SCRATCHPAD not in values:
+        check_together(at.given.config(set_then))
+    now = ", ".join(_counting(at, set_then, name, value) for name, value in values.items())
+    if call.flag(PREVIEW):
+        own = {"preview": True, "target": target, "values": _recorded(values)}
+        text = f"Preview: restore of operation {target} ({change.words}). Nothing was changed."
+        return Result(f"{text}\n  then {now}", None, own)
+    done = changed(call, agent, values, restores=target)
+    own = {"target": target, "values": _recorded(values)}
+    return Result(f"Operation {target} taken back: {now}.", done.event_id, own, effect=done)
+
+
+def _recorded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON; None for one that is no longer set."""
+    return {name: None if value is UNSET else value for name, value in values.items()}
+
+
+def _counting(at: Standing, settings: Mapping[str, Any], name: str, value: Any) -> str:
+    """Return in a few words what counts with these settings; `value` is that of the agent itself."""
+    if name in _TEXTS:
+        return f"{_TEXTS[name]} is {'as before' if value and value is not UNSET else 'empty'}"
+    if value is not UNSET:
+        return f"{name} = {typed(value)}"
+    if name not in KEYS:
+        return f"{name} is not set"
+    source = at.given.source(name, settings, at.inherited)
+    return f"{name} = {typed(getattr(at.given.config(settings), name))} ({source})"
+
+
+_TEXTS = {SCRATCHPAD: "the scratchpad", "system": "the system prompt"}
+"""The values that are texts, and are not shown where they change."""
+
+
+def _set(call: CommandCall, values: Mapping[str, Any], text: str) -> Result:
+    """Set some of the agent's own settings, and return the receipt. If nothing changes, say so and record nothing."""
+    agent, at = call.agent, call.agent.standing()
+    if all(_is_so(at, key, value) for key, value in values.items()):
+        return _described(at, values, Result(f"Nothing was changed: {is_so(values)}.", None, {"event": None}))
+    done = changed(call, agent, values)
+    own: dict[str, Any] = {"event": done.event_id}
+    if "model" in values and (why := obstacle(values["model"], os.environ, at.given)):
+        text, own["obstacle"] = f"{text}\n  It cannot be asked yet. {why}", why
+    return _described(at, values, Result(text, done.event_id, own, effect=done))
+
+
+def is_so(values: Mapping[str, Any]) -> str:
+    """Say that the values are these already."""
+    texts = [
+        f"{_TEXTS[name]} {'has this text' if value else 'is empty'}" for name, value in values.items() if name in _TEXTS
+    ]
+    rest = [f"{name} = {typed(value)}" for name, value in values.items() if name not in _TEXTS]
+    return ", ".join([*rest, *texts]) + " already"
+
+
+def _is_so(at: Standing, key: str, value: Any) -> bool:
+    """Return True if this agent has this value already; a default may still be set for it."""
+    return at.settings.get(key, UNSET) == value or (key == "system" and not value and not at.config.system)
+
+
+def _described(at: Standing, values: Mapping[str, Any], result: Result) -> Result:
+    """Complete the result of a change with its settings as JSON, and with what overrides them."""
+    rows, lines = [], [result.text]
+    for key, value in values.items():
+        row = {"key": key, "value": value, **result.own}
+        if (over := at.given.overrides.get(key)) is not None:
+            shown = typed(over.value)
+            now = f"{key} = {shown}" if "\n" not in shown else f"another {key}"
+            lines = [] if len(values) == 1 else lines
+            lines.append(f"Kept for this agent, but {over.source} overrides it: {now}")
+            row["overridden"] = {"value": over.value, "source": over.source}
+        rows.append(row)
+    own = rows[0] if len(rows) == 1 else {**result.own, "settings": rows}
+    return replace(result, text="\n".join(lines), own=own)
+
+
+def _consent(call: CommandCall, value: Any, text: str) -> Result:
+    """Record a person's consent, which belongs to the whole conversation and changes no request."""
+    agent, key = _owner(call.agent, CONSENT), CONSENT
     at = agent.standing()
     if agent != call.agent:
         agent.context()
         text = f"{text} (for {family.label(agent)}, which this agent belongs to)"
-    from foldmark.operations.receipts import thinking_change
-
     event_id = agent.configure(key, value, actor=call.actor)
-    with agent.reading() as (moment, there):
-        thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
-    if lost := thoughts.lines():
-        text = ". ".join((text.rstrip("."), *lost)) + "."
-    data = {"key": key, "value": value, "event": event_id, **thoughts.data()}
-    if key == "model" and (why := obstacle(value, os.environ, at.given)):
-        text, data["obstacle"] = f"{text}\n  It cannot be asked yet. {why}", why
-    if (over := at.given.overrides.get(key)) is None:
-        return Result(text, None, data)
-    value = _typed(over.value)
-    now = f"{key} = {value}" if "\n" not in value else f"another {key}"
-    text = f"Kept for this agent, but {over.source} overrides it: {now}"
-    return Result(text, None, {**data, "overridden": {"value": over.value, "source": over.source}})
+    return _described(at, {key: value}, Result(text, None, {"event": event_id}))
 
 
 def _owner(agent: Agent, key: str) -> Agent:
     """Return the agent that owns a setting: `tool_approval` belongs to the whole conversation."""
-    return family.root(agent) if key == "tool_approval" else agent
+    return family.root(agent) if key == CONSENT else agent
 
 
 @command("context window N")
@@ -52,7 +159,7 @@ def _window(call: CommandCall) -> Result:
     """Send at most the newest N turns; 0 sends all."""
     turns = KINDS["context_size"]._replace(example="20").value("N", call.arguments["N"])
     text = f"The request holds the newest {count(turns, 'turn')}." if turns else "The request holds all turns that fit."
-    return _set(call, "context_size", turns, text)
+    return _set(call, {"context_size": turns}, text)
 
 
 @command("context budget TOKENS")
@@ -60,7 +167,7 @@ def _budget(call: CommandCall) -> Result:
     """Send as many turns as fit TOKENS; 0 means no limit."""
     tokens = KINDS["sliding_context_tokens"].value("TOKENS", call.arguments["TOKENS"])
     text = f"The request holds up to {tokens:,} tokens." if tokens else "The request has no budget."
-    return _set(call, "sliding_context_tokens", tokens, text)
+    return _set(call, {"sliding_context_tokens": tokens}, text)
 
 
 @command("config get [KEY]", at_once=True)
@@ -75,7 +182,7 @@ def _get(call: CommandCall) -> Result:
     for key, owner in owners.items():
         if owner != call.agent and sources[key] == "this agent":
             sources[key] = family.label(owner)
-    shown = {key: f"{key} = {_typed(value)}".rstrip() for key, value in values.items()}
+    shown = {key: f"{key} = {typed(value)}".rstrip() for key, value in values.items()}
     text = "\n".join(f"{line} ({sources[key]})" for key, line in shown.items())
     return Result(text, None, {"settings": values, "sources": sources})
 
@@ -84,25 +191,24 @@ def _source(at: Standing, key: str) -> str:
     return at.given.source(key, at.counting, at.inherited)
 
 
-def _typed(value: Any) -> str:
-    """Return a value in the form that `/config set` accepts."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
-
-
 @command("config set KEY=VALUE...")
 def _set_any(call: CommandCall) -> Result:
     """Change a setting of this agent, or several KEY=VALUE pairs."""
     text = call.arguments["KEY=VALUE"]
     pairs = words if len(words := text.split()) > 1 and all(map(_is_pair, words)) else [text]
     # Check all pairs before the first is recorded.
-    found = [_checked(call, *_pair(pair)) for pair in pairs]
-    values = {key: value for key, value, _ in found}
+    found = {key: (value, line) for key, value, line in (_checked(call, *_pair(pair)) for pair in pairs)}
+    values = {key: value for key, (value, _) in found.items()}
     if values.keys() & {"provider_compaction", "provider_editing"}:
         check_together(replace(call.agent.standing().config, **values))
-    results = [_set(call, key, value, text) for key, value, text in found]
+    results = [_consent(call, values.pop(CONSENT), found[CONSENT][1])] if CONSENT in values else []
+    if values:
+        results.append(_set(call, values, "\n".join(found[key][1] for key in values)))
     if len(results) == 1:
         return results[0]
-    return Result("\n".join(each.text for each in results), None, {"settings": [each.data for each in results]})
+    consent, rest = results
+    rows = rest.own.get("settings") or [rest.own]
+    return replace(rest, text=f"{consent.text}\n{rest.text}", own={"settings": [consent.own, *rows]})
 
 
 def _is_pair(word: str) -> bool:
@@ -151,7 +257,7 @@ def _model(call: CommandCall) -> Result:
     now = _next_request(agent)
     if call.flag(PREVIEW):
         return _previewed(agent, name, now)
-    result = _set(call, "model", name, f"Model: {name}")
+    result = _set(call, {"model": name}, f"Model: {name}")
     then = _next_request(agent)
     lines, data = ([], {}) if now is None or then is None else _change_of_request(agent, now, then)
     return replace(result, text="\n".join([result.text, *lines]), own={**result.own, **data})
@@ -159,8 +265,6 @@ def _model(call: CommandCall) -> Result:
 
 def _previewed(agent: Agent, name: str, now: Request | None) -> Result:
     """Return what a change of the model would do."""
-    from foldmark.operations.receipts import thinking_change
-
     with agent.reading() as (moment, at):
         there = at.with_setting("model", name)
         thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
@@ -219,13 +323,13 @@ def _system_edit(call: CommandCall) -> Result:
     text = call.get("TEXT")
     if text is None:
         return Result("", effect=EditText(call.agent.standing().config.system, "/system edit", "/system clear"))
-    return _set(call, "system", text, "System prompt set.")
+    return _set(call, {"system": text}, "System prompt set.")
 
 
 @command("system clear")
 def _system_clear(call: CommandCall) -> Result:
     """Remove the system prompt."""
-    return _set(call, "system", "", "System prompt removed.")
+    return _set(call, {"system": ""}, "System prompt removed.")
 
 
 SETTINGS = (_window, _budget, _get, _set_any, _model, _system, _system_edit, _system_clear)

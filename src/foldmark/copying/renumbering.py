@@ -245,6 +245,7 @@ _PLACES: Mapping[str, tuple[tuple[_Path, _Change], ...]] = {
         (("import", "hidden"), _ids),
         (("import", "back"), _ids),
     ),
+    **dict.fromkeys(("config", "scratchpad"), ((("restores",), _ids),)),
     "window_summary": ((("from",), _ids), (("until",), _ids), (("turns",), _ids)),
     "usage": _SIZES,
     "record": (

@@ -77,8 +77,8 @@ class Event(Struct, frozen=True):
 
     @property
     def reason(self) -> str | None:
-        """The reason given for an operation; None if none was given."""
-        return (self.data or {}).get("reason") if self.kind in OPERATION_KINDS else None
+        """The reason given for an operation or a change of settings; None if none was given."""
+        return (self.data or {}).get("reason") if self.kind in (*OPERATION_KINDS, "config", "scratchpad") else None
 
 
 class Draft(Struct, frozen=True, kw_only=True):

@@ -95,8 +95,14 @@ class _Message(Struct):
     mail: list[_Mail] = []
 
 
-class _Config(Struct):
+class _Changed(Struct):
+    restores: Annotated[int, Meta(gt=0, lt=END)] | None = None
+    reason: Annotated[str, Meta(max_length=MOST_REASON)] | None = None
+
+
+class _Config(_Changed):
     settings: dict[str, Any] = {}
+    names: list[str] = []
 
 
 class _Measured(Struct):
@@ -110,6 +116,7 @@ _SHAPES: dict[str, type[Struct]] = {
     "usage": _Usage,
     "command": _Command,
     "config": _Config,
+    "scratchpad": _Changed,
 }
 """Kind of an event -> the shape that its data must have. Other members are kept as they are."""
 

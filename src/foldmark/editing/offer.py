@@ -79,13 +79,14 @@ class Offer(Effect, frozen=True):
         gone = count(self.before.messages - self.after.messages, "message")
         return f"Keep {what}, and forget everything else ({gone})"
 
-    def shown(self, price: Sequence[str], *, model: bool = True) -> str:
+    def shown(self, price: Sequence[str], *, model: bool = True, answers: bool = True) -> str:
         """Return the text and the question for a person; `price` holds lines about the cost of the next request. With
-        `model`, a model reads other criteria."""
+        `model`, a model reads other criteria. Without `answers`, nobody reads an answer: the text names the command
+        that carries the offer out."""
         again = "say what else to look for" if model else f"/{self.mode} with other words"
-        answers = f"Nothing has changed yet. Answer yes, no{self._choices}, or {again}."
         told = [*self.lines(), *(f"  {line[0].upper()}{line[1:]}" for line in price)]
-        return "\n".join([f"{self.title}?", *told, f"{answers} Any other answer changes nothing."])
+        end = question_end(self._choices, again) if answers else command_end(self.id, self._choices)
+        return "\n".join([f"{self.title}?", *told, end])
 
     def asked(self) -> str:
         """Return the question after an answer in doubt."""
@@ -99,6 +100,18 @@ class Offer(Effect, frozen=True):
     def _choices(self) -> str:
         of = len(self.ranges)
         return "" if of < 2 else ", all but 2, only 1" if of == 2 else ", all but 2, only 1 3"
+
+
+def question_end(choices: str, again: str = "") -> str:
+    """Return the end of an offer that the person's next line answers; `choices` is `, all but 2` or empty."""
+    again = f", or {again}" if again else ""
+    return f"Nothing has changed yet. Answer yes, no{choices}{again}. Any other answer changes nothing."
+
+
+def command_end(offer_id: int, choices: str) -> str:
+    """Return the end of an offer where no line answers it, as in a script."""
+    part = f", `/agree {offer_id} all but 2` a part of it" if choices else ""
+    return f"Nothing has changed yet. `/agree {offer_id}` carries it out{part}."
 
 
 def short(criteria: str) -> str:

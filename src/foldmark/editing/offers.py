@@ -35,7 +35,7 @@ from foldmark.request.planning import (
 )
 from foldmark.request.standing import Standing, showing
 from foldmark.text.choosing import Choice, chosen
-from foldmark.text.consent import Doubt, Look, No, Refinement, Yes, is_look, read
+from foldmark.text.consent import Answer, Doubt, Look, No, Refinement, Yes, is_look, read
 from foldmark.text.selection import Candidate, MatchRange
 
 if TYPE_CHECKING:
@@ -75,23 +75,27 @@ def standing_offer(agent: "Agent") -> Result:
     return Result("Nothing was forgotten: the model has previewed nothing. Say what to look for, or go on.")
 
 
-def _priced(agent: "Agent", found: Offer) -> Result:
-    """Return an offer with the cost of carrying it out."""
+def _priced(agent: "Agent", found: Offer, *, answers: bool = True) -> Result:
+    """Return an offer with the cost of carrying it out; `answers` as in `Asking`."""
     cost = price(agent, found)
     with agent.reading() as (moment, at):
         preview = offered(moment, at)
-    model = preview is not None and not preview.words and any(tool.name == FILTER for tool in agent.tools())
-    return Result(found.shown(cost.price(), model=model), None, {"next": cost.next.data()}, effect=found)
+    planned = preview is not None and not (preview.words or preview.alone)
+    model = planned and any(tool.name == FILTER for tool in agent.tools())
+    text = found.shown(cost.price(), model=model, answers=answers)
+    return Result(text, None, {"next": cost.next.data()}, effect=found)
 
 
 def price(agent: "Agent", found: Offer) -> "Preview":
     """Preview the open offer, compared with the answer no, which also removes the planning conversation."""
     from foldmark.cost.requests import preview as priced  # imports agents
 
+    with agent.reading() as (moment, at):
+        is_alone = _is_alone(moment, at)
     return priced(
         agent,
         lambda moment, at: _filter(moment, at, found.mode, found.ids, found.criteria),
-        instead=_filter,
+        instead=None if is_alone else _filter,
     )
 
 
@@ -145,7 +149,6 @@ def described(
 class FilterMatches(Struct, frozen=True):
     """The messages that a preview searched, and the matches with their ranges; `offer` is the id of its event."""
 
-    planning: Planning
     offer: int
     candidates: Candidates
     matches: Sequence[Candidate]
@@ -153,54 +156,87 @@ class FilterMatches(Struct, frozen=True):
 
 
 def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, local: bool = False) -> FilterMatches:
-    """Find the messages that match these criteria, by default those of the open planning conversation, and record the
-    preview. The context does not change.
+    """Find the messages that match these criteria, by default those of the open planning conversation or of the offer
+    alone, and record the preview. The context does not change.
 
     The agent's model decides which messages match; with `local`, their words do. Raises CommandError if no planning
     conversation is open, and the errors of `matched`.
     """
     with agent.reading() as (moment, at):
-        open_one = _open(moment, at)
+        alone = offered(moment, at) if _is_alone(moment, at) else None
+        open_one = None if alone is not None else _open(moment, at)
+    of = alone or open_one
+    assert of is not None
+    return _looked(agent, open_one, of.mode, criteria or of.criteria, asking, actor=actor, local=local)
+
+
+def _looked(
+    agent: "Agent",
+    open_one: Planning | None,
+    mode: str,
+    criteria: str,
+    asking: Asking,
+    *,
+    actor: str = "human",
+    local: bool = False,
+) -> FilterMatches:
+    """Find the messages that match, and record the preview; without a planning conversation, an offer alone."""
+    with agent.reading() as (moment, at):
         candidates = Candidates(moment, subtract(at.visible, talk(moment, at)))
-    criteria = criteria or open_one.criteria
-    ids = matched(agent, criteria, open_one.mode, candidates, asking.progress, local=local)
+    ids = matched(agent, criteria, mode, candidates, asking.progress, local=local)
     wanted = frozenset(ids)
     with agent.log.store.read() as moment:
         parts = candidates.ranges(moment, ids)
-    data = previewed(open_one, criteria, ids, [part.count for part in parts], words=local)
+    data = previewed(open_one, mode, criteria, ids, [part.count for part in parts], words=local)
     offer_id = agent.record("command", "preview", data=data, actor=actor)
-    return FilterMatches(open_one, offer_id, candidates, candidates.among(wanted), parts)
+    return FilterMatches(offer_id, candidates, candidates.among(wanted), parts)
 
 
-def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
-    """Preview a `/forget` or `/remember` without a conversation with the model, and end the turn.
+def _by_model_or_words(look: Callable[[bool], FilterMatches]) -> tuple[FilterMatches, str]:
+    """Return what `look` finds with the agent's model, or with the words of the messages if it cannot be asked, and why
+    words decided."""
+    try:
+        return look(False), ""
+    except ProviderError as error:
+        return look(True), one_line(str(error))
+
+
+def offer_alone(agent: "Agent", mode: str, criteria: str, asking: Asking = NOBODY, *, actor: str = "human") -> Result:
+    """Offer to forget or to keep the messages that match, without a planning conversation: nothing but the offer is
+    recorded. It takes the place of any open offer.
 
     The agent's model decides which messages match. If it cannot be asked, their words decide, and the result says so.
-    If nothing matches or an error is raised, the planning conversation ends.
     """
-    done = previewed_by(agent, asking)
-    if not isinstance(done.effect, Offer):
-        return done
-    return replace(done, text=f"{done.text}\n`/agree {done.effect.id}` carries it out.")
+    end_planning(agent)
+    found, why = _by_model_or_words(
+        lambda local: _looked(agent, None, mode, criteria, asking, actor=actor, local=local)
+    )
+    told = [f"(matched by words: {why})"] if why else []
+    data = {"mode": mode, "criteria": criteria, "matched_locally": bool(why)}
+    if not found.matches:
+        return Result("\n".join([nothing(criteria), *told]), None, {**data, "offer": None})
+    with agent.reading() as (moment, at):
+        offered_now = open_offer(agent, moment, at)
+    assert offered_now is not None
+    priced = _priced(agent, offered_now, answers=asking.answers)
+    return replace(priced, text="\n".join([priced.text, *told]), own={**data, **priced.own})
 
 
-def previewed_by(agent: "Agent", asking: Asking, why_words: str = "") -> Result:
-    """Preview as `preview` does, by the words of the messages alone if there is a reason: `why_words`."""
-    told = f"(matched by words: {why_words})" if why_words else ""
+def previewed_by(agent: "Agent", asking: Asking, why_words: str) -> Result:
+    """Preview the open planning conversation by the words of the messages, for the reason `why_words`, and end the
+    turn. If nothing matches or an error is raised, the planning conversation ends."""
+    with agent.reading() as (moment, at):
+        open_one = _open(moment, at)
+    told = f"(matched by words: {why_words})"
     try:
-        try:
-            found = look(agent, None, asking, actor="human", local=bool(why_words))
-        except ProviderError as error:
-            told = f"(matched by words: {one_line(str(error))})"
-            found = look(agent, None, asking, actor="human", local=True)
+        found = look(agent, None, asking, actor="human", local=True)
     except (FoldmarkError, KeyboardInterrupt):
         _give_up(agent)
         raise
-    open_one = found.planning
     data = {"planning": open_one.first, "mode": open_one.mode, "criteria": open_one.criteria}
     if not found.matches:
         _give_up(agent)
-        return Result("\n".join([nothing(open_one.criteria), *([told] if told else [])]), None, {**data, "offer": None})
+        return Result("\n".join([nothing(open_one.criteria), told]), None, {**data, "offer": None})
     with agent.batch() as moment:
         offered_now = open_offer(agent, moment, agent.standing_in(moment))
         assert offered_now is not None
@@ -208,8 +244,8 @@ def previewed_by(agent: "Agent", asking: Asking, why_words: str = "") -> Result:
         agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.shown(())}", actor="system")
         agent.end_turn()
     priced = _priced(agent, offered_now)
-    text = "\n".join([priced.text, *([told] if told else [])])
-    return replace(priced, text=text, own={**data, **priced.own, "matched_locally": bool(told)})
+    text = "\n".join([priced.text, told])
+    return replace(priced, text=text, own={**data, **priced.own, "matched_locally": True})
 
 
 def nothing(criteria: str) -> str:
@@ -227,8 +263,8 @@ def _give_up(agent: "Agent") -> None:
 
 
 def answered(agent: "Agent", text: str, *, model: bool = False) -> Result | None:
-    """Record a person's answer to the open offer as a separate turn, and carry it out. `foldmark.text.consent.ANSWERS`
-    is the grammar.
+    """Carry out a person's answer to the open offer; in a planning conversation, record it as a separate turn.
+    `foldmark.text.consent.ANSWERS` is the grammar.
 
     A doubtful answer and a question about the offer apply nothing and keep it open: Foldmark asks "yes or no?" once, or
     shows the offer again. With `model`, a model with the tool for previews reads questions and other criteria. For any
@@ -244,9 +280,11 @@ def answered(agent: "Agent", text: str, *, model: bool = False) -> Result | None
         if isinstance(answer, Yes) and not {*answer.counts} <= {len(preview.ids), len(preview.parts)}:
             answer = Doubt()
         ids = _chosen(moment, at, preview, answer) if isinstance(answer, Choice) else preview.ids
-    in_doubt, model = isinstance(answer, Doubt | Refinement), model and not preview.words
+    in_doubt, model = isinstance(answer, Doubt | Refinement), model and not (preview.words or preview.alone)
     if answer is None or (model and isinstance(answer, Look | Refinement)) or (in_doubt and preview.asked):
         return None
+    if preview.alone:
+        return _answered_alone(agent, preview, answer, ids)
     with agent.batch():
         agent.end_turn(interrupted=True)
         agent.append("user", text)
@@ -260,19 +298,51 @@ def answered(agent: "Agent", text: str, *, model: bool = False) -> Result | None
     return _priced(agent, done.effect) if isinstance(answer, Look) and isinstance(done.effect, Offer) else done
 
 
+def _answered_alone(agent: "Agent", preview: RecordedPreview, answer: Answer, ids: Sequence[int]) -> Result:
+    """Carry out an answer to an offer alone. The answer itself is not recorded, so the offer stays open."""
+    if isinstance(answer, Yes | Choice):
+        return _applied(agent, preview, ids, "human")
+    if isinstance(answer, No):
+        return cancel(agent)
+    if not isinstance(answer, Look):
+        with agent.batch() as moment:
+            _record_again(agent, moment, agent.standing_in(moment), preview, asked=True)
+    with agent.reading() as (moment, at):
+        found = open_offer(agent, moment, at)
+    assert found is not None
+    return _priced(agent, found) if isinstance(answer, Look) else Result(found.asked())
+
+
 def reopen(agent: "Agent") -> None:
     """Record the offer again if a question about it was its only reply: it stays open."""
     with agent.batch() as moment:
         at = agent.standing_in(moment)
         open_one, preview = planning(moment, at), offered(moment, at)
-        said = replies(moment, at, open_one) if open_one is not None else []
+        said = replies(moment, at, open_one.since) if open_one is not None else []
         if preview is not None and len(said) == 1 and is_look(said[0].content):
             _record_again(agent, moment, at, preview, asked=preview.asked)
 
 
-def _record_again(agent: "Agent", moment: Snapshot, at: Standing, preview: RecordedPreview, *, asked: bool) -> None:
+def consented(agent: "Agent") -> bool:
+    """Record that the person has said yes to the open offer, which a model is about to apply. Return False if there is
+    no offer alone, so that a message has to say it."""
+    with agent.batch() as moment:
+        at = agent.standing_in(moment)
+        preview = offer(moment, at)
+        if preview is None or not preview.alone:
+            return False
+        _record_again(agent, moment, at, preview, asked=preview.asked, agreed=True)
+        return True
+
+
+def _record_again(
+    agent: "Agent", moment: Snapshot, at: Standing, preview: RecordedPreview, *, asked: bool, agreed: bool = False
+) -> None:
     runs = [len(part) for part in preview.parts]
-    data = previewed(_open(moment, at), preview.criteria, preview.ids, runs, asked=asked, words=preview.words)
+    talk = None if preview.alone else _open(moment, at)
+    data = previewed(
+        talk, preview.mode, preview.criteria, preview.ids, runs, asked=asked, words=preview.words, agreed=agreed
+    )
     agent.record("command", "preview", data=data, actor="system")
 
 
@@ -299,12 +369,35 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
         if choice is not None and not isinstance(answer, Choice) and answer != Yes():
             raise CommandError(f"'{one_line(choice[:40])}' names no ranges; write them as in: all but 2, or: only 1 3")
         ids = _chosen(moment, at, preview, answer) if isinstance(answer, Choice) else preview.ids
-        agent.end_turn(interrupted=True)
+        if not preview.alone:
+            agent.end_turn(interrupted=True)
         return _applied(agent, preview, ids, "human")
 
 
+def end_planning(agent: "Agent") -> None:
+    """End the open planning conversation, if there is one: another program goes on, and its model is not given the
+    messages of one."""
+    if "command" not in agent.standing().newest_of:
+        return
+    with agent.reading() as (moment, at):
+        is_planning, is_closing = planning(moment, at) is not None, at.fold.leaving is not None
+    if is_planning or is_closing:
+        with agent.batch():
+            agent.end_turn(interrupted=True)
+            with agent.reading() as (moment, at):
+                is_planning = planning(moment, at) is not None
+            if is_planning:
+                cancel(agent, actor="system")
+
+
 def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -> Result:
-    """End the open planning conversation; nothing is forgotten. Raises CommandError if none is open."""
+    """End the open planning conversation, or the offer alone; nothing is forgotten. Raises CommandError if none is
+    open."""
+    with agent.reading() as (moment, at):
+        alone = offered(moment, at) if _is_alone(moment, at) else None
+    if alone is not None:
+        agent.record("command", "preview", data=previewed(None, alone.mode, alone.criteria, (), ()), actor=actor)
+        return Result("Cancelled. Nothing was forgotten.")
 
     def decided(moment: Snapshot, at: Standing) -> Filter:
         past = passed(moment, at)  # the message that ended the planning stays, and so do later ones
@@ -321,11 +414,10 @@ def _cancelled(
 
 
 def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
-    """Record the filter of the open planning conversation for these ids of its preview. The planning conversation
-    leaves with it."""
+    """Record the filter for these ids of the preview that is offered. The planning conversation leaves with it."""
 
     def decided(moment: Snapshot, at: Standing) -> Filter:
-        preview = _open(moment, at).preview
+        preview = offered(moment, at)
         assert preview is not None
         return _filter(moment, at, preview.mode, ids, preview.criteria)
 
@@ -385,11 +477,19 @@ def _open(moment: Snapshot, at: Standing) -> Planning:
     return open_one
 
 
+def _is_alone(moment: Snapshot, at: Standing) -> bool:
+    """Return True if a person can agree to an offer without a planning conversation."""
+    preview = offered(moment, at)
+    return preview is not None and preview.alone
+
+
 def _filter(
     moment: Snapshot, at: Standing, mode: str = "forget", ids: Collection[int] = (), criteria: str | None = None
 ) -> Filter:
     """Return the filter that ends the open planning conversation and removes it from the context. Without ids, it
-    removes nothing else."""
+    removes nothing else. The filter of an offer alone removes no conversation."""
+    if _is_alone(moment, at):
+        return decide.filter(moment, at, mode, ids, None, criteria)
     last = None if at.record.open_turn is not None else at.newest  # up to now, or to the end of the open turn
     return decide.filter(moment, at, mode, ids, (_open(moment, at).first, last), criteria)
 

@@ -16,8 +16,9 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment
 from foldmark.core.wording import count, one_line
 from foldmark.editing.evicting import SentResult, evict, eviction, sent_exchanges
+from foldmark.editing.offer import command_end, question_end
 from foldmark.operations import decide
-from foldmark.operations.effects import Effect, Result
+from foldmark.operations.effects import NOBODY, Asking, Effect, Result
 from foldmark.operations.history import ids_named
 from foldmark.request.planning import planning
 from foldmark.request.standing import Standing
@@ -85,11 +86,12 @@ class Suggestion(Effect, frozen=True):
             f"Take out all of it, {self._what}: yes or no?\nAnswer yes, no{self._choices}."
         )
 
-    def shown(self, price: Sequence[str] = ()) -> str:
-        """Return the text and the question for a person; `price` holds lines about the cost of the next request."""
+    def shown(self, price: Sequence[str] = (), *, answers: bool = True) -> str:
+        """Return the text and the question for a person; `price` holds lines about the cost of the next request;
+        `answers` as in `Asking`."""
         lines = [f"  {number}. {each.line}" for number, each in enumerate(self.results, 1)]
         lines += [f"  {line[0].upper()}{line[1:]}" for line in price]
-        end = f"Nothing has changed yet. Answer yes, no{self._choices}. Any other answer changes nothing."
+        end = question_end(self._choices) if answers else command_end(self.id, self._choices)
         return "\n".join([f"Not needed any more: {self._what}. Take them out?", *lines, end])
 
 
@@ -127,7 +129,7 @@ def superfluous(agent: "Agent", wanted: Sequence[str] = _ORDER) -> list[Superflu
     return found
 
 
-def suggest(agent: "Agent", *, actor: str = "human") -> Result:
+def suggest(agent: "Agent", asking: Asking = NOBODY, *, actor: str = "human") -> Result:
     """Suggest results, and record the suggestion. Raises CommandError while a planning conversation is open."""
     from foldmark.cost.requests import preview  # imports agents
     from foldmark.cost.spending import tariff_of
@@ -159,8 +161,7 @@ def suggest(agent: "Agent", *, actor: str = "human") -> Result:
     evicted = [one.result for one in results if not one.leaves]
     price = preview(agent, lambda moment, at: eviction(moment, at, evicted)).price() if evicted else []
     more = [f"({count(len(found) - MOST, 'smaller one')} not shown)"] if len(found) > MOST else []
-    text = "\n".join([offer.shown(price), *more, f"`/agree {offer.id}` carries it out."])
-    return Result(text, effect=offer)
+    return Result("\n".join([offer.shown(price, answers=asking.answers), *more]), effect=offer)
 
 
 def open_suggestion(moment: Snapshot, at: Standing) -> Suggestion | None:

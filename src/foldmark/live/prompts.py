@@ -13,7 +13,7 @@ import msgspec
 from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.wording import nearest, one_line
-from foldmark.editing import answering, offers
+from foldmark.editing import answering
 from foldmark.live import lists
 from foldmark.live.clients.dialect import (
     ClientDialect,
@@ -24,7 +24,7 @@ from foldmark.live.clients.dialect import (
     decoded,
 )
 from foldmark.log import Agent
-from foldmark.operations.effects import AskModel, EditText, Result, RunAgent, StartPlanning, WaitForAgents
+from foldmark.operations.effects import Asking, AskModel, EditText, Result, RunAgent, WaitForAgents
 from foldmark.rendering import harmless, result_text
 from foldmark.text.choosing import Choice
 from foldmark.text.consent import Answer, Look, No, Yes, read
@@ -89,8 +89,6 @@ _SPEAKER = re.compile(r"^(?:User|Human|Assistant): ", re.MULTILINE)
 
 _NOT_DONE = "foldmark: nothing was done for "
 _REFUSAL = re.compile(rb'"text"\s*:\s*"' + _NOT_DONE.encode())
-
-_AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
 
 _ANSWER = re.compile(
     r"Answer (yes, no[^.]*?)(, or (?:say what else to look for|/\w+ with other words))?\."
@@ -273,7 +271,7 @@ def carried_out(agent: Agent, line: str, *, while_working: bool = False, typed_a
     command was typed; None for now."""
     try:
         if while_working and line.split()[0] in ("forget", "remember"):
-            # Everything that the agent says next would become part of the preview.
+            # The preview would not have what the agent still says.
             raise CommandError("the agent is at work; type it again when it waits for a prompt")
         if typed_at is not None and is_answer(line) and (open_preview(agent) or 0) > typed_at:
             raise CommandError("this was typed before the preview was shown; nothing has changed, so answer it now")
@@ -308,7 +306,7 @@ def _carried_out(agent: Agent, line: str) -> str:
     if is_answer(line):
         done = _repeated(agent, lambda: answering.answered(agent, line))
         if done is not None:
-            return _ANSWER.sub(lambda found: _answer(found, sign), _AGREE.sub("", result_text(done)))
+            return _ANSWER.sub(lambda found: _answer(found, sign), result_text(done))
         if open_preview(agent) is not None:
             raise CommandError(f"nothing has changed; answer {sign}yes, {sign}no, {sign}all but 2 or {sign}only 1 3")
         if is_command(f"{sign}{line}", sign) and not isinstance(_read(line), Look):
@@ -317,8 +315,7 @@ def _carried_out(agent: Agent, line: str) -> str:
     if name in _SHOWS:
         return _SHOWS[name](agent, rest)
     result = _repeated(agent, lambda: _done(agent, f"/{COMMANDS[name]}{rest}"))
-    text = _AGREE.sub("", result_text(result))  # :yes is simpler
-    return _ANSWER.sub(lambda found: _answer(found, sign), text)
+    return _ANSWER.sub(lambda found: _answer(found, sign), result_text(result))
 
 
 def _answer(found: re.Match[str], sign: str) -> str:
@@ -359,9 +356,7 @@ def _unknown(line: str, prompts: Mapping[str, str], sign: str) -> str:
 
 
 def _done(agent: Agent, line: str) -> Result:
-    result = agent.do(line)
-    if isinstance(result.effect, StartPlanning):
-        return offers.preview(agent)
+    result = agent.do(line, asking=Asking(answers=True))
     if isinstance(result.effect, AskModel | EditText | RunAgent | WaitForAgents):
         raise CommandError(f"{line.split()[0]} works in the chat; `foldmark chat` opens this conversation")
     return result

@@ -1,10 +1,11 @@
 """`Operable`: the context and the request of an agent, and operations on them with their receipts [SPEC 2-5]."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from foldmark.core import codec
@@ -28,6 +29,7 @@ from foldmark.core.segments import END, Segments, normal, subtract, until
 from foldmark.core.wording import is_ephemeral
 from foldmark.log.context import Context
 from foldmark.log.timeline import Timeline
+from foldmark.operations.changes import CONSENT, SCRATCHPAD
 from foldmark.operations.receipts import (
     Outcome,
     Receipt,
@@ -342,15 +344,29 @@ class Operable(Timeline):
             transaction.save_fold(self.standing_in(transaction).fold, Size(0, 0))
 
     def configure(self, key: str, value: Any, *, actor: str = "human") -> int:
-        """Set one of this agent's own settings, already checked (`core.config.checked`), and return the event's id.
+        """Set one of this agent's own settings, already checked (`core.config.checked`), and return the event's id."""
+        return self.change({key: value}, actor=actor)
 
-        The newest `config` event holds all settings.
+    def change(
+        self, values: Mapping[str, Any], *, actor: str = "human", restores: int | None = None, reason: str | None = None
+    ) -> int:
+        """Set some of this agent's own settings, already checked, or its scratchpad, with one event, and return the
+        event's id. `UNSET` removes a setting.
+
+        The newest `config` event holds all settings. `restores` is the change that is taken back
+        (`operations.changes`).
         """
+        own: dict[str, Any] = {} if restores is None else {"restores": restores}
+        own |= {} if reason is None else {"reason": codec.checked_reason(reason)}
+        if SCRATCHPAD in values:
+            return self.record("scratchpad", values[SCRATCHPAD], data=own or None, actor=actor)
         with self.batch() as transaction:
-            settings = {**self.standing_in(transaction).settings, key: value}
-            if key == "tool_approval":
+            settings = {**self.standing_in(transaction).settings, **values}
+            settings = {key: value for key, value in settings.items() if value is not UNSET}
+            if CONSENT in values:
                 settings[AGREED_AT] = machine()
-            return self.record("config", f"{key} = {value}", data={"settings": settings}, actor=actor)
+            text = ", ".join(f"{key} = {value}" for key, value in values.items())
+            return self.record("config", text, data={"settings": settings, "names": [*values], **own}, actor=actor)
 
     def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:
         if isinstance(operation, Restore):

@@ -25,7 +25,7 @@ from foldmark.core.request import ToolCall, ToolSpec
 from foldmark.core.wording import meter, one_line
 from foldmark.cost.messages import next_messages
 from foldmark.cost.misses import newest_turn
-from foldmark.editing.offers import described
+from foldmark.editing.offers import consented, described
 from foldmark.log import Agent
 from foldmark.mcp.conversations import ARGUMENT, Conversations, ToolUse
 from foldmark.mcp.search import READ, SEARCH, Read, SearchArguments, read, search
@@ -209,7 +209,8 @@ def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuest
 def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
     """Record the person's yes and its effect, both or neither, and return the answer to the model."""
     with agent.batch():
-        agent.append("user", "Yes.", actor="human")
+        if not consented(agent):
+            agent.append("user", "Yes.", actor="human")
         answer = apply()
         agent.end_turn()
     return answer

@@ -26,6 +26,7 @@ from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns
 from foldmark.core.wording import listing
+from foldmark.operations.changes import changes
 from foldmark.request.exchanges import (
     closure,
     messages_in,
@@ -95,11 +96,9 @@ def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int]
         return Restore(target)
     pairs = recorded(moment.operations(at.record.id))
     back = taken_back(pairs)
-    names = [
-        f"{id} ({type(operation).__name__.lower()})"
-        for id, operation in reversed(pairs)
-        if id not in back and operation.restorable
-    ]
+    done = [(id, type(each).__name__.lower()) for id, each in pairs if id not in back and each.restorable]
+    done += [(each.event.id, each.event.kind) for each in changes(moment, at) if each.is_listed and each.by is None]
+    names = [f"{id} ({kind})" for id, kind in sorted(done, reverse=True)]
     available = f"operations in force: {listing(names, 6)}" if names else "no operation is in force"
     raise CommandError(f"{wrong}; {available}")
 

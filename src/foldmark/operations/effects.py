@@ -152,13 +152,15 @@ class Permission(Struct, frozen=True):
 class Asking(Struct, frozen=True):
     """The callbacks: `confirm` asks a yes-or-no question (None: nobody can answer); `progress` receives the progress of
     long work; `approve` asks whether a tool may run; `operated` receives each operation that a model's tool has carried
-    out. `in_chat` is True for a command that a person types in a chat, where a model answers what they say."""
+    out. `in_chat` is True for a command that a person types in a chat, where a model answers what they say; `answers`
+    is True where a line after the command can answer an offer: yes, no."""
 
     confirm: Callable[[str], bool] | None = None
     progress: Progress | None = None
     approve: Callable[[Permission], Decision] | None = None
     operated: "Callable[[Result], None]" = lambda _: None
     in_chat: bool = False
+    answers: bool = False
 
 
 NOBODY = Asking()

@@ -38,6 +38,7 @@ from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, subtract
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations import places
+from foldmark.operations.changes import CHANGE_KINDS, SettingChange, change_with, changes
 from foldmark.operations.receipts import ThinkingChange
 from foldmark.request.exchanges import visible_after
 from foldmark.request.standing import Standing, latest
@@ -111,6 +112,18 @@ class MarkEntry(Struct, frozen=True):
             "after": self.behind._asdict(),
             "first": self.first.id if self.first else None,
         }
+
+
+def everything_done(moment: Snapshot, at: Standing) -> list[OperationEntry]:
+    """Return all operations of the agent, and the changes of its settings and of its scratchpad by a person or a model,
+    oldest first. Cost grows with their number."""
+    changed = [_change_entry(each) for each in changes(moment, at) if each.is_listed]
+    return sorted([*operations(moment, at), *changed], key=lambda entry: entry.event.id)
+
+
+def _change_entry(change: SettingChange) -> OperationEntry:
+    event, none = change.event, Size(0, 0)
+    return OperationEntry(event, change.words, none, none, change.by, f"/restore {change.by or event.id}")
 
 
 def operations(moment: Snapshot, at: Standing) -> list[OperationEntry]:
@@ -278,6 +291,9 @@ def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
     """
     found = _explained(moment, at, event_id)
     event = found.event
+    if event.kind in CHANGE_KINDS and event.agent_id == at.record.id:
+        change = change_with(changes(moment, at), event_id)
+        return found if change is None else replace(found, did=_change_entry(change))
     if event.kind not in OPERATION_KINDS or found.reason in ("elsewhere", "not inherited"):
         return found
     own = event.agent_id == at.record.id

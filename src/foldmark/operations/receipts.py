@@ -76,6 +76,36 @@ class DeliveredMail(Effect, frozen=True):
         return {"operation": "check-mail", "actor": self.actor, **self.change.data()}
 
 
+class ChangedSettings(Effect, frozen=True):
+    """The receipt of a change of settings or of the scratchpad, which event `event_id` of this `kind` records. `before`
+    and `after` are the tokens of the next request, None if none can be made or a live session's client makes it."""
+
+    event_id: int
+    kind: str
+    actor: str
+    before: int | None
+    after: int | None
+    thoughts: ThinkingChange = ThinkingChange()
+    reason: str | None = None
+
+    @property
+    def back(self) -> str:
+        """The command that undoes the change."""
+        return f"/restore {self.event_id}"
+
+    def parts(self) -> list[str]:
+        """Return what the change does to the next request, for a person."""
+        if self.before is None or self.after is None:
+            return self.thoughts.lines()
+        change = "" if self.before == self.after else f"~{self.before:,} → "
+        return [f"next request {change}~{count(self.after, 'token')}", *self.thoughts.lines()]
+
+    def data(self) -> dict[str, Any]:
+        """Return the receipt as JSON, for `Result.data`."""
+        own = {"operation": self.kind, "actor": self.actor, "reason": self.reason, "back": self.back}
+        return {**own, "request": {"before": self.before, "after": self.after}, **self.thoughts.data()}
+
+
 class Outcome(Struct, frozen=True):
     """The effect of an operation on a context: the operation, the fold with it, and how the context changes.
 

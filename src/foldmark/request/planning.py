@@ -9,6 +9,9 @@ preview that has left the context no longer counts.
 A preview with matches is an offer. It is valid for the person's next message only: a message other than a reply to it
 ends the planning conversation, unless the model previews again before that turn ends. A change of the segments ends the
 offer.
+
+Outside of a chat there is no planning conversation: the `command` event of the preview is all that is recorded, and the
+offer stands `alone`.
 """
 
 from collections.abc import Sequence
@@ -22,15 +25,16 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import CONTEXT_KINDS, Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import replay
-from foldmark.core.segments import END, Segment, Segments, contains, intersect
-from foldmark.request.standing import Standing, latest
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, subtract
+from foldmark.request.standing import Standing, latest, showing
 
 
 class RecordedPreview(Struct, frozen=True):
     """The last preview: the ids that match, and the event that recorded them.
 
     `runs` is the number of ids, in order, in each range on display. `asked` is True if Foldmark has asked "yes or no?"
-    after an answer in doubt; `words` if no model previewed, so that none reads other criteria either.
+    after an answer in doubt; `words` if no model previewed, so that none reads other criteria either; `alone` if there
+    is no planning conversation; `agreed` if the person has said yes to such an offer before a model applies it.
     """
 
     mode: str
@@ -40,6 +44,8 @@ class RecordedPreview(Struct, frozen=True):
     event_id: int = 0
     asked: bool = False
     words: bool = False
+    alone: bool = False
+    agreed: bool = False
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
@@ -93,7 +99,7 @@ def ends(operation: Operation, own: str, first: int) -> bool:
 def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
     """Return the preview that a person can still agree to, regardless of later messages; None without one."""
     open_one = planning(moment, at)
-    preview = open_one.preview if open_one is not None else None
+    preview = _alone(at) if open_one is None else open_one.preview
     if preview is None or not preview.ids:
         return None
     since = moment.operations(at.record.id, after=preview.event_id)
@@ -101,16 +107,16 @@ def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
     return None if any(event.kind in CONTEXT_KINDS for event in since) else preview
 
 
-def replies(moment: Snapshot, at: Standing, open_one: Planning) -> list[Event]:
-    """Return the messages of people since the newest preview, or since the planning conversation began."""
-    since = intersect(at.visible, (Segment(at.record.id, open_one.since + 1, at.newest),))
+def replies(moment: Snapshot, at: Standing, event_id: int) -> list[Event]:
+    """Return the messages of people since event `event_id`: a preview, or the beginning of a planning conversation."""
+    since = intersect(at.visible, (Segment(at.record.id, event_id + 1, at.newest),))
     return [event for event in moment.messages(since) if event.kind == "user" and event.actor == "human"]
 
 
 def offer(moment: Snapshot, at: Standing) -> RecordedPreview | None:
     """Return the open offer: a preview without a reply so far. None without one."""
-    open_one, preview = planning(moment, at), offered(moment, at)
-    return preview if open_one is not None and not replies(moment, at, open_one) else None
+    preview = offered(moment, at)
+    return None if preview is None or replies(moment, at, preview.event_id) else preview
 
 
 def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
@@ -125,7 +131,7 @@ def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
         return None
     from foldmark.text.consent import is_look, is_yes  # takes 3 ms, and planning is rare
 
-    later = replies(moment, at, open_one)
+    later = replies(moment, at, open_one.since)
     if later and (is_yes(later[0].content) or is_look(later[0].content)) and offered(moment, at) is not None:
         later = later[1:]
     return (open_one.first, later[0].id) if later else None
@@ -134,7 +140,7 @@ def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
 def unpreviewed(moment: Snapshot, at: Standing) -> bool:
     """Return True if a planning conversation has just begun: without a preview, and without a reply by a person."""
     open_one = planning(moment, at)
-    return open_one is not None and open_one.preview is None and not replies(moment, at, open_one)
+    return open_one is not None and open_one.preview is None and not replies(moment, at, open_one.since)
 
 
 def result_of(moment: Snapshot, at: Standing, preview: RecordedPreview) -> int | None:
@@ -167,30 +173,50 @@ def talk(moment: Snapshot, at: Standing) -> Segments:
     return intersect(replay(at.origin, others).segments, (Segment(own, first, END),))
 
 
+def beside(moment: Snapshot, at: Standing) -> Standing:
+    """Return the standing without the planning conversation, as another program's model is given it."""
+    said = talk(moment, at) if "command" in at.newest_of else ()
+    return showing(moment, at, subtract(at.fold.segments, said)) if said else at
+
+
 def opening(first: int, mode: str, criteria: str) -> dict[str, Any]:
     """Return the data of the `command` event that opens a planning conversation."""
     return {"name": mode, "planning": {"first": first, "mode": mode, "criteria": criteria}}
 
 
 def previewed(
-    talk: Planning,
+    talk: Planning | None,
+    mode: str,
     criteria: str,
     ids: Sequence[int],
     runs: Sequence[int],
     *,
     asked: bool = False,
     words: bool = False,
+    agreed: bool = False,
 ) -> dict[str, Any]:
-    """Return the data of the `command` event that records a preview."""
-    flags = {name: True for name, value in (("asked", asked), ("words", words)) if value}
-    preview = {"mode": talk.mode, "criteria": criteria, "ids": list(ids), "runs": list(runs), **flags}
-    return {**opening(talk.first, talk.mode, talk.criteria), "name": "preview", "preview": preview}
+    """Return the data of the `command` event that records a preview; without a planning conversation, that of an offer
+    alone."""
+    flags = {name: True for name, value in (("asked", asked), ("words", words), ("agreed", agreed)) if value}
+    preview = {"mode": mode, "criteria": criteria, "ids": list(ids), "runs": list(runs), **flags}
+    began = {} if talk is None else opening(talk.first, talk.mode, talk.criteria)
+    return {**began, "name": "preview", "preview": preview}
 
 
 def _read(event: Event | None) -> Planning | None:
     data = (event.data or {}) if event else {}
-    if event is None or "planning" not in data:
-        return None
+    return None if "planning" not in data else Planning(**data["planning"], preview=_preview_in(event))
+
+
+def _alone(at: Standing) -> RecordedPreview | None:
+    """Return the preview that the newest `command` event recorded without a planning conversation."""
+    event = at.newest_of.get("command")
+    return None if event is None or "planning" in (event.data or {}) else _preview_in(event)
+
+
+def _preview_in(event: Event | None) -> RecordedPreview | None:
+    data = (event.data or {}) if event else {}
     shown = data.get("preview")
-    preview = convert({**shown, "event_id": event.id}, RecordedPreview) if shown else None
-    return Planning(**data["planning"], preview=preview)
+    if event is None or not shown:
+        return None
+    return convert({**shown, "event_id": event.id, "alone": "planning" not in data}, RecordedPreview)

@@ -22,7 +22,7 @@ from foldmark.editing.offers import FilterMatches, applied, look
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Asking
 from foldmark.request.exchanges import closure
-from foldmark.request.planning import Planning, offered, planning, replies, talk
+from foldmark.request.planning import Planning, RecordedPreview, offered, planning, replies, talk
 from foldmark.request.standing import Standing
 from foldmark.text.consent import is_yes
 from foldmark.tools.tool import Tool, about
@@ -105,18 +105,20 @@ class FilterContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
 def _filter_context(agent: Agent, arguments: FilterContextArguments, asking: Asking) -> str:
     with agent.reading() as (moment, at):
         open_one = planning(moment, at)
-    if open_one is None:
+        alone = offered(moment, at) if open_one is None else None
+    about_this = open_one or alone
+    if about_this is None:
         raise CommandError("no planning conversation is open: the person begins one with /forget or /remember")
     answer = (
-        _preview(agent, open_one, arguments, asking)
+        _preview(agent, about_this.mode, arguments, asking)
         if arguments.action == "preview"
-        else _apply(agent, open_one, arguments, asking)
+        else _apply(agent, open_one, alone if open_one is None else open_one.preview, arguments, asking)
     )
     return msgspec.json.encode(answer).decode()
 
 
-def _preview(agent: Agent, open_one: Planning, arguments: FilterContextArguments, asking: Asking) -> dict[str, Any]:
-    mode, criteria = open_one.mode, arguments.criteria
+def _preview(agent: Agent, mode: str, arguments: FilterContextArguments, asking: Asking) -> dict[str, Any]:
+    criteria = arguments.criteria
     if arguments.mode not in (None, mode):
         raise CommandError(f"the person asked to {mode}, not to {arguments.mode}; preview with mode {mode}")
     found = look(agent, criteria, asking, actor="model")
@@ -149,8 +151,13 @@ def _shown(moment: Snapshot, at: Standing, mode: str, looked: FilterMatches) -> 
     }
 
 
-def _apply(agent: Agent, open_one: Planning, arguments: FilterContextArguments, asking: Asking) -> dict[str, Any]:
-    preview = open_one.preview
+def _apply(
+    agent: Agent,
+    open_one: Planning | None,
+    preview: RecordedPreview | None,
+    arguments: FilterContextArguments,
+    asking: Asking,
+) -> dict[str, Any]:
     if preview is None:
         raise CommandError("nothing was previewed yet; preview first, and show the person what it finds")
     if not preview.ids:
@@ -165,18 +172,17 @@ def _apply(agent: Agent, open_one: Planning, arguments: FilterContextArguments, 
         raise CommandError("these are not all the ids of the preview; leave message_ids out to take all of it")
     with agent.reading() as (moment, at):
         foreign = _foreign(moment, at, open_one, arguments.planning_conversation_ids or ())
-        holds, said = offered(moment, at) is not None, replies(moment, at, open_one)
+        holds, said = offered(moment, at) is not None, replies(moment, at, preview.event_id)
     if foreign:
-        raise CommandError(
-            f"these ids are not of the planning conversation: {listing(foreign)}; it began with {open_one.first}"
-        )
+        began = "there is none" if open_one is None else f"it began with {open_one.first}"
+        raise CommandError(f"these ids are not of the planning conversation: {listing(foreign)}; {began}")
     if not holds:
         raise CommandError("the context has changed since the preview; preview again")
     if len(said) > 1:
         raise CommandError("the preview was good for the person's next message only; preview again")
     if said and not is_yes(said[0].content):
         raise CommandError("the person has said something else since the preview; preview again if they still want it")
-    if not said:
+    if not said and not preview.agreed:
         raise NotAgreedError("the person has not agreed to the preview yet; show it, ask, and wait for a yes")
     receipt = applied(agent, ids, actor="model")
     assert isinstance(receipt.operation, Filter)
@@ -191,8 +197,10 @@ def _apply(agent: Agent, open_one: Planning, arguments: FilterContextArguments, 
     }
 
 
-def _foreign(moment: Snapshot, at: Standing, open_one: Planning, ids: Sequence[int]) -> list[int]:
+def _foreign(moment: Snapshot, at: Standing, open_one: Planning | None, ids: Sequence[int]) -> list[int]:
     """Return the ids that do not belong to the planning conversation."""
+    if open_one is None:
+        return sorted({*ids})
     own = (Segment(at.record.id, open_one.first, at.newest),)
     inside = [id for id in {*ids} if open_one.first <= id <= at.newest]
     known = {event.id for event in moment.lookup(inside) if contains(own, event.agent_id, event.id)}

@@ -24,6 +24,7 @@ import forked
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.mcp.http import is_loopback, token
 from patience import LIMIT
+from planning_talk import IN_CHAT
 
 TOKEN = "a-token-that-nobody-guesses"
 CONTEXT = "foldmark://conversations/default/context"
@@ -86,7 +87,7 @@ def bearer(token: str = TOKEN) -> dict[str, str]:
 
 def test_a_session_of_the_official_client(serve: Callable[..., Served], log: foldmark.Log) -> None:
     server = serve()
-    log.agent("default").do("/forget bananas")
+    log.agent("default").do("/forget bananas", asking=IN_CHAT)
     log.agent("default").call_tool("filter_context", {"action": "preview"})
     log.agent("default").end_turn()
     heard: dict[str, str] = {}

@@ -11,6 +11,7 @@ from mcp.types import CallToolResult, Tool
 
 import foldmark
 from foldmark.mcp.tools import FILTERED, ROWS, TOOLS
+from planning_talk import IN_CHAT
 
 READING = {"search", "read", "context_meter", "query_db", "describe_db", "retrieve_memos", "recall"}
 NOT_RESTORABLE = {"slash", "manage_scratchpad"}
@@ -58,7 +59,7 @@ def test_answers_that_are_json_are_structured(db: str, log: foldmark.Log, era: s
     for text in ("hello", "bananas are yellow"):
         agent.append("user", text)
         agent.end_turn()
-    agent.do("/forget bananas")
+    agent.do("/forget bananas", asking=IN_CHAT)
     agent.end_turn()
 
     async def visiting() -> None:

@@ -21,6 +21,7 @@ from foldmark.mcp.tools import TOOLS
 from foldmark.request.planning import planning
 from foldmark.runtime.lease import HeldLease, LeaseError, take
 from foldmark.tools import TOOLS as MODELS
+from planning_talk import IN_CHAT
 from stored import stored
 
 WORKING = {"read_file", "list_files", "grep", "bash"}
@@ -258,7 +259,7 @@ def test_a_question_shows_little_of_what_a_model_wrote(db: str, log: foldmark.Lo
 def forgetting(log: foldmark.Log) -> foldmark.Agent:
     """Create a conversation in which the person has asked to forget bananas and the model has shown a preview."""
     agent = talk(log)
-    agent.do("/forget bananas")
+    agent.do("/forget bananas", asking=IN_CHAT)
     agent.call_tool("filter_context", {"action": "preview"})
     agent.end_turn()
     return agent

@@ -2,6 +2,7 @@
 
 from foldmark.core.codec import operation_of
 from foldmark.core.events import (
+    OPERATION_KINDS,
     Clear,
     Drop,
     Evict,
@@ -35,11 +36,16 @@ def brief(tokens: int) -> str:
     return f"{(tokens + 500) // 1000}K" if tokens < 999_500 else f"{tokens / 1_000_000:.1f}M"
 
 
+CHANGED = "≡"
+"""The sign of a change of settings or of the scratchpad."""
+
+
 def line(entry: OperationEntry, *, back: bool = True) -> str:
     """Return an operation in one line: `✂ turns 33–41 dropped by you: "led nowhere" · 9 turns, 21K recorded · /restore
     412`. Without `back`, the last part is left out."""
-    event, operation = entry.event, operation_of(entry.event)
-    sign, what = told(operation, entry.words)
+    event = entry.event
+    operation = operation_of(event) if event.kind in OPERATION_KINDS else None
+    sign, what = (CHANGED, entry.words) if operation is None else told(operation, entry.words)
     reason = f': "{title(event.reason, _REASON)}"' if event.reason else ""
     parts = [f"{sign} {what} by {WHO.get(event.actor, event.actor)}{reason}"]
     if entry.left.messages:

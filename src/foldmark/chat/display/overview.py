@@ -9,11 +9,11 @@ from msgspec import Struct
 from foldmark.commands.agents import AgentEntry, entry
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.events import Restore
+from foldmark.core.events import OPERATION_KINDS, Restore
 from foldmark.core.wording import title
 from foldmark.log import Agent, family
 from foldmark.operations import places
-from foldmark.operations.history import MarkEntry, OperationEntry, marks, operations
+from foldmark.operations.history import MarkEntry, OperationEntry, everything_done, marks
 from foldmark.request.standing import state_of
 from foldmark.text.state import goal
 from foldmark.tools.tool import waiting_for_approval
@@ -54,7 +54,7 @@ def _goal(agent: Agent) -> str:
 
 class AgentState(Struct, frozen=True):
     """The state of an agent apart from its messages: the state block in force, the scratchpad, the number of memos in
-    the database (at most MEMOS), and its marks and operations, newest first."""
+    the database (at most MEMOS), and its marks, operations and changes of settings, newest first."""
 
     state: str | None
     scratchpad: str | None
@@ -67,7 +67,11 @@ class AgentState(Struct, frozen=True):
         """The newest operation in force that can be undone, except restores. Undoing it repeatedly walks back through
         the operations."""
         done = (
-            each for each in self.operations if each.by is None and not isinstance(operation_of(each.event), Restore)
+            each
+            for each in self.operations
+            if each.by is None
+            and each.event.kind in OPERATION_KINDS
+            and not isinstance(operation_of(each.event), Restore)
         )
         return next((each for each in done if each.back is not None), None)
 
@@ -81,7 +85,7 @@ def agent_state(agent: Agent) -> AgentState:
             at.scratchpad,
             len(moment.memos(MEMOS)),
             marks(moment, at)[::-1],
-            operations(moment, at)[::-1],
+            everything_done(moment, at)[::-1],
         )
 
 

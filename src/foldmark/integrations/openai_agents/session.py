@@ -14,12 +14,14 @@ from foldmark.core.agents import check_name, is_uuid
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
 from foldmark.core.events import Clear
 from foldmark.core.ports import Snapshot
+from foldmark.editing.offers import end_planning
 from foldmark.integrations.openai_agents import recording
 from foldmark.integrations.openai_agents.giving import Given, newest_first, newest_items
 from foldmark.integrations.openai_agents.items import link
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
 from foldmark.log import Agent, Log, Result
 from foldmark.operations.decide import exactly
+from foldmark.request.planning import beside
 from foldmark.request.standing import Standing
 
 if TYPE_CHECKING:
@@ -154,7 +156,7 @@ class FoldmarkSession:
 
     def _read(self, wanted: Callable[[Snapshot, Standing], _T]) -> _T:
         with self._living().reading() as (moment, at):
-            return wanted(moment, at)
+            return wanted(moment, beside(moment, at))
 
     def _add(self, items: list[Any]) -> None:
         entries(items)  # refuse an invalid item before anything is recorded
@@ -192,6 +194,7 @@ class FoldmarkSession:
     def _writing(self, action: Callable[[], _T]) -> _T:
         def recorded() -> _T:
             with self.agent.batch():
+                end_planning(self.agent)
                 return action()
 
         return self._repeated(recorded)

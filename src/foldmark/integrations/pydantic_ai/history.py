@@ -24,11 +24,13 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.wording import listing
+from foldmark.editing.offers import end_planning
 from foldmark.integrations.pydantic_ai.logbook import Logbook
 from foldmark.integrations.pydantic_ai.pieces import Fragment, history
 from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.request.exchanges import read_by
+from foldmark.request.planning import beside
 from foldmark.request.standing import Standing
 
 
@@ -104,6 +106,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
             try:
                 with self._log.store.write() as transaction:
                     self.agent.context()  # another process may have appended
+                    end_planning(self.agent)
                     self._logbook.record(
                         transaction, messages, run_id, joins=any(other != run_id for other in self._running)
                     )
@@ -172,7 +175,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
 
     def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Fragment]:
         """Return the pieces for a model; without a model, for the provider of each summary."""
-        at = read_by(moment, standing, partial(self._reads, moment, model))
+        at = read_by(moment, beside(moment, standing), partial(self._reads, moment, model))
         shown = [event for event, _ in moment.weights(at.visible)]
         summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
         shown.sort(key=lambda event: (summaries.get(event, event), event))

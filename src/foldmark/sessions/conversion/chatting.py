@@ -104,7 +104,7 @@ def adopt_model(agent: Agent) -> None:
     at = agent.standing()
     chosen = at.given.source("model", at.settings, at.inherited) != "default"
     if not chosen and (model := session_model(agent)) is not None:
-        agent.configure("model", model)
+        agent.configure("model", model, actor="system")
 
 
 def _own_file(agent: Agent) -> Path:
