@@ -80,7 +80,8 @@ NAME = "foldmark"
 
 ABOUT = """Foldmark keeps conversations with language models for ever, and archives the sessions of coding agents.
 `search` and `read` find what was said and decided in earlier sessions: look there before you assume. `context_meter`
-says how full a context is. The other tools work on conversations that Foldmark keeps."""
+says how full a context is. The other tools work on conversations that Foldmark keeps, and on its memos. None of them
+is this chat, unless Foldmark records it (`foldmark live`, `/fm`); the person edits this chat with its own program."""
 
 
 class Handlers:
