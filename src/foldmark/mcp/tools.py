@@ -177,12 +177,13 @@ CONSENT = "agree"
 
 
 class ConsentQuestion(Struct, frozen=True):
-    """A question to the person before a change; `key` identifies the effect of a yes. `refusal` is the error for a
-    model whose client cannot ask."""
+    """A question to the person before a change; `key` identifies the effect of a yes. Without an answer, `missing` says
+    what the person has not done, and `instead` what they can do without this client."""
 
     key: str
     text: str
-    refusal: str
+    missing: str
+    instead: str
 
     @property
     def form(self) -> ElicitRequestFormParams:
@@ -190,6 +191,16 @@ class ConsentQuestion(Struct, frozen=True):
         box = {"type": "boolean", "title": "Yes, do it", "description": "`/restore` takes it back"}
         schema = {"type": "object", "properties": {CONSENT: box}, "required": [CONSENT]}
         return ElicitRequestFormParams(message=self.text, requested_schema=schema)
+
+    @property
+    def not_asked(self) -> str:
+        """Return the error for a model whose client cannot ask."""
+        return f"{self.missing}, and this client cannot ask them: {self.instead}.\n{self.text}"
+
+    @property
+    def refused(self) -> str:
+        """Return the error for a no. Clients that run without a person say no in their place."""
+        return f"the person did not agree; nothing was changed. If this client did not ask them: {self.instead}"
 
 
 def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuestion:
@@ -200,23 +211,24 @@ def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuest
         ids = sorted({*(arguments.get("message_ids") or preview.ids)})
         found = described(moment, at, preview, next_messages(agent, moment, at), ids)
     text = "\n".join([f"Conversation '{_named(agent)}': {found.title}?", *found.lines(SHOWN)])
-    refusal = (
-        "the person has not agreed to the preview yet, and this client cannot ask them. Show them the preview; "
-        f"they carry it out with {_typed(agent, f'/agree {preview.event_id}')}.\n{text}"
+    return ConsentQuestion(
+        _key(f"{agent.id} {preview.event_id} {ids}"),
+        well_formed(text),
+        "the person has not agreed to the preview yet",
+        f"show them the preview; they carry it out with {_typed(agent, f'/agree {preview.event_id}')}",
     )
-    return _question(f"{agent.id} {preview.event_id} {ids}", text, refusal)
 
 
-def permission_question(agent: Agent, error: NotApprovedError) -> ConsentQuestion:
-    """Return the question before a use that a person has to allow."""
-    allowed = f"They allow it for good with {_typed(agent, error.command)}" if error.command else str(error)
-    refusal = f"the person has not allowed this, and this client cannot ask them. {allowed}.\n{error.question}"
-    effect = f"{agent.id} {agent.standing().newest} {error.question.splitlines()[0]}"  # prices change with the time
-    return _question(effect, error.question, refusal)
+def permission_question(agent: Agent, line: str, error: NotApprovedError) -> ConsentQuestion:
+    """Return the question before a model runs a line that the person has to allow."""
+    key = _key(f"{agent.id} {agent.standing().newest} {line}")  # prices in the question change with the time
+    allowed = f"allow it for good with {_typed(agent, error.command)}" if error.command else f"allow it: {error}"
+    instead = f"they run it themselves with {_typed(agent, line)}, or {allowed}"
+    return ConsentQuestion(key, well_formed(error.question), "the person has not allowed this", instead)
 
 
-def _question(effect: str, text: str, refusal: str) -> ConsentQuestion:
-    return ConsentQuestion(sha256(effect.encode()).hexdigest()[:32], well_formed(text), well_formed(refusal))
+def _key(effect: str) -> str:
+    return sha256(effect.encode()).hexdigest()[:32]
 
 
 def _named(agent: Agent) -> str:
@@ -239,14 +251,17 @@ def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
 
 def check_reach(agent: Agent, given: Mapping[str, Any], asking: Asking) -> None:
     """Return if a use of `slash` says how far it reaches, or a person allows it. Raises CommandError."""
-    arguments = read_arguments(SLASH.spec, SlashArguments, given)
-    command, found = REGISTRY.allowed(agent, f"/{arguments.command} {arguments.args}", "model")
+    command, found = REGISTRY.allowed(agent, _line(given), "model")
     if command.has_no_limit(found):
         would = agent.do(f"/{command.name} {PREVIEW}").text.partition("\n")[2]
+        question = f"Conversation '{_named(agent)}': may the model run /{command.name}?\n{would}"
         use = f"{SLASH.spec.name}({command.name})"
-        question = f"Conversation '{_named(agent)}': /{command.name} without {command.place}?\n{would}"
         covers = Coverage((use, SLASH.spec.name), use, f"/{command.name} without {command.place}, over MCP")
         approve(agent, SLASH.spec.name, question, asking, coverage=covers)
+
+
+def _line(given: Mapping[str, Any]) -> str:
+    return read_arguments(SLASH.spec, SlashArguments, given).line
 
 
 class Offered(Struct, frozen=True):
@@ -326,7 +341,7 @@ def _model_tool(
                 question = consent_question(agent, own)
                 agreed = partial(record_consent, agent, partial(calling, agent, nobody))
             except NotApprovedError as error:
-                question = permission_question(agent, error)
+                question = permission_question(agent, _line(own), error)
                 agreed = partial(calling, agent, replace(nobody, approve=lambda _: "yes"))
             return agreed() if question.key == call.agreed else question
 

@@ -35,9 +35,14 @@ class SlashArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ]
     args: Annotated[str, about("Command arguments as a single string")] = ""
 
+    @property
+    def line(self) -> str:
+        """The line that a person would type."""
+        return f"/{self.command} {self.args}".rstrip()
+
 
 def _slash(agent: Agent, arguments: SlashArguments, asking: Asking) -> str:
-    result = agent.do(f"/{arguments.command} {arguments.args}".rstrip(), actor="model", asking=asking)
+    result = agent.do(arguments.line, actor="model", asking=asking)
     if result.event_id is not None:
         asking.operated(result)
     return result.text
