@@ -195,7 +195,8 @@ class ConsentQuestion(Struct, frozen=True):
     @property
     def not_asked(self) -> str:
         """Return the error for a model whose client cannot ask."""
-        return f"{self.missing}, and this client cannot ask them: {self.instead}.\n{self.text}"
+        said = " ".join(map(str.strip, self.text.splitlines()))  # an error is one line
+        return f"{self.missing}, and this client cannot ask them: {self.instead}. {said}"
 
     @property
     def refused(self) -> str:
@@ -427,8 +428,8 @@ _MODELS = (
     _model_tool(
         FILTER_CONTEXT,
         "Forget or keep messages of a Foldmark conversation by topic",
-        "Use it only after the person has begun that, as with `foldmark do NAME '/forget WHAT'`; do not begin it "
-        "yourself. apply asks the person through this client, unless they have said yes in the conversation.",
+        "Use it only after the person has begun that, as with `foldmark do NAME '/forget WHAT'`: no tool begins it. "
+        "apply asks the person through this client, unless they have said yes in the conversation.",
         "JSON: of preview the matches with their ids, number and tokens; of apply the operation's id and the sizes "
         "before and after",
         output=FILTERED,
@@ -450,7 +451,7 @@ _MODELS = (
     _model_tool(
         DESCRIBE_DB,
         "Describe the log of a Foldmark conversation",
-        "Use it before a statement whose columns are in doubt; it has no messages.",
+        "Use it before a statement whose columns are in doubt. Not for messages: `query_db` reads them.",
         "text",
     ),
     _model_tool(
@@ -481,7 +482,7 @@ _MODELS = (
         RECALL,
         "Search what Foldmark conversations still send",
         "Use it to see whether messages about something are still sent to the model of a Foldmark conversation, or "
-        "have left its context (forgotten). To find out what was said, call `search` instead.",
+        "have left its context (forgotten). Not to find out what was said: `search` does.",
         "runs of messages with their ids, and whether they are sent for those of the conversation {which}",
         concerns=NOTHING,
     ),
