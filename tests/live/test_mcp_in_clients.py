@@ -6,18 +6,22 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from codex_wire import CodexWire
 from plan import Answer, Reply, Say, Use
-from screens import BIN
+from screens import BIN, ClaudeScreen
 from server import Loopback
 from test_clients import CLIENTS, Client
+from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark.app import Setup
@@ -49,28 +53,27 @@ def strings(value: Any) -> Iterator[str]:
 
 class Guest:
     """The model of an agent. It loads the tools of the server if its agent keeps them back, and then makes the calls,
-    one in each answer. `told` are the descriptions that reached it."""
+    one in each answer. `told` are the descriptions that reached it, of those that are `wanted`."""
 
-    def __init__(self, client: Client, calls: list[dict[str, Any]], wanted: list[str]) -> None:
-        self.client, self.calls, self.wanted = client, calls, wanted
-        self.told = set[str]()
+    def __init__(self, program: str, calls: list[dict[str, Any]], wanted: list[str]) -> None:
+        self.program, self.wanted, self.told = program, wanted, set[str]()
+        self._calls, self._answers = list(calls), count(1)
+        self._loads = ["ToolSearch", "WaitForMcpServers"]
 
     def __call__(self, body: Any) -> Answer:
         tools = body.get("tools") or []
         self.told |= {text for text in strings(tools) if text in self.wanted}
         names = {tool.get("name") for tool in tools}
-        whole = json.dumps(body)
-        if "ToolSearch" in names and "toolu_load" not in whole:
+        id = f"toolu_{next(self._answers)}"  # a model's memory of its calls, which may leave its context
+        if loads := [name for name in self._loads if name in names]:
+            self._loads = []
             every = ",".join(f"mcp__foldmark__{spec.name}" for spec in specs(Conversations(Setup(""), None)))
-            return Reply((Use("toolu_load", "ToolSearch", {"query": f"select:{every}", "max_results": 20}),), "calls")
-        if "WaitForMcpServers" in names and "toolu_wait" not in whole:
-            return Reply((Use("toolu_wait", "WaitForMcpServers", {}),), "calls")
-        for number, arguments in enumerate(self.calls):
-            if tools and f"toolu_{number}_" not in whole:
-                name = PREFIX[self.client.program] + SLASH
-                signature = ("c2lnbmVk",) if self.client.program == "gemini" else ()
-                return Reply((Use(f"toolu_{number}_", name, arguments, *signature),), "calls")
-        return Reply((Say(("Done.",)),))
+            arguments = {"query": f"select:{every}", "max_results": 20} if loads == ["ToolSearch"] else {}
+            return Reply((Use(id, loads[0], arguments),), "calls")
+        if not tools or not self._calls:
+            return Reply((Say(("Done.",)),))
+        signature = ("c2lnbmVk",) if self.program == "gemini" else ()
+        return Reply((Use(id, PREFIX[self.program] + SLASH, self._calls.pop(0), *signature),), "calls")
 
 
 def visit(client: Client, folder: Path, database: Path, calls: list[dict[str, Any]]) -> str:
@@ -82,7 +85,7 @@ def visit(client: Client, folder: Path, database: Path, calls: list[dict[str, An
     work.mkdir()
     server: dict[str, Any] = {"command": sys.executable, "args": ["-m", "foldmark", "--db", str(database), "mcp"]}
     wanted = [spec.description for spec in specs(Conversations(Setup(str(database)), None))]
-    model = Guest(client, calls, wanted)
+    model = Guest(client.program, calls, wanted)
     wire = CodexWire() if client.program == "codex" else client.wire()  # its tools of servers are in namespaces
     with Loopback(wire, model) as upstream:
         arguments, variables = client.begin(upstream.url, home)
@@ -142,3 +145,44 @@ def test_a_guest_changes_what_it_names_and_no_more(client: Client, tmp_path: Pat
     assert "Context cleared." in visit(client, tmp_path / "second", database, CALLS[1:2])
     with foldmark.open(database, settings={}) as log:
         assert list(log.agent("notes").context().messages) == []
+
+
+def press(screen: ClaudeScreen, key: str, wanted: Callable[[str], bool]) -> None:
+    """Press a key until the screen is as wanted: the client drops keys for a moment after it has drawn a form."""
+    until = time.monotonic() + LIMIT
+    while not wanted(screen.text):
+        assert time.monotonic() < until, screen.text
+        screen.press(key)
+        again = time.monotonic() + 2
+        while not wanted(screen.text) and time.monotonic() < again:
+            time.sleep(0.1)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None or not (BIN / "claude").exists(), reason="it needs tmux and claude")
+@pytest.mark.parametrize("live", [False, True])
+def test_a_person_is_asked_in_the_terminal(tmp_path: Path, live: bool) -> None:
+    """A guest empties the conversation that it names; a model under `foldmark live`, its own session."""
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        agent = log.agent("notes")
+        agent.append("user", "bananas are yellow")
+        agent.end_turn()
+    server = {"command": sys.executable, "args": ["-m", "foldmark", "--db", str(tmp_path / "live.db"), "mcp"]}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"foldmark": server}}))
+    words = ["--mcp-config", str(tmp_path / "servers.json"), "--strict-mcp-config"]
+    words += ["--allowedTools", "mcp__foldmark,ToolSearch,WaitForMcpServers"]
+    model = Guest("claude", [{"command": "clear", "conversation": "" if live else "notes"}], [])
+    with Loopback(AnthropicWire(), model) as upstream:
+        screen = ClaudeScreen(tmp_path, upstream.url, *words, live=live)
+        try:
+            screen.wait_for_prompt()
+            screen.type("Clear it.", "may the model run /clear?")
+            press(screen, "Space", lambda text: "☒" in text)
+            press(screen, "Down", lambda text: "❯ Accept" in text)
+            press(screen, "Enter", lambda text: "❯ Accept" not in text)
+            screen.wait("Done.")
+        finally:
+            screen.close()
+        assert "Context cleared." in json.dumps(upstream.asked[-1].body)
+        assert upstream.refusals == []
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        assert bool(list(log.agent("notes").context().messages)) is live

@@ -222,7 +222,8 @@ def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuest
 
 def permission_question(agent: Agent, line: str, error: NotApprovedError) -> ConsentQuestion:
     """Return the question before a model runs a line that the person has to allow."""
-    key = _key(f"{agent.id} {agent.standing().newest} {line}")  # prices in the question change with the time
+    size = agent.context().size  # a live session records more while the person thinks, but no messages
+    key = _key(f"{agent.id} {size.messages} {size.tokens} {line}")
     allowed = f"allow it for good with {_typed(agent, error.command)}" if error.command else f"allow it: {error}"
     instead = f"they run it themselves with {_typed(agent, line)}, or {allowed}"
     return ConsentQuestion(key, well_formed(error.question), "the person has not allowed this", instead)
@@ -254,7 +255,7 @@ def check_reach(agent: Agent, given: Mapping[str, Any], asking: Asking) -> None:
     """Return if a use of `slash` says how far it reaches, or a person allows it. Raises CommandError."""
     command, found = REGISTRY.allowed(agent, _line(given), "model")
     if command.has_no_limit(found):
-        would = agent.do(f"/{command.name} {PREVIEW}").text.partition("\n")[2]
+        _, would, *_ = agent.do(f"/{command.name} {PREVIEW}").text.splitlines()
         question = f"Conversation '{_named(agent)}': may the model run /{command.name}?\n{would}"
         use = f"{SLASH.spec.name}({command.name})"
         covers = Coverage((use, SLASH.spec.name), use, f"/{command.name} without {command.place}, over MCP")
@@ -444,7 +445,7 @@ _MODELS = (
     _model_tool(
         QUERY_DB,
         "Query the log of a Foldmark conversation",
-        "Use it to count, group or list exactly. Not to find a topic: `search` does.",
+        "Use it to count, group or list messages exactly. Not to find a topic: `search` does.",
         "JSON: row_count, and the rows",
         output=ROWS,
     ),
@@ -457,8 +458,8 @@ _MODELS = (
     _model_tool(
         MANAGE_SCRATCHPAD,
         "Read or write the scratchpad of a Foldmark conversation",
-        "Use it when the person wants a plan or a list kept in that conversation. Not for the to-do list of this chat, "
-        "and not for knowledge that other conversations need (`save_memo`). What update replaces is lost.",
+        "Use it when the person wants a plan or a checklist kept in that conversation. Not for the to-do list of this "
+        "chat, and not for knowledge that other conversations need (`save_memo`). What update replaces is lost.",
         "the scratchpad, or its new length",
         destroys=True,
     ),

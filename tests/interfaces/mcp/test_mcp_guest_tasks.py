@@ -76,7 +76,7 @@ TASKS = (
     Task(
         "Put calling the bank on the checklist of the conversation notes.",
         "manage_scratchpad",
-        "plans, checklists, findings",
+        "a plan or a checklist kept in that conversation",
         "save_memo",
         "Not for the plan of one conversation",
     ),
@@ -97,7 +97,7 @@ TASKS = (
     Task(
         "How many messages of each role has the conversation notes?",
         "query_db",
-        "Use it to count, group or list exactly",
+        "Use it to count, group or list messages exactly",
         "describe_db",
         "Not for messages: `query_db` reads them",
     ),
