@@ -89,7 +89,8 @@ _DOCUMENT = record(
     {**_TYPE, "source": _SOURCE},
     {"cache_control": _CACHE, "title": nullable(filled), "context": nullable(filled), "citations": nullable(mapping)},
 )
-_RESULT_BLOCKS = list_of(tagged({"text": _TEXT, "image": _IMAGE, "document": _DOCUMENT}))
+_REFERENCE = record({**_TYPE, "tool_name": _TOOL_NAME})  # the answer of a client's own search for tools
+_RESULT_BLOCKS = list_of(tagged({"text": _TEXT, "image": _IMAGE, "document": _DOCUMENT, "tool_reference": _REFERENCE}))
 
 
 def _result_content(value: Any, path: str) -> Iterator[str]:

@@ -64,7 +64,7 @@ def _mark(call: CommandCall) -> Result:
     return operation_result(receipt, f"Checkpoint '{name}' {'moved' if moved else 'created'}.", mark=name)
 
 
-@command("clear [MARK|GID] [--preview]", ANYBODY, interrupts=True, reason=True)
+@command("clear [MARK|GID] [--preview]", ANYBODY, interrupts=True, reason=True, place="MARK|GID")
 def _clear(call: CommandCall) -> Result:
     """Empty the context, or rewind it to MARK or to before turn GID."""
     if call.get("MARK|GID") is not None:
@@ -72,7 +72,7 @@ def _clear(call: CommandCall) -> Result:
     return _changed(call, lambda *_: Clear(), lambda receipt: operation_result(receipt, "Context cleared."))
 
 
-@command("rewind [MARK|GID] [--preview]", interrupts=True, reason=True)
+@command("rewind [MARK|GID] [--preview]", interrupts=True, reason=True, place="MARK|GID")
 def _rewind(call: CommandCall) -> Result:
     """Go back to MARK (by default the newest checkpoint), or to just before turn GID."""
 

@@ -127,9 +127,10 @@ class Command(Struct, frozen=True):
 
     A command that `interrupts` changes the context of the running turn, so a person's use of it ends that turn first
     [SPEC 3]. Uses with `--preview` do not, nor do uses without the argument named in `lists`, which only list
-    something. In the chat, a command typed while an answer streams waits for the end of the answer, unless it only
-    shows something or may run `at_once`. A command with `reason` accepts a reason after `--`. `options` are written as
-    in a usage line, each with its help.
+    something. `place` names the argument that says how far a use reaches back; another program's model needs a person's
+    permission to leave it out. In the chat, a command typed while an answer streams waits for the end of the answer,
+    unless it only shows something or may run `at_once`. A command with `reason` accepts a reason after `--`. `options`
+    are written as in a usage line, each with its help.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Command(Struct, frozen=True):
     options: tuple[tuple[str, str], ...] = ()
     reason: bool = False
     lists: str = ""
+    place: str = ""
 
     @property
     def synopsis(self) -> str:
@@ -169,6 +171,10 @@ class Command(Struct, frozen=True):
     def changes(self, arguments: Mapping[str, str]) -> bool:
         """Return True if a use with these arguments does more than show something."""
         return PREVIEW not in arguments and (not self.lists or self.lists in arguments)
+
+    def has_no_limit(self, arguments: Mapping[str, str]) -> bool:
+        """Return True if a use with these arguments changes the context, and says not how far back."""
+        return bool(self.place) and self.place not in arguments and self.changes(arguments)
 
     def awaited(self, before: Sequence[str]) -> tuple[str, str]:
         """Return the option whose value follows the words `before`, such as `--role ROLE`, or else the next word of the
@@ -308,6 +314,14 @@ class Registry:
 
     def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = NOBODY) -> Result:
         """Run `line` on `agent`. If it raises CommandError, nothing was written."""
+        command, arguments = self.allowed(agent, line, actor)
+        try:
+            return command.run(CommandCall(agent, arguments, actor, self, asking))
+        except _NumberError as error:
+            raise CommandError(f"{error}; for example {command.example(error.name, error.meant)}") from None
+
+    def allowed(self, agent: Agent, line: str, actor: str) -> tuple[Command, dict[str, str]]:
+        """Return the command and the arguments of a line that `actor` may run on `agent`. Raises CommandError."""
         allowed = [name for name, each in self.commands.items() if actor in each.who]
         if actor == "model" and (narrowed := agent.standing().config.model_commands) != "all":
             allowed = [name for name in allowed if name in narrowed.split(", ")]
@@ -316,11 +330,7 @@ class Registry:
         command, rest = self.parse(line, None if actor == "human" else there_is)
         if command.name not in allowed:
             raise CommandError(f"/{command.name} is not for a {actor}; available: {there_is}")
-        call = CommandCall(agent, command.parse(rest), actor, self, asking)
-        try:
-            return command.run(call)
-        except _NumberError as error:
-            raise CommandError(f"{error}; for example {command.example(error.name, error.meant)}") from None
+        return command, command.parse(rest)
 
     def line(self, words: Sequence[str]) -> str:
         """Return the line that the words of a shell make up. A word with spaces is put in quotes where the command

@@ -68,7 +68,7 @@ class Conversations:
         with self.log() as log:
             wanted = named or self.default
             caller = _caller(log, call) if call is not None and not wanted else None
-            agent = caller or (log.find(wanted) if wanted else _unnamed(log, any_will_do))
+            agent = caller or (log.find(wanted) if wanted else _unnamed(log, any_will_do, writes))
             with _leased(agent) if writes else nullcontext():
                 yield agent
 
@@ -140,13 +140,18 @@ def _is(call: ToolCall, event: Event) -> bool:
     return own and own_arguments(msgspec.json.decode(event.content)) == call.args
 
 
-def _unnamed(log: Log, any_will_do: bool) -> Agent:
+def _unnamed(log: Log, any_will_do: bool, writes: bool) -> Agent:
     records = all_conversations(log)
     if not records:
         raise CommandError("there is no conversation yet; `foldmark chat` starts one")
     if any_will_do:
         return log.agent(max(records, key=lambda record: record.newest).id)
     names = listing((record.name for record in records), 40)
+    if writes:
+        raise CommandError(
+            f"Foldmark does not record this chat. If the person means another conversation, name it as `{ARGUMENT}`; "
+            f"available: {names}"
+        )
     raise CommandError(f"name a conversation as `{ARGUMENT}`; available: {names}")
 
 

@@ -79,8 +79,10 @@ def _progress(report: Report) -> Progress:
 NAME = "foldmark"
 
 ABOUT = """Foldmark keeps conversations with language models for ever, and archives the sessions of coding agents.
-`search` and `read` find what was said and decided in earlier sessions: look there before you assume. `context_meter`
-says how full a context is. The other tools work on conversations that Foldmark keeps."""
+`search` finds what was said and decided in earlier sessions, and `read` reads on: look there before you assume.
+`retrieve_memos` reads what a person told Foldmark to remember, and `save_memo` adds to it. `context_meter` says how
+full a context is. The other tools work on a Foldmark conversation, by its name. That is not this chat, unless Foldmark
+records this chat (`foldmark live`, `/fm`): to clear or rewind this chat, the person uses its own program."""
 
 
 class Handlers:
@@ -144,12 +146,12 @@ class Handlers:
         answer: str | ConsentQuestion = question
         if not params.input_responses:
             if not _can_ask(context) or not context.session.can_send_request:
-                raise CommandError(question.refusal)
+                raise CommandError(question.not_asked)
             form = question.form
             found = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
             answer = await self._run(context, params, question.key) if _is_yes(found) else question
         if isinstance(answer, ConsentQuestion):
-            raise CommandError("the person did not agree; nothing was changed")
+            raise CommandError(question.refused)
         return answer
 
     async def _run(

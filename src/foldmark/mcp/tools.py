@@ -1,8 +1,13 @@
 """The tools that the server offers: the tools for conversations that Foldmark's own models have, and three more.
 
+A guest's model sees none of the conversations that it works on. So each description says, in this order, what the tool
+does, whose context it changes, when to use it and when not, and what it returns. The first part is the tool's own
+description, or what the registry says of the commands of `slash`.
+
 A filter needs the person's consent, unless they have given it in the conversation [SPEC 4.2: over MCP too]. As in any
 other interface, a yes is recorded as the person's message in the planning conversation, and leaves the context with
-that conversation.
+that conversation. A command that could reach back to the first message needs a person's permission if the call does not
+say how far it goes.
 """
 
 import json
@@ -19,6 +24,8 @@ from mcp.types import ElicitRequestFormParams
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.commands import REGISTRY
+from foldmark.commands.registry import PREVIEW
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.request import ToolCall, ToolSpec
@@ -37,10 +44,10 @@ from foldmark.sessions.hook.tail import share
 from foldmark.sessions.places import NoSessionError, find, recognized
 from foldmark.sessions.session_file import SessionFileError
 from foldmark.sessions.session_model import session_model
-from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH, NotAgreedError
-from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, SAVE_MEMO
+from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH, NotAgreedError, SlashArguments
+from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, RETRIEVED, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
-from foldmark.tools.tool import Tool, about, read_arguments, schema
+from foldmark.tools.tool import Coverage, NotApprovedError, Tool, about, approve, read_arguments, schema
 
 _COUNT = {"type": "integer", "minimum": 0}
 _IDS = {"type": "array", "items": {"type": "integer"}}
@@ -94,13 +101,13 @@ class MeterArguments(Struct, frozen=True, forbid_unknown_fields=True):
     session: Annotated[
         str | None, about("A session of Claude Code or Codex: its id, the beginning of it, or its file")
     ] = None
-    conversation: Annotated[str | None, about("A conversation: its name, or the beginning of its uuid")] = None
+    conversation: Annotated[str | None, about("A Foldmark conversation: its name, or the beginning of its uuid")] = None
 
 
 METER = ToolSpec(
     "context_meter",
-    "How full a context is. Without arguments: that of the coding session which calls, by the newest answer in its "
-    "transcript, and that of the conversation this server is for.",
+    "How full a context is. Without arguments: how full this chat is, if it is a session of Claude Code or Codex, by "
+    "the newest answer in its transcript, and the conversation that this server was started for.",
     schema(MeterArguments),
 )
 
@@ -170,12 +177,13 @@ CONSENT = "agree"
 
 
 class ConsentQuestion(Struct, frozen=True):
-    """The question about an offer in conversation `name`; `key` identifies the effect of a yes."""
+    """A question to the person before a change; `key` identifies the effect of a yes. Without an answer, `missing` says
+    what the person has not done, and `instead` what they can do without this client."""
 
     key: str
-    name: str
-    offer: int
     text: str
+    missing: str
+    instead: str
 
     @property
     def form(self) -> ElicitRequestFormParams:
@@ -185,12 +193,15 @@ class ConsentQuestion(Struct, frozen=True):
         return ElicitRequestFormParams(message=self.text, requested_schema=schema)
 
     @property
-    def refusal(self) -> str:
+    def not_asked(self) -> str:
         """Return the error for a model whose client cannot ask."""
-        return (
-            "the person has not agreed to the preview yet, and this client cannot ask them. Show them the preview; "
-            f"they carry it out with `foldmark do {shlex.quote(self.name)} '/agree {self.offer}'`.\n{self.text}"
-        )
+        said = " ".join(map(str.strip, self.text.splitlines()))  # an error is one line
+        return f"{self.missing}, and this client cannot ask them: {self.instead}. {said}"
+
+    @property
+    def refused(self) -> str:
+        """Return the error for a no. Clients that run without a person say no in their place."""
+        return f"the person did not agree; nothing was changed. If this client did not ask them: {self.instead}"
 
 
 def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuestion:
@@ -200,10 +211,35 @@ def consent_question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuest
         assert preview is not None
         ids = sorted({*(arguments.get("message_ids") or preview.ids)})
         found = described(moment, at, preview, next_messages(agent, moment, at), ids)
-    name = agent.name or agent.id[:8]
-    text = "\n".join([f"Conversation '{name}': {found.title}?", *found.lines(SHOWN)])
-    hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]
-    return ConsentQuestion(hashed, name, preview.event_id, well_formed(text))
+    text = "\n".join([f"Conversation '{_named(agent)}': {found.title}?", *found.lines(SHOWN)])
+    return ConsentQuestion(
+        _key(f"{agent.id} {preview.event_id} {ids}"),
+        well_formed(text),
+        "the person has not agreed to the preview yet",
+        f"show them the preview; they carry it out with {_typed(agent, f'/agree {preview.event_id}')}",
+    )
+
+
+def permission_question(agent: Agent, line: str, error: NotApprovedError) -> ConsentQuestion:
+    """Return the question before a model runs a line that the person has to allow."""
+    size = agent.context().size  # a live session records more while the person thinks, but no messages
+    key = _key(f"{agent.id} {size.messages} {size.tokens} {line}")
+    allowed = f"allow it for good with {_typed(agent, error.command)}" if error.command else f"allow it: {error}"
+    instead = f"they run it themselves with {_typed(agent, line)}, or {allowed}"
+    return ConsentQuestion(key, well_formed(error.question), "the person has not allowed this", instead)
+
+
+def _key(effect: str) -> str:
+    return sha256(effect.encode()).hexdigest()[:32]
+
+
+def _named(agent: Agent) -> str:
+    return agent.name or agent.id[:8]
+
+
+def _typed(agent: Agent, command: str) -> str:
+    """Return a command of the person as a line for a shell."""
+    return f"`foldmark do {shlex.quote(_named(agent))} {shlex.quote(command)}`"
 
 
 def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
@@ -216,15 +252,40 @@ def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
     return answer
 
 
+def check_reach(agent: Agent, given: Mapping[str, Any], asking: Asking) -> None:
+    """Return if a use of `slash` says how far it reaches, or a person allows it. Raises CommandError."""
+    command, found = REGISTRY.allowed(agent, _line(given), "model")
+    if command.has_no_limit(found):
+        _, would, *_ = agent.do(f"/{command.name} {PREVIEW}").text.splitlines()
+        question = f"Conversation '{_named(agent)}': may the model run /{command.name}?\n{would}"
+        use = f"{SLASH.spec.name}({command.name})"
+        covers = Coverage((use, SLASH.spec.name), use, f"/{command.name} without {command.place}, over MCP")
+        approve(agent, SLASH.spec.name, question, asking, coverage=covers)
+
+
+def _line(given: Mapping[str, Any]) -> str:
+    return read_arguments(SLASH.spec, SlashArguments, given).line
+
+
 class Offered(Struct, frozen=True):
     """A tool as it is offered. `title` is its name for a person. A tool that `reads` changes nothing; some changes by a
-    tool that `destroys` cannot be undone. `output` is the JSON Schema of an answer that is always JSON."""
+    tool that `destroys` cannot be undone. `output` is the JSON Schema of an answer that is always JSON.
+
+    The description for a guest is made of `does`, which gets the specification and the words for the conversation, of
+    `concerns`, of `use` and of `returns`; `{which}` in them stands for the words that say which conversation. A tool
+    `of_one` works on one conversation.
+    """
 
     spec: ToolSpec
     title: str
     run: Callable[[ToolUse], str | ConsentQuestion]
+    does: Callable[[ToolSpec, str], str]
+    concerns: str
+    use: str
+    returns: str
     reads: bool = True
     destroys: bool = False
+    of_one: bool = False
     output: dict[str, Any] | None = None
 
     def structured(self, arguments: Mapping[str, Any], answer: str) -> dict[str, Any] | None:
@@ -232,52 +293,201 @@ class Offered(Struct, frozen=True):
         asked = self.spec.name == SEARCH.name and arguments.get("response_format") == "json"
         return json.loads(answer) if asked or self.output is not None else None
 
+    def described(self, spec: ToolSpec, default: str | None) -> str:
+        """Return the description of `spec`, this tool's or a variant of it, for a guest. The server was started for the
+        conversation `default`, or for none."""
+        which = f"that `{ARGUMENT}` names"
+        which = f"'{default}', or the one {which}" if default else which
+        does = self.does(spec, "a Foldmark conversation").removesuffix(".")
+        rest = f"{self.concerns} {self.use} Returns {self.returns}.".replace("{which}", which)
+        between = ".\n" if "\n" in does else ". "
+        return f"{does}{between}{rest}"
 
-def _model_tool(tool: Tool, title: str, *, any_will_do: bool = False, writes: bool = False, **more: Any) -> Offered:
-    """Return one of the models' tools as it is offered. With `any_will_do` it is about all conversations; with `writes`
-    it records events in one. `more` are further fields of `Offered`."""
+
+CHANGES = "It changes the Foldmark conversation {which}, not this chat."
+READS = "It reads the Foldmark conversation {which}, not this chat, and changes nothing."
+NOTHING = "It changes nothing."
+
+
+def _model_tool(
+    tool: Tool,
+    title: str,
+    use: str,
+    returns: str,
+    *,
+    concerns: str | None = None,
+    does: Callable[[ToolSpec, str], str] | None = None,
+    check: Callable[[Agent, Mapping[str, Any], Asking], None] = lambda *_: None,
+    **more: Any,
+) -> Offered:
+    """Return one of the models' tools as it is offered. One that `concerns` more than one conversation says so itself;
+    any other one records events in a conversation, unless it runs together with others. `check` raises CommandError for
+    a use that a guest may not make. `more` are further fields of `Offered`."""
+    of_one = concerns is None
+    writes = of_one and not tool.together
 
     def run(call: ToolUse) -> str | ConsentQuestion:
         own = {name: value for name, value in call.arguments.items() if name != ARGUMENT}
         asked_for = ToolCall("", tool.spec.name, dict(call.arguments)) if writes else None
         named = call.arguments.get(ARGUMENT)
-        with call.conversations.agent(named, any_will_do=any_will_do, writes=writes, call=asked_for) as agent:
-            calling = partial(agent.call_tool, tool.spec.name, own, asking=Asking(progress=call.progress))
+
+        def calling(agent: Agent, asking: Asking) -> str:
+            check(agent, own, asking)
+            return agent.call_tool(tool.spec.name, own, asking=asking)
+
+        with call.conversations.agent(named, any_will_do=not of_one, writes=writes, call=asked_for) as agent:
+            nobody = Asking(progress=call.progress)
             try:
                 with session_model(agent, os.environ):
-                    return calling()
+                    return calling(agent, nobody)
             except NotAgreedError:
                 question = consent_question(agent, own)
-                return record_consent(agent, calling) if question.key == call.agreed else question
+                agreed = partial(record_consent, agent, partial(calling, agent, nobody))
+            except NotApprovedError as error:
+                question = permission_question(agent, _line(own), error)
+                agreed = partial(calling, agent, replace(nobody, approve=lambda _: "yes"))
+            return agreed() if question.key == call.agreed else question
 
-    return Offered(tool.spec, title, run, tool.together, **more)
+    concerned = concerns or (CHANGES if writes else READS)
+    return Offered(
+        tool.spec,
+        title,
+        run,
+        does or tool.told_elsewhere,
+        concerned,
+        use,
+        returns,
+        tool.together,
+        of_one=of_one,
+        **more,
+    )
 
 
-def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], answer: Callable[[Any, ToolUse], str]) -> Offered:
+def _own_tool(
+    spec: ToolSpec, title: str, arguments: type[Struct], answer: Callable[[Any, ToolUse], str], use: str, returns: str
+) -> Offered:
     def run(call: ToolUse) -> str:
         # Models also send numbers as text.
         return answer(read_arguments(spec, arguments, call.arguments, strict=False), call)
 
-    return Offered(spec, title, run)
+    return Offered(spec, title, run, lambda spec, _: spec.description, NOTHING, use, returns)
+
+
+def _commands(spec: ToolSpec, conversation: str) -> str:
+    """Return what the registry says of the commands that `slash` has."""
+    lines = [f"Run one of these commands on {conversation}; `args` is what follows the command's name."]
+    for name in spec.parameters["properties"]["command"]["enum"]:
+        command = REGISTRY.commands[name]
+        need = f" Without {command.place} it needs the person's permission." if command.place else ""
+        lines.append(f"- {command.synopsis[1:]}: {command.help}{need}")
+    return "\n".join(lines)
 
 
 _OWN = (
-    _own_tool(SEARCH, "Search sessions and conversations", SearchArguments, search),
-    _own_tool(READ, "Read a session or a conversation", Read, read),
-    _own_tool(METER, "Show how full a context is", MeterArguments, context_meter),
+    _own_tool(
+        SEARCH,
+        "Search sessions and conversations",
+        SearchArguments,
+        search,
+        "Use it first for anything that was said before: where something was discussed, last week or in another "
+        "project. Not for what was saved as a memo (`retrieve_memos`), and not to see what a Foldmark conversation "
+        "still sends (`recall`).",
+        "the results, the best first, each with a path and a line for `read`",
+    ),
+    _own_tool(
+        READ,
+        "Read a session or a conversation",
+        Read,
+        read,
+        "Use it to read on around a result. Not to find a place: `search` does.",
+        "the messages with their lines, 40,000 characters at most, and where the rest begins",
+    ),
+    _own_tool(
+        METER,
+        "Show how full a context is",
+        MeterArguments,
+        context_meter,
+        "Use it before long work, and when the person asks for the size. Not to make room: this chat's own program "
+        "does that, and `evict` in a Foldmark conversation.",
+        "one line for each context: tokens, the model's window, and the percentage",
+    ),
 )
 
 _MODELS = (
     # `/kill` ends an agent for good; every other command of `slash`, and a filter, can be undone.
-    _model_tool(SLASH, "Run a command on a conversation", writes=True, destroys=True),
-    _model_tool(FILTER_CONTEXT, "Forget or keep messages by topic", writes=True, output=FILTERED),
-    _model_tool(EVICT, "Evict tool results", writes=True),
-    _model_tool(QUERY_DB, "Query a conversation's log", output=ROWS),
-    _model_tool(DESCRIBE_DB, "Describe a conversation's log"),
-    _model_tool(MANAGE_SCRATCHPAD, "Read or write the scratchpad", writes=True, destroys=True),
-    _model_tool(SAVE_MEMO, "Save a memo", any_will_do=True),
-    _model_tool(RETRIEVE_MEMOS, "Read memos", any_will_do=True),
-    _model_tool(RECALL, "Search everything that was said", any_will_do=True),
+    _model_tool(
+        SLASH,
+        "Run a command on a Foldmark conversation",
+        "Use it when the person asks for one of these commands on a conversation of Foldmark's. To clear, compact or "
+        "rewind this chat, the person uses the commands of its own program. For every other edit, as to drop a turn, "
+        "rewind, undo, restore, pin or summarize, no tool is right: tell the person to type it, as in `foldmark do "
+        "NAME '/context drop 5'`.",
+        "the command's answer, one or two lines",
+        does=_commands,
+        check=check_reach,
+        destroys=True,
+    ),
+    _model_tool(
+        FILTER_CONTEXT,
+        "Forget or keep messages of a Foldmark conversation by topic",
+        "Use it only after the person has begun that, as with `foldmark do NAME '/forget WHAT'`: no tool begins it. "
+        "apply asks the person through this client, unless they have said yes in the conversation.",
+        "JSON: of preview the matches with their ids, number and tokens; of apply the operation's id and the sizes "
+        "before and after",
+        output=FILTERED,
+    ),
+    _model_tool(
+        EVICT,
+        "Evict tool results of a Foldmark conversation",
+        "Use it to make room in a conversation with long tool results. Not for this chat's own results, and not for "
+        "messages of people and models.",
+        "the list, or the number of results and tokens that are no longer sent",
+    ),
+    _model_tool(
+        QUERY_DB,
+        "Query the log of a Foldmark conversation",
+        "Use it to count, group or list messages exactly. Not to find a topic: `search` does.",
+        "JSON: row_count, and the rows",
+        output=ROWS,
+    ),
+    _model_tool(
+        DESCRIBE_DB,
+        "Describe the log of a Foldmark conversation",
+        "Use it before a statement whose columns are in doubt. Not for messages: `query_db` reads them.",
+        "text",
+    ),
+    _model_tool(
+        MANAGE_SCRATCHPAD,
+        "Read or write the scratchpad of a Foldmark conversation",
+        "Use it when the person wants a plan or a checklist kept in that conversation. Not for the to-do list of this "
+        "chat, and not for knowledge that other conversations need (`save_memo`). What update replaces is lost.",
+        "the scratchpad, or its new length",
+        destroys=True,
+    ),
+    _model_tool(
+        SAVE_MEMO,
+        "Save a memo",
+        "Use it when the person wants a fact remembered from now on, beyond one conversation. Not for the plan of one "
+        "conversation (`manage_scratchpad`).",
+        "the memo's number",
+        concerns="It adds to Foldmark's memos, and changes no conversation and not this chat.",
+    ),
+    _model_tool(
+        RETRIEVE_MEMOS,
+        "Read memos",
+        "Use it for what the person told Foldmark to remember. Not for what was only said: `search` finds that, and "
+        "memos by their words too.",
+        f"the memos whole, {RETRIEVED} at most; if there are none, the tags that exist",
+        concerns=NOTHING,
+    ),
+    _model_tool(
+        RECALL,
+        "Search what Foldmark conversations still send",
+        "Use it to see whether messages about something are still sent to the model of a Foldmark conversation, or "
+        "have left its context (forgotten). Not to find out what was said: `search` does.",
+        "runs of messages with their ids, and whether they are sent for those of the conversation {which}",
+        concerns=NOTHING,
+    ),
 )
 
 TOOLS = {offered.spec.name: offered for offered in (*_OWN, *_MODELS)}
@@ -290,10 +500,26 @@ def specs(conversations: Conversations) -> list[ToolSpec]:
         with suppress(FoldmarkError), conversations.agent(None) as agent:
             models = {spec.name: spec for spec in agent.tools() if spec.name in models}
     own = [offered.spec for offered in _OWN]
-    return [*own, *(_with_conversation(spec, conversations.default) for spec in models.values())]
+    return [_for_guest(spec, conversations.default) for spec in (*own, *models.values())]
 
 
-def _with_conversation(spec: ToolSpec, default: str | None) -> ToolSpec:
-    about = "Its name, or the beginning of its agent's uuid" + (f"; '{default}' if left out" if default else "")
-    properties = {**spec.parameters["properties"], ARGUMENT: {"type": "string", "description": about}}
-    return replace(spec, parameters={**spec.parameters, "properties": properties})
+def _for_guest(spec: ToolSpec, default: str | None) -> ToolSpec:
+    offered, parameters = TOOLS[spec.name], spec.parameters
+    if offered not in _OWN:
+        parameters = _with_conversation(offered, parameters, default)
+    return replace(spec, description=offered.described(spec, default), parameters=parameters)
+
+
+def _with_conversation(offered: Offered, parameters: dict[str, Any], default: str | None) -> dict[str, Any]:
+    """Return the parameters of a tool with the conversation. It has to be named if the tool works on one and the server
+    is for none: nothing else says that it is not the chat of the guest."""
+    about, required = "A Foldmark conversation: its name, or the beginning of its agent's uuid", offered.of_one
+    if default:
+        about, required = f"{about}; '{default}' if left out", False
+    elif not offered.of_one:
+        about += "; may be left out"
+    elif not offered.reads:
+        about += ". Empty means this chat, which works only while Foldmark records it (`foldmark live`, `/fm`)"
+    properties = {**parameters["properties"], ARGUMENT: {"type": "string", "description": about}}
+    needed = [*parameters.get("required", ()), *([ARGUMENT] if required else [])]
+    return {**parameters, "properties": properties, **({"required": needed} if needed else {})}

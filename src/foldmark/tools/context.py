@@ -25,7 +25,7 @@ from foldmark.request.exchanges import closure
 from foldmark.request.planning import Planning, RecordedPreview, offered, planning, replies, talk
 from foldmark.request.standing import Standing
 from foldmark.text.consent import is_yes
-from foldmark.tools.tool import Tool, about
+from foldmark.tools.tool import THIS_CONVERSATION, Tool, about
 
 
 class SlashArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,15 +35,20 @@ class SlashArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ]
     args: Annotated[str, about("Command arguments as a single string")] = ""
 
+    @property
+    def line(self) -> str:
+        """The line that a person would type."""
+        return f"/{self.command} {self.args}".rstrip()
+
 
 def _slash(agent: Agent, arguments: SlashArguments, asking: Asking) -> str:
-    result = agent.do(f"/{arguments.command} {arguments.args}".rstrip(), actor="model", asking=asking)
+    result = agent.do(arguments.line, actor="model", asking=asking)
     if result.event_id is not None:
         asking.operated(result)
     return result.text
 
 
-SLASH = Tool.of("slash", "Execute a slash command", SlashArguments, _slash)
+SLASH = Tool.of("slash", "", SlashArguments, _slash, own="Execute a slash command")
 
 
 LISTED = 50
@@ -66,17 +71,20 @@ def _evict(agent: Agent, arguments: EvictArguments, asking: Asking) -> str:
 def _listed(agent: Agent) -> str:
     found = sorted(sent_results(agent), key=lambda each: -each.tokens)
     if not found:
-        raise CommandError("no tool result of your requests is longer than the placeholder that would take its place")
+        raise CommandError(
+            f"no tool result of {THIS_CONVERSATION} is longer than the placeholder that would take its place"
+        )
     lines = [each.line() for each in found[:LISTED]]
-    head = f"{len(lines)} of {len(found)} tool results in your requests: id, call, what evicting it saves"
+    head = f"{len(lines)} of {len(found)} tool results that {THIS_CONVERSATION} sends: id, call, what evicting it saves"
     return "\n".join([f"{head}.", *lines])
 
 
 EVICT = Tool.of(
     "evict",
-    "Take tool results that you need no more out of your requests. A one-line placeholder stays in place of each, with "
-    "the query that shows it again. Without ids, list the results with their ids and sizes. Each use makes the "
-    "provider read the conversation anew from the first of them on: evict many at once, and seldom.",
+    f"Take tool results that are needed no more out of the requests of {THIS_CONVERSATION}. A one-line placeholder "
+    "stays in place of each, with the query that shows it again. Without ids, list the results with their ids and "
+    "sizes. Each use makes the provider read the conversation anew from the first of them on: evict many at once, and "
+    "seldom.",
     EvictArguments,
     _evict,
 )
@@ -98,7 +106,7 @@ class FilterContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
     criteria: Annotated[str | None, about("What the messages are about, for preview")] = None
     message_ids: Annotated[list[_Id] | None, about("For apply: ids from the preview; all of it if left out")] = None
     planning_conversation_ids: Annotated[
-        list[_Id] | None, about("For apply: the ids that the preview gave for this conversation")
+        list[_Id] | None, about("For apply: the ids that the preview gave for the planning conversation")
     ] = None
 
 
@@ -209,11 +217,12 @@ def _foreign(moment: Snapshot, at: Standing, open_one: Planning | None, ids: Seq
 
 FILTER_CONTEXT = Tool.of(
     "filter_context",
-    "Forget or keep messages, when the person has written /forget or /remember. First preview: it finds the messages "
-    "that the criteria mean and changes nothing. Foldmark shows the person its ranges and tokens, asks, and applies it "
-    "on their yes; preview again if they want something else. Apply only after a person's yes that Foldmark has not "
-    "carried out.",
+    f"Forget or keep messages of {THIS_CONVERSATION}, when the person has written /forget or /remember in it. First "
+    "preview: it finds the messages that the criteria mean and changes nothing; preview again if the person wants "
+    "something else.",
     FilterContextArguments,
     _filter_context,
+    own="Foldmark shows the person its ranges and tokens, asks, and applies it on their yes. Apply only after a "
+    "person's yes that Foldmark has not carried out.",
     quiet=True,
 )

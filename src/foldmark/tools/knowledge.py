@@ -23,7 +23,7 @@ from foldmark.log.recording import save_memo
 from foldmark.log.search import message_excerpt, message_named, search_with_archive
 from foldmark.operations.effects import Asking
 from foldmark.text.keywords import memo_entry
-from foldmark.tools.tool import Tool, about
+from foldmark.tools.tool import THIS_CONVERSATION, Tool, about
 
 LONGEST_PAD = 20_000
 """Maximum number of characters of a scratchpad that a model writes. The whole scratchpad is part of every request."""
@@ -55,8 +55,8 @@ def _scratchpad(agent: Agent, arguments: ScratchpadArguments, asking: Asking) ->
 
 MANAGE_SCRATCHPAD = Tool.of(
     "manage_scratchpad",
-    "Your notebook of this conversation: plans, checklists, findings. It goes into every request, also when older "
-    "messages do not. read shows it, update puts content in its place, append adds content as further lines.",
+    f"The model's notebook of {THIS_CONVERSATION}: plans, checklists, findings. It goes into every request, also when "
+    "older messages do not. read shows it, update puts content in its place, append adds content as further lines.",
     ScratchpadArguments,
     _scratchpad,
 )
@@ -117,8 +117,8 @@ def _several(tags: list[str] | str) -> list[str]:
 
 SAVE_MEMO = Tool.of(
     "save_memo",
-    "Save knowledge for all conversations, this one and later ones: a decision and why, a pitfall, a design that is "
-    "not obvious. Not what the code itself shows, and nothing secret.",
+    "Save knowledge for all conversations, now and later: a decision and why, a pitfall, a design that is not obvious. "
+    "Not what the code itself shows, and nothing secret.",
     SaveMemoArguments,
     _save,
     required=["tags"],
@@ -230,8 +230,9 @@ def archived_excerpt(log: Log, place: str, reach: int) -> Excerpt | None:
 RECALL = Tool.of(
     "recall",
     "Search all that was ever said by words: messages of all conversations, in the context or not, memos, archived "
-    "coding sessions. It answers with places; around reads one. The context does not change.",
+    "coding sessions. It answers with places; around reads one.",
     RecallArguments,
     _recall,
+    own="The context does not change.",
     together=True,
 )

@@ -22,7 +22,7 @@ from foldmark.core.request import ToolSpec
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
-from foldmark.tools.tool import Tool, about, schema
+from foldmark.tools.tool import THIS_CONVERSATION, Tool, about, schema
 
 SECONDS, ROWS, ANSWER = 2.0, 200, 50_000
 """Maximum seconds of a query, rows of an answer, and characters of its rows."""
@@ -275,7 +275,7 @@ def spec(dialect: str) -> ToolSpec:
     """Return the specification of `query_db` for a database of that name."""
     return ToolSpec(
         "query_db",
-        "Look up older messages of this conversation, also those not shown to you, with one read-only SQL SELECT "
+        f"Look up messages of {THIS_CONVERSATION}, also older ones that are not sent, with one read-only SQL SELECT "
         f"({dialect}). Views: "
         + "; ".join(f"{name}({', '.join(columns)})" for name, columns in VIEWS.items())
         + ". Rows with status = 'dropped' were taken out of the context: leave them out, as those with tool "

@@ -29,6 +29,9 @@ WAKE = 0.05
 """Seconds between two checks for an interruption while another question is open."""
 
 
+THIS_CONVERSATION = "this conversation"
+"""The name of the conversation of the model that has a tool, in the tool's description."""
+
 _T = TypeVar("_T", bound=Struct)
 
 _TYPES = {str: "string", int: "integer", bool: "boolean"}
@@ -88,6 +91,10 @@ class Tool(Struct, frozen=True):
     returns the question that a person has to answer with yes before it runs, or None if no question is needed;
     `coverage` returns what a permanent answer covers, by default all uses of the tool. For a `quiet` tool, the person
     sees no results, only errors.
+
+    A description is true for every model that may have the tool, but for its end, `own`, which holds for Foldmark's own
+    models only. It says `THIS_CONVERSATION` and speaks to nobody, so that it also holds for a model that works on a
+    conversation of which it sees nothing.
     """
 
     spec: ToolSpec
@@ -97,6 +104,7 @@ class Tool(Struct, frozen=True):
     quiet: bool = False
     question: Callable[[Agent, Any], str | None] | None = None
     coverage: Callable[[Agent, Any], Coverage] | None = None
+    own: str = ""
 
     @classmethod
     def of(
@@ -107,10 +115,17 @@ class Tool(Struct, frozen=True):
         run: Callable[[Agent, Any, Asking], str],
         *,
         required: Sequence[str] = (),
+        own: str = "",
         **more: Any,
     ) -> "Tool":
         """Return a tool with the schema of its arguments; `more` are further fields of the tool."""
-        return cls(ToolSpec(name, description, schema(arguments, *required)), arguments, run, **more)
+        whole = " ".join(filter(None, (description, own)))
+        return cls(ToolSpec(name, whole, schema(arguments, *required)), arguments, run, own=own, **more)
+
+    def told_elsewhere(self, spec: ToolSpec, conversation: str) -> str:
+        """Return the description of `spec`, this tool's or a variant of it, for another program's model, with the words
+        `conversation` for the conversation that it works on."""
+        return spec.description.removesuffix(self.own).rstrip().replace(THIS_CONVERSATION, conversation)
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
         """Run with a model's arguments. Raises CommandError for wrong arguments, and without an approval."""
@@ -128,6 +143,15 @@ def read_arguments(spec: ToolSpec, arguments: type[_T], given: Mapping[str, Any]
     except (msgspec.ValidationError, RecursionError) as error:
         names = ", ".join(spec.parameters["properties"]) or "no members"
         raise CommandError(f"{spec.name} takes an object with {names}: {str(error)[:200]}") from None
+
+
+class NotApprovedError(CommandError):
+    """A person has not allowed this, and nobody can be asked here. `question` is for an interface that can ask;
+    `command` is the command with which a person allows it beforehand, "" if a setting from outside forbids that."""
+
+    def __init__(self, text: str, question: str, command: str) -> None:
+        super().__init__(text)
+        self.question, self.command = question, command
 
 
 class _Conversation:
@@ -163,8 +187,8 @@ def approve(
     the question shortens them. A permanent answer is for `coverage`, by default all uses of the tool.
 
     A conversation asks one question at a time. A permanent answer to another question also answers waiting ones. Raises
-    CommandError, worded for the model, if the tool is not allowed, nobody can be asked, the agent has ended, or the
-    turn was interrupted.
+    CommandError, worded for the model, if the tool is not allowed, nobody can be asked (NotApprovedError), the agent
+    has ended, or the turn was interrupted.
     """
     _check_living(agent)
     root, coverage = family.root(agent), coverage or all_uses(tool)
@@ -173,13 +197,17 @@ def approve(
     override = root.log.given.overrides.get("tool_approval")
     if asking.approve is None:
         name = coverage.remembered
+        command = ""
         if override is None:
-            where = f" in {family.label(root)}: /config set tool_approval={_setting_with(root, name, 'always')}"
+            command = f"/config set tool_approval={_setting_with(root, name, 'always')}"
+            where = f" in {family.label(root)}: {command}"
         else:
             where = f": {override.source} would have to say {approved(override.value, name, 'always')}"
-        raise CommandError(
+        raise NotApprovedError(
             f"{tool} needs a person's approval for this, and nobody is there to ask; "
-            f"a person can allow it beforehand{where}"
+            f"a person can allow it beforehand{where}",
+            question,
+            command,
         )
     if override is not None:
         question += f"\n({override.source} says to ask: always and never hold until Foldmark ends)"

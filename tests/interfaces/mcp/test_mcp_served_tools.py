@@ -48,11 +48,8 @@ def test_they_are_the_models_tools(db: str, log: foldmark.Log) -> None:
         for name in listed.keys() - OWN:
             tool, spec = listed[name], MODELS[name].spec
             properties = dict(tool.input_schema["properties"])
-            assert "default" in properties.pop("conversation")["description"]
-            assert (tool.description, {**tool.input_schema, "properties": properties}) == (
-                spec.description,
-                spec.parameters,
-            )
+            assert "'default' if left out" in properties.pop("conversation")["description"]
+            assert {**tool.input_schema, "properties": properties} == spec.parameters
             assert tool.annotations is not None
             assert tool.annotations.read_only_hint is MODELS[name].together
 
@@ -114,8 +111,14 @@ def test_which_conversation_is_meant(db: str, log: foldmark.Log) -> None:
 
     async def visiting() -> None:
         async with inside(db, None) as guest:
-            told = await guest.call("slash", command="mark")
-            assert told == "Error: name a conversation as `conversation`; available: one, two"
+            for nameless in ({}, {"conversation": ""}):
+                assert await guest.call("slash", command="mark", **nameless) == (
+                    "Error: Foldmark does not record this chat. If the person means another conversation, name it as "
+                    "`conversation`; available: one, two"
+                )
+            assert await guest.call("query_db", sql="SELECT 1") == (
+                "Error: name a conversation as `conversation`; available: one, two"
+            )
             told = await guest.call("slash", command="mark", conversation="three")
             assert told == "Error: there is no conversation or agent 'three'; conversations: one, two"
             assert await guest.call("slash", command="mark", args="M", conversation="one") == "Checkpoint 'M' created."
@@ -250,7 +253,7 @@ def test_a_question_shows_little_of_what_a_model_wrote(db: str, log: foldmark.Lo
         async with inside(db) as guest:
             await guest.call("filter_context", action="preview", criteria="bananas " * 1000)
             told = await guest.call("filter_context", action="apply")
-            assert "Show them the preview" in told
+            assert "show them the preview" in told
             assert len(told) < 800
 
     visit(visiting)
@@ -306,7 +309,7 @@ def test_anything_but_a_yes_is_a_no(db: str, log: foldmark.Log, era: str, answer
     async def visiting() -> None:
         async with inside(db, era=era, answer=answer) as guest:
             told = await guest.call("filter_context", action="apply")
-            assert told == "Error: the person did not agree; nothing was changed"
+            assert told.startswith("Error: the person did not agree; nothing was changed. If this client did not ask")
             assert len(guest.asked) == 1
 
     visit(visiting)
@@ -369,7 +372,7 @@ def test_a_yes_is_for_what_was_asked(db: str, log: foldmark.Log) -> None:
             again = await session.call_tool(
                 "filter_context", {"action": "apply", "message_ids": [4]}, input_responses={key: yes()}
             )
-            assert again.content[0].text == "Error: the person did not agree; nothing was changed"  # type: ignore[union-attr]
+            assert "the person did not agree; nothing was changed" in again.content[0].text  # type: ignore[union-attr]
             done = await session.call_tool("filter_context", {"action": "apply"}, input_responses={key: yes()})
             assert not done.is_error
 
