@@ -101,6 +101,13 @@ def test_a_tool_of_uv_is_installed_again_with_all_that_it_has(
         assert extra_command("terminal") == [word.replace("HERE", here) for word in shlex.split(command)]
 
 
+def test_a_tool_with_options_is_not_installed_again(prefix: Path) -> None:
+    (prefix / "uv-receipt.toml").write_text(
+        f'[tool]\nrequirements = [{{ name = "foldmark", directory = "{prefix}" }}]\nconstraints = [{{ name = "x" }}]\n'
+    )
+    assert extra_command("mcp") == package_command(*EXTRAS["mcp"])
+
+
 def test_the_python_of_a_tool_stays(prefix: Path) -> None:
     (prefix / "uv-receipt.toml").write_text(
         f'[tool]\npython = "3.12"\nrequirements = [{{ name = "foldmark", directory = "{prefix}" }}]\n'

@@ -87,6 +87,8 @@ def _uv_tool_command(extra: str) -> list[str]:
     if not receipt.is_file():
         return []
     tool = _toml(receipt).get("tool", {})
+    if tool.keys() - {"requirements", "entrypoints", "python"}:  # constraints, or an index of the person's own
+        return []
     command = ["uv", "tool", "install", *(["--python", tool["python"]] if "python" in tool else [])]
     for each in tool.get("requirements", ()):
         extras = {*each.get("extras", ()), *([extra] if each["name"] == _NAME else [])}

@@ -101,7 +101,7 @@ def test_an_unknown_request_is_an_error_that_names_the_newest(log: Log, agent: A
     fails(agent, "/context sent 3", r"^there is no request 3 of this agent; its newest: 2, 1$")
     for wrong in ("0", "9" * 19, "9" * 40):
         fails(agent, f"/context sent {wrong}", r"^there is no request \d+ of this agent; its newest: 2, 1$")
-    fails(agent, "/context sent x", r"^ID must be a number, not 'x'$")
+    fails(agent, "/context sent x", r"^ID must be a number, not 'x'; for example /context sent 12$")
     fails(agent, "/context sent 1 2", r"^unexpected argument '2'; usage: /context sent \[ID\]$")
     for actor in ("model", "system"):
         fails(agent, "/context sent 1", r"/context sent is not for a ", actor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import foldmark
 from foldmark import Agent, CommandError, FoldmarkError, Log
 from foldmark.core.config import KEYS, Config
 from foldmark.core.errors import ProviderError
+from foldmark.installation import installs
 from foldmark.rendering import result_text
 from foldmark.settings.given import Settings, Value
 from planning_talk import IN_CHAT
@@ -171,7 +173,8 @@ def test_settings_outlast_clear_and_rewind(agent: Agent) -> None:
 # The model and the system prompt
 
 
-def test_the_model(agent: Agent) -> None:
+def test_the_model(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     assert agent.do("/model").text == "Model: offline (default)"
     assert agent.do("/model anthropic/claude-sonnet-4-5").text == "Model: anthropic/claude-sonnet-4-5"
     assert agent.do("/model").text == "Model: anthropic/claude-sonnet-4-5 (this agent)"
@@ -182,10 +185,25 @@ def test_the_model(agent: Agent) -> None:
     assert agent.request().model == "a/b"
 
 
+@pytest.mark.parametrize("line", ["/model {}", "/model {} --preview", "/config set model={}"])
+def test_a_model_without_its_key_or_sdk_says_so(agent: Agent, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    told = agent.do(line.format("openai/gpt-5")).text
+    assert "\n  It cannot be asked yet. There is no key for openai. Set OPENAI_API_KEY." in told
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert "It cannot be asked" not in agent.do(line.format("openai/gpt-5")).text
+    monkeypatch.setitem(sys.modules, "openai", None)
+    told = agent.do(line.format("openai/gpt-5")).text
+    assert f"\n  It cannot be asked yet. The SDK for openai is not installed; {installs('openai')}" in told
+
+
 @pytest.mark.parametrize("line", ["/model {}", "/config set model={}", "/config set MODEL = {}"])
 def test_an_unknown_model_is_refused(agent: Agent, line: str) -> None:
     for name in ("foo", "openai", "openai/", "/gpt-5", "foo/bar", "OPENAI/gpt-5"):
-        wanted = f"a model must be 'offline' or PROVIDER/MODEL with one of .*, not '{name}'"
+        wanted = (
+            f"a model must be 'offline' or PROVIDER/MODEL( with one of .*)?, not '{name}'; (did you mean|for example) "
+        )
         with pytest.raises(CommandError, match=wanted):
             agent.do(line.format(name))
         assert agent.standing().newest == 0
@@ -428,7 +446,9 @@ def test_a_value_with_spaces_is_one_value(log: Log, value: str) -> None:
     assert agent.standing().config.system == value
 
 
-def test_another_providers_model_says_what_it_is_not_sent(agent: Agent) -> None:
+def test_another_providers_model_says_what_it_is_not_sent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in ("ANTHROPIC", "OPENAI"):
+        monkeypatch.setenv(f"{provider}_API_KEY", "k")
     agent.do("/model anthropic/claude-sonnet-4-5")
     agent.append("user", "Read it.")
     for number in range(3):

@@ -137,7 +137,7 @@ def test_without_a_price_the_cost_is_in_tokens(cli: Cli, agent: foldmark.Agent) 
         (["long", "--low-water", "0"], "sliding_context_low_water must be a share above 0 and up to 1, not '0'"),
         (["long", "--low-water", "1,x"], "sliding_context_low_water must be a share above 0 and up to 1, not 'x'"),
         (["long", "--policy", "none"], "'none' is not one of"),
-        (["long", "--budget", "-1"], "Invalid value for '--budget'"),
+        (["long", "--budget", "-1"], "--budget must be a number from 1 to 1,000,000,000, not '-1'; for example 100000"),
     ],
 )
 def test_wrong_wishes(cli: Cli, agent: foldmark.Agent, arguments: list[str], told: str) -> None:

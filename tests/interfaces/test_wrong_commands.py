@@ -232,7 +232,7 @@ TABLE = [
     ),
     Wrong(
         "/config set context_size 5",
-        "'context_size 5' has no '='; usage: /config set KEY=VALUE. `/config get` lists the keys",
+        "'context_size 5' has no '='; did you mean context_size=5?",
     ),
     Wrong("/model gpt-5", "a model must be 'offline' or PROVIDER/MODEL, not 'gpt-5'; did you mean openai/gpt-5?"),
     Wrong("/model openai", "a model must be 'offline' or PROVIDER/MODEL, not 'openai'; did you mean openai/gpt-…?"),

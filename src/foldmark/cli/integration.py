@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 400
 """Maximum characters of a line in a preview. A settings file of Claude Code may be one long line."""
 
-_NO_MCP = "no MCP server is added, because the package `mcp` is not installed. Repeat this with --mcp, or after: "
+_NO_MCP = "no MCP server is added; repeat this with --mcp, or once the package `mcp` is installed; "
 
 
 @click.command()
@@ -56,9 +56,7 @@ def install(
     server. Adds a status line and a paragraph in CLAUDE.md. Your own entries stay as they are; `foldmark uninstall
     claude` restores the files.
     """
-    from shlex import join
-
-    from foldmark.installation import extra_command
+    from foldmark.installation import installs
     from foldmark.sessions.install.locations import PLAIN, installed_program, is_temporary
     from foldmark.sessions.install.plan import InstallOptions, InstallOutcome, plan_install
     from foldmark.sessions.install.plan import install as carry_out
@@ -72,7 +70,7 @@ def install(
     plan = (plan_install if preview else carry_out)(places, options, os.environ)
     server = places.plugins / SERVER
     if not mcp and not server.exists():
-        plan.done.append(InstallOutcome(str(server), "left out", (_NO_MCP + join(extra_command("mcp")),)))
+        plan.done.append(InstallOutcome(str(server), "left out", (_NO_MCP + installs("mcp"),)))
     if as_json:
         print(json_text([_data(done, preview) for done in plan.done]))
         return

@@ -95,6 +95,7 @@ _WORDS = {
     "codex": "live codex",
     "config": "do NAME '/config get'",
     "gemini": "live gemini",
+    "help": "--help",
     "init": "install claude",
     "list": "conversations",
     "ls": "conversations",
@@ -138,10 +139,11 @@ class _Program(Group):
         from foldmark.commands import REGISTRY
 
         typed = words[0].lower()
-        if typed == "help":
-            return f"that is `foldmark {words[1]} --help`" if words[1:] and words[1] in _COMMANDS else ""
-        if typed in _WORDS:
-            return f"that is `foldmark {_WORDS[typed]}`"
+        if rest := _WORDS.get(typed):
+            about = f"{words[1]} " if words[1:] and words[1] in _COMMANDS else ""
+            if rest not in ctx.help_option_names:
+                return f"that is `foldmark {rest}`"
+            return f"that is `foldmark {about}{rest}`" if about else ""  # the usage is named in any case
         if " " in typed.strip() and not typed.startswith("/"):
             return f"to ask a model: foldmark ask {DEFAULT} {quote(words[0])}"
         own, near = REGISTRY.meant(" ".join(words).removeprefix("/")), super().unknown(ctx, words)

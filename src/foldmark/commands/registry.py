@@ -400,8 +400,10 @@ class Registry:
         return near[0] if near and near[0] in self.commands else firsts.get(near[0]) if near else None
 
     def _known(self, word: str) -> str | None:
-        """Return the command for which other programs have this word, or whose second word it is."""
-        seconds = {name.partition(" ")[2]: name for name in reversed(self.commands)}
+        """Return the command with this name, for which other programs have this word, or whose second word it is."""
+        if word in self.commands:
+            return word
+        seconds = {name.partition(" ")[2]: name for name in reversed(self.commands) if " " in name}
         return WORDS_OF_OTHERS.get(word) or seconds.get(word)
 
     def unknown(self, typed: str, there_is: str | None = None) -> CommandError:

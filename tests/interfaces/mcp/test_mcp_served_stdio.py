@@ -260,7 +260,7 @@ def test_a_person_works_on_it_meanwhile(agent: foldmark.Agent, cli: Cli) -> None
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--http", "70000"], "is not in the range"),
+        (["--http", "70000"], "--http must be a number from 0 to 65,535, not '70000'"),
         (["--host", "0.0.0.0"], "--host and --allow-host require --http"),
         (["a", "b"], "unexpected extra argument"),
     ],
