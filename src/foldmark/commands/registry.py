@@ -56,9 +56,6 @@ WORDS_OF_OTHERS = {
     "save": "export",
     "new": "session new",
     "settings": "config get",
-    "drop": "context drop",
-    "evict": "context evict",
-    "show": "context show",
     "edit": "resend",
     "redo": "restore",
     "checkpoint": "mark",
@@ -362,6 +359,8 @@ class Registry:
             near = get_close_matches(typed.lower(), self.commands, n=1) if second else []
             if not near and (known := WORDS_OF_OTHERS.get(first)) in self.commands:
                 near = [str(known)]
+            if not near and first not in self.commands:
+                near = [name for name in self.commands if name.endswith(f" {first}")]
             beginnings = dict.fromkeys(each for name in self.commands for each in (name, name.partition(" ")[0]))
             near = near or get_close_matches(first, beginnings, n=1)
             what = f"there is no command /{typed.split()[0][:40]}"

@@ -206,7 +206,7 @@ def _connect(path: str, create: bool, place: str, *, read_only: bool) -> apsw.Co
     file = Path(path)
     if not file.exists():
         if not create:
-            raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
+            raise no_database(path)
         if not file.parent.is_dir():
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
         path.encode()  # SQLite accepts names in UTF-8 only
@@ -284,7 +284,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     steps = migrations("sqlite")
     version = _version(db, path, len(steps))
     if version == 0 and not create and path != MEMORY:
-        raise _empty(path)
+        raise no_database(path, ": it is empty")
     if version < len(steps):
         switch_to_wal(db)
         if version == 1:
@@ -345,12 +345,13 @@ def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
     newest = len(migrations("sqlite"))
     version = _version(db, path, newest)
     if not version:
-        raise _empty(path)
+        raise no_database(path, ": it is empty")
     return version, newest
 
 
-def _empty(path: str) -> StoreError:
-    return StoreError(f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another.")
+def no_database(path: str, why: str = "") -> StoreError:
+    """Return the error for a database that does not exist; `why` follows its path."""
+    return StoreError(f"there is no database at {path}{why}. `foldmark chat` starts one; --db names another.")
 
 
 def _version(db: apsw.Connection, path: str, newest: int) -> int:
