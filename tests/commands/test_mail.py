@@ -444,7 +444,7 @@ def test_a_beginning_that_is_not_unique(talk: Log) -> None:
     fork(agent(talk, 1))
     for line in ("/send abcd hello", "/kill ABCD"):
         assert refused(agent(talk, 1), line) == (
-            f"several uuids begin with '{line.split()[1]}': {twins[0]}, {twins[1]}; "
+            f"several uuids begin with '{line.split()[1]}': {twins[0]}, {twins[1]}; type more of it; "
             "other agents here: 20000000, 30000000, abcd1000, abcd2000"
         )
     assert agent(talk, 1).do("/send abcd1 hello").data["to"] == twins[0]

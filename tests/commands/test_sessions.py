@@ -413,7 +413,7 @@ def test_switch_goes_to_any_agent(talk: Log) -> None:
 # Wrong requests with their full messages
 
 A_NAME = "invalid name {}: a conversation's name has 1 to 200 printable characters and is not a uuid"
-TAKEN = "a conversation '{}' already exists; choose another name (import takes --as)"
+TAKEN = "a conversation '{}' already exists; choose another name (`foldmark import` takes --as)"
 NONE = "there is no conversation or agent '{}'" + THERE_ARE
 FORK = "agent 20000000 is a fork in conversation 'default', not a conversation; /switch 20000000 goes to it"
 

@@ -99,7 +99,7 @@ def test_home_is_meant_by_a_tilde(cli: Cli, tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("--to", "there.md"), 1, "there.md already exists and was not changed; name another file, or remove this one"),
-        (("--to", "no/where/x.md"), 1, "there is no folder no/where; make it first, or name another one"),
+        (("--to", "no/where/x.md"), 1, "there is no folder no/where; create it, or name another"),
         (("--to", f"{'x' * 300}/x.md"), 1, "there is no folder xxx"),
         (("--to", f"{'x' * 300}.md"), 1, "File name too long"),
         (("--to", "notes.txt"), 2, "notes.txt does not tell the format: name a file that ends in .md, .json or .jsonl"),
@@ -107,8 +107,8 @@ def test_home_is_meant_by_a_tilde(cli: Cli, tmp_path: Path) -> None:
         (("a.md", "--to", "b.md"), 2, "--to names a file, and so does the second argument"),
         (("a.jsonl", "--to", "b.jsonl"), 2, "--to names a file, and so does the second argument"),
         (("--to", "json", "--json"), 2, "--json prints where the document is"),
-        (("--context",), 2, "--context requires --to"),
-        (("--to", "x.jsonl", "--context"), 2, "--context requires --to"),
+        (("--context",), 2, "--context needs --to"),
+        (("--to", "x.jsonl", "--context"), 2, "--context needs --to"),
         (("--to", "markdown", "--cwd", "."), 2, "--cwd is the folder of a session"),
     ],
 )
@@ -187,7 +187,7 @@ def test_slash_export_writes_documents_into_the_working_folder(talk: foldmark.Ag
     ("line", "said"),
     [
         ("/export --to markdown", "talk.md already exists and was not changed; name another file, or remove this one"),
-        ("/export --to no/x.md", "there is no folder no; make it first"),
+        ("/export --to no/x.md", "there is no folder no; create it"),
         ("/export --to notes.txt", "notes.txt does not tell the format"),
         ("/export --context", "--context needs --to markdown, --to json or --to FILE"),
         ("/export --context --to x.jsonl", "a session always has only the context"),

@@ -307,7 +307,7 @@ def export(
         _export_document(setup, name, to, file, only_context, as_json)
         return
     if only_context:
-        raise click.UsageError("--context requires --to markdown, --to json or --to FILE; a session has only that")
+        raise click.UsageError("--context needs --to markdown, --to json or --to FILE; a session has only the context")
     file = _session_target(to, file)
     _export_session(setup, name, file, cwd or Path(), as_json)
 

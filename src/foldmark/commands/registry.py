@@ -58,9 +58,6 @@ WORDS_OF_OTHERS = {
     "save": "export",
     "new": "session new",
     "settings": "config get",
-    "drop": "context drop",
-    "evict": "context evict",
-    "show": "context show",
     "edit": "resend",
     "redo": "restore",
     "checkpoint": "mark",
@@ -418,6 +415,8 @@ class Registry:
             near = nearest(typed, self.commands) if second else []
             if not near and (known := self._known(first)) in self.commands:
                 near = [str(known)]
+            if not near and first not in self.commands:
+                near = [name for name in self.commands if name.endswith(f" {first}")]
             beginnings = dict.fromkeys(each for name in self.commands for each in (name, name.partition(" ")[0]))
             near = near or nearest(first, beginnings)
             what = f"there is no command /{typed.split()[0][:40]}"

@@ -78,7 +78,7 @@ def check_file(file: Path) -> None:
     if os.path.lexists(file):
         raise already_there(file)
     if not os.path.isdir(file.parent):  # noqa: PTH112 - a name that is too long raises nothing
-        raise WriteError(f"there is no folder {one_line(str(file.parent))}; make it first, or name another one")
+        raise WriteError(f"there is no folder {one_line(str(file.parent))}; create it, or name another")
 
 
 def document(agent: Agent, form: Form, progress: Progress, *, only_context: bool) -> Generator[str, None, None]:

@@ -264,7 +264,8 @@ class Log:
             near = [each for each in moment.agents() if len(name) >= least and each.id.startswith(name.lower())]
             near = [each for each in near if not each.deleted] or near[:1]
             if len(near) > 1:
-                raise CommandError(f"several uuids begin with '{name}': {listing(each.id for each in near)}")
+                found = listing(each.id for each in near)
+                raise CommandError(f"several uuids begin with '{name}': {found}; type more of it")
             if not near and not create:
                 raise CommandError(f"there is no conversation or agent '{name}'; {self._there_are(moment)}")
         return self._object(near[0]) if near else self.agent(name)
@@ -373,7 +374,9 @@ class Log:
         """Raise CommandError if a conversation with this name already exists or the name is invalid."""
         check_name(name)
         if self.exists(name):
-            raise CommandError(f"a conversation '{name}' already exists; choose another name (import takes --as)")
+            raise CommandError(
+                f"a conversation '{name}' already exists; choose another name (`foldmark import` takes --as)"
+            )
 
     def _named(self, moment: Snapshot, name: str) -> AgentRecord | None:
         # No agent has an unprintable name. Such a name could contain lone surrogates, which no database accepts.

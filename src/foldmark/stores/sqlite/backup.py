@@ -11,7 +11,7 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Progress
 from foldmark.stores.folders import flush_folder
-from foldmark.stores.sqlite.file import MEMORY, connect_to_read, empty, explained, schema_of
+from foldmark.stores.sqlite.file import MEMORY, connect_to_read, explained, no_database, schema_of
 from foldmark.stores.sqlite.store import SqliteStore
 
 _PAGES = 1000
@@ -55,7 +55,7 @@ def opened(file: Path) -> Iterator[SqliteStore]:
 def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
     with explained(path), closing(connect_to_read(path)) as source:
         if not schema_of(source, path):
-            raise empty(path)
+            raise no_database(path, ": it is empty")
         # Without an open moment, every write would make the backup start again.
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchall()
@@ -79,7 +79,7 @@ def _check(path: str, file: Path, *, replace: bool) -> None:
     if path == MEMORY:
         raise StoreError("a database in memory has no backup; `foldmark copy` needs a file as well")
     if not Path(path).exists():
-        raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
+        raise no_database(path)
     if not file.parent.is_dir():
         raise StoreError(f"there is no folder {file.parent} to put the backup in. Create it, or name another.")
     if file.is_dir():

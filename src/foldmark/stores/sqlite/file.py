@@ -201,7 +201,7 @@ def _connect(path: str, create: bool, place: str, *, read_only: bool) -> apsw.Co
     file = Path(path)
     if not file.exists():
         if not create:
-            raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
+            raise no_database(path)
         if not file.parent.is_dir():
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
         path.encode()  # SQLite accepts names in UTF-8 only
@@ -278,7 +278,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.execute("PRAGMA secure_delete = ON")
     version = schema_of(db, path)
     if version == 0 and not create and path != MEMORY:
-        raise empty(path)
+        raise no_database(path, ": it is empty")
     if version == 0:
         switch_to_wal(db)
         _create_tables(db, path)
@@ -323,9 +323,9 @@ def _create_tables(db: apsw.Connection, path: str) -> None:
             db.execute("ROLLBACK")
 
 
-def empty(path: str) -> StoreError:
-    """Return the error about a file without tables."""
-    return StoreError(f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another.")
+def no_database(path: str, why: str = "") -> StoreError:
+    """Return the error for a database that does not exist; `why` follows its path."""
+    return StoreError(f"there is no database at {path}{why}. `foldmark chat` starts one; --db names another.")
 
 
 def schema_of(db: apsw.Connection, path: str) -> int:
