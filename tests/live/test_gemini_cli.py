@@ -221,7 +221,8 @@ def test_the_models_hand(tmp_path: Path) -> None:
         asked = body["contents"][-1]["parts"][-1].get("text", "")
         if asked.startswith("USE "):
             command, args = asked.removeprefix("USE ").split()
-            called = {"command": command, "args": args, "wait_for_previous": True}  # Gemini CLI adds this to every tool
+            # Gemini CLI adds the last argument to every tool, and makes no call without the required ones.
+            called = {"command": command, "args": args, "conversation": "", "wait_for_previous": True}
             return Reply((Use(f"call_{command}", "mcp_foldmark_slash", called, "c2lnbmVk"),), stop="calls")
         return Reply((Say((f"It is done, {asked[:20]}.",)),))
 

@@ -291,7 +291,7 @@ def test_a_call_that_nobody_waits_for(running: ClaudeRunning) -> None:
     running.client.say("one")
     assert running.agent.id
     call = ToolUse(Conversations(Setup(str(running.path)), None), {"command": "mark", "args": "X"}, lambda *_: None)
-    with pytest.raises(CommandError, match="name a conversation"):
+    with pytest.raises(CommandError, match="does not record this chat"):
         TOOLS["slash"].run(call)
 
 
