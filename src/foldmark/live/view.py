@@ -352,7 +352,7 @@ class TranscriptView:
         gone = sorted({id for each in self.known for id in each.ids if id > 0} - sent)
         wanted = {id for id in self.left if id not in sent}
         if "summary" in at.newest_of:
-            wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"}
+            wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"} - sent
         wanted -= set(gone)  # these are about to leave, because the client no longer sends them
         wanted = {id for id in wanted if contains(at.visible, agent, id) and not contains(planned, agent, id)}
         if not wanted:

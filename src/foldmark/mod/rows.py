@@ -281,11 +281,16 @@ def _same(block: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 
 
 def text_of(block: Mapping[str, Any]) -> str:
-    """Return the text of a block, or of the result in it."""
+    """Return the text of a block, or of the result in it. What is no text there is named, because it cannot be built
+    anew: `[image]`."""
     content = block.get("content", block.get("text", ""))
     if isinstance(content, str):
         return content
-    return "\n".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+    return "\n".join(_said(each) for each in content if isinstance(each, dict))
+
+
+def _said(part: Mapping[str, Any]) -> str:
+    return str(part.get("text", "")) if part.get("type") == "text" else f"[{part.get('type')}]"
 
 
 def _built(role: str, blocks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
