@@ -169,7 +169,9 @@ class ModConversation:
         if seen is None:
             return EditedMessages([each.raw for each in own.marked(request.sent)], "", changed=False), {}
         view = transcript.context_view(seen, request.messages, binds(self._log, ANTHROPIC, model))
-        view = view._replace(evicted=transcript.rewritten(known, request.messages, seen))
+        with self.agent.reading() as (moment, at):
+            stands = transcript.stands(moment, at)
+        view = view._replace(evicted=transcript.rewritten(known, request.messages, seen), stands=stands)
         sent, own_known = [*own.marked(request.sent), ASKED], [*known, KnownMessage("")]
         # What comes back behind everything else is put before the prompt that is asked.
         shows = view.shows

@@ -200,7 +200,7 @@ class Rows:
             for block in message["content"]:
                 place = _place(block)
                 own = -1 if place is None else place[0]
-                if not runs or (role == "assistant" and own != newest):
+                if not runs or (role == "assistant" and (own != newest or _follows_text(runs[-1], block))):
                     runs.append([])
                 runs[-1].append(block)
                 newest = own
@@ -269,6 +269,12 @@ def _place(block: Mapping[str, Any]) -> Place | None:
 def _is_injected(role: str, block: Mapping[str, Any]) -> bool:
     """Return True for a text that the client adds by itself."""
     return role == "user" and block.get("type") == "text" and INJECTED.match(str(block.get("text", ""))) is not None
+
+
+def _follows_text(blocks: Sequence[Mapping[str, Any]], block: Mapping[str, Any]) -> bool:
+    """Return True for a text directly behind another one: a row has only one, and the client would send both as one."""
+    said = next((each for each in reversed(blocks) if not ANTHROPIC.is_thinking(each)), {})
+    return block.get("type") == said.get("type") == "text"
 
 
 def _opens(block: Mapping[str, Any]) -> bool:
