@@ -12,10 +12,12 @@ export class Client {
     Object.assign(this, { service, asked: [], started: 0, token: 'first', compactions: [], summarized: 0, completed: [], redrawn: 0 })
     Object.assign(this, { hooks: [], timers: [], now: 0, state: new Map(), commands: [], opened: [], width: 96, rows: 30, policy: {} })
     this.program = () => ({ exitCode: 0, stdout: JSON.stringify({ url: 'http://127.0.0.1:1', token: this.token, process: 1, socket: '/run/fm.sock' }), stderr: '' })
-    this.model = () => ({ isAnswered: true, text: '[2]' })
+    this.model = () => ({ isAnswered: true, text: '[2]', usage: { output_tokens: 20 } })
     this.ran = []
     this.messages = []
     this.failing = new Set()
+    this.compacting = 0
+    this.holds = undefined
   }
 
   async load(folder, ...plugins) {
@@ -61,7 +63,10 @@ export class Client {
       settings: { read: async () => this.policy },
       state: {
         get: async ({ plugin: of, key }) => ({ value: this.state.get(`${of}.${key}`) }),
-        set: async ({ plugin: of, key }, value) => this.state.set(`${of}.${key}`, value),
+        set: async ({ plugin: of, key }, value) => {
+          this.state.set(`${of}.${key}`, value)
+          await this.raise('state.set', { plugin: of, key, value }, {}, plugin)
+        },
       },
       session: {
         id: async () => 'session-1',
@@ -70,10 +75,13 @@ export class Client {
         messages: async () => (failing('messages'), this.messages),
         usage: async () => ({ context: { window: 200000, breakdown: { categories: [{ kind: 'used', name: 'System', tokens: 7 }, { kind: 'used', name: 'Messages', tokens: 90 }, { kind: 'free', name: 'Free', tokens: 500 }], apiUsage: null } } }),
         compact: async ({ instructions }) => {
-          failing('compact')
+          for (const name of this.failing) if (name.startsWith('compact')) failing(name)
+          this.compacting += 1
+          await this.holds
           const answer = await this.raise('session.compact', { trigger: 'plugin', instructions, messages: this.messages }, null, plugin)
           if (!answer) this.summarized += 1
           this.compactions.push(answer)
+          this.compacting -= 1
           return answer ?? { messages: [] }
         },
       },

@@ -33,6 +33,8 @@ from patience import LIMIT
 _REMINDER = re.compile(r"(?:\s*<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>)+\Z", re.DOTALL)
 """What the client adds to the end of a result."""
 
+_USAGE = {"input_tokens": 100, "output_tokens": 20}
+
 OPENING = "[Earlier messages were left out.]"
 
 EDITS = ("mark", "drop", "evict", "rewind", "clear", "undo", "filter", "summary", "restore")
@@ -141,9 +143,13 @@ class ModSession:
         for file in (self.folder / "home" / ".local" / "state" / "foldmark").glob("mod-*.json"):
             os.kill(json.loads(file.read_text())["process"], 15)
 
-    def _answer(self, body: Any) -> Answer:
+    def _answer(self, body: Any) -> Answer | Http:
         if not body.get("tools"):
             self.asides.append(body)
+            if not body.get("stream"):  # a question of Foldmark's own
+                answer = {"content": [{"type": "text", "text": self.found}], "usage": _USAGE, "stop_reason": "end_turn"}
+                message = {"id": "msg_own", "type": "message", "role": "assistant", "model": self.model, **answer}
+                return Http(200, {"content-type": "application/json"}, json.dumps(message).encode())
             return Reply((Say((self.found or '{"title": "A title"}',)),))
         last = next(each for each in reversed(body["messages"]) if each["role"] != "system")
         number = next(self.numbers)
@@ -151,6 +157,8 @@ class ModSession:
         if "<summary> block" in said or "Respond with TEXT ONLY" in said:
             self.summaries += 1
             return Reply((Say((f"<analysis>It.</analysis>\n<summary>Summary {number}.</summary>",)),))
+        if found := re.search(r"WAIT (\d+)", said):
+            time.sleep(int(found[1]))
         signature = self.wire.sign(body) if isinstance(self.wire, BoundWire) else f"signed-{number}"
         if found := re.search(r"READ (\d)", said):
             use = Use(f"toolu_{number}", "Read", {"file_path": str(self.folder / "work" / f"x{found[1]}.txt")})
@@ -312,12 +320,10 @@ class ModSession:
     def compare(self) -> None:
         """Compare the newest request and its answer with the log."""
         request = next(each.body for each in reversed(self.upstream.requests) if each.body.get("tools"))
-        sent = list(contents(request["messages"]))
+        sent = [each for each in contents(request["messages"]) if each != ("user", OPENING)]
         wanted = self.context()
         answer = wanted.pop() if wanted and wanted[-1][0] == "assistant" else None
         assert answer is not None
-        if sent and sent[0] == ("user", OPENING):
-            sent.pop(0)
         assert sent == wanted, _difference(sent, wanted) + f"\nafter {self.lines}"
         self.compared += 1
 
@@ -407,7 +413,7 @@ def contents(messages: list[Any]) -> Iterator[tuple[str, str]]:
                 yield "call", block["id"]
             elif kind == "tool_result":
                 content = block["content"]
-                text = content if isinstance(content, str) else "".join(each["text"] for each in content)
+                text = content if isinstance(content, str) else "".join(each.get("text", "") for each in content)
                 yield "result", _REMINDER.sub("", text).strip()
             elif kind == "text":
                 text = block["text"].strip()

@@ -127,20 +127,21 @@ test('the model of the session answers what the service asks', async () => {
   const said = []
   const client = await both({ do: { ask }, answer: asked => (said.push(asked.text), said.length < 2 ? { ask } : { text: `It said ${asked.text}.` }) })
   await client.fm('forget the cache')
-  assert.deepEqual(client.completed, Array(2).fill({ model: 'claude-sonnet-4-6', system: 'Choose.', prompt: 'Which?' }))
+  assert.deepEqual(client.completed, Array(2).fill({ model: 'claude-sonnet-4-6', system: 'Choose.', prompt: 'Which?', maxTokens: 8000 }))
   assert.deepEqual(said, ['[2]', '[2]'])
   assert.ok((await client.lines()).includes('It said [2].'))
 })
 
 test('a model that gives no answer is no answer', async () => {
   const said = []
-  for (const model of [() => ({ isAnswered: false, text: 'half', reason: 'aborted' }), () => Promise.reject(new Error('refused'))]) {
+  const cut = { isAnswered: true, text: 'the beginning', usage: { output_tokens: 8000 } }
+  for (const model of [() => cut, () => ({ isAnswered: false, text: 'half', reason: 'aborted' }), () => Promise.reject(new Error('refused'))]) {
     const client = await both({ do: { ask: { system: '', prompt: '' } }, answer: asked => (said.push(asked.text), { text: 'foldmark: none' }) })
     client.model = model
     await client.fm('forget the cache')
     assert.ok((await client.lines()).includes('foldmark: none'))
   }
-  assert.deepEqual(said, [null, null])
+  assert.deepEqual(said, [null, null, null])
 })
 
 test('an edit is installed by the other plugin', async () => {
@@ -187,6 +188,47 @@ test('an edit in a running turn waits for its end', async () => {
   assert.deepEqual(await client.raise('turn.complete', {}, { text: 'Answer.' }), { text: 'Answer.' })
   await client.pass(0)
   assert.equal(client.compactions.length, 1)
+})
+
+test('an edit behind which a prompt was quicker waits, and its receipt stays', async () => {
+  const client = await both(editing())
+  client.failing.add('compact: a turn is in flight; the conversation compacts between turns')
+  await client.fm('drop 18')
+  const lines = await client.lines()
+  assert.ok(lines.includes('It left.') && lines.includes('The agent works: this takes effect when its turn ends.'))
+  client.failing.clear()
+  await client.raise('turn.complete', {})
+  await client.pass(0)
+  assert.equal(client.compactions.length, 1)
+  const after = await client.lines()
+  assert.ok(after.includes('It left.') && !after.some(line => line.startsWith('The agent works')))
+})
+
+test('edits are installed after /clear, which forgets all state', async () => {
+  const client = await both(editing())
+  for (const number of [1, 2]) {
+    await client.fm('drop 18')
+    assert.equal(client.compactions.length, number)
+    client.state.clear()
+  }
+})
+
+test('two edits at once are installed one after the other', async () => {
+  let operation = 0
+  const client = await both({ ...editing(), newest: () => ({ operation }) })
+  await client.fm()
+  let open
+  client.holds = new Promise(resolve => (open = resolve))
+  const first = client.fm('drop 18')
+  while (client.compacting === 0) await new Promise(setImmediate)
+  await client.raise('turn.complete', {})
+  const second = client.pass(0)
+  await new Promise(resolve => setTimeout(resolve, 20))
+  assert.equal(client.compacting, 1)
+  open()
+  await Promise.all([first, second])
+  assert.equal(client.compacting, 0)
+  assert.ok((await client.lines()).includes('It left.'))
 })
 
 test('an edit of another program is installed while no turn runs', async () => {
@@ -258,8 +300,10 @@ test('a service that is gone is started again, once', async () => {
   client.token = 'second'
   await client.fm('undo')
   assert.equal(client.started, 2)
-  assert.deepEqual(client.state.get('foldmark.service'), { url: 'http://127.0.0.1:1', token: 'second', socket: '/run/fm.sock' })
   assert.ok((await client.lines()).includes('Done.'))
+  client.service = table(editing())
+  await client.fm('drop 18')
+  assert.deepEqual(client.state.get('foldmark.service'), { url: 'http://127.0.0.1:1', token: 'second', socket: '/run/fm.sock' })
 })
 
 test('a question that fails is not repeated to the service that runs', async () => {
@@ -285,7 +329,7 @@ test('a failing start, client or compaction is shown and never thrown', async ()
   let client = await both()
   client.program = () => ({ exitCode: 1, stdout: '', stderr: 'foldmark: no such file\n' })
   await client.fm()
-  assert.ok((await client.lines()).includes('foldmark: foldmark: no such file'))
+  assert.ok((await client.lines()).filter(line => line === 'foldmark: no such file').length === 1)
   await client.press('s')
   client = await both()
   client.failing.add('messages')
@@ -295,7 +339,9 @@ test('a failing start, client or compaction is shown and never thrown', async ()
   client.failing.add('compact')
   for (const line of ['drop 18', '']) {
     await client.fm(line)
-    assert.ok((await client.lines()).includes('foldmark: compact failed'), line)
+    const lines = await client.lines()
+    assert.ok(lines.includes('foldmark: compact failed'), line)
+    assert.ok(!line || lines.includes('It left.'), 'the receipt of what was recorded')
   }
 })
 
@@ -377,7 +423,7 @@ test('texts are cut and filled by cells', () => {
 
 test('foldmark-edit answers only the compactions of the other plugin', async () => {
   const client = await both(editing())
-  await client.fm()
+  await client.fm('drop 18')
   const raise = e => client.raise('session.compact', { trigger: 'plugin', messages: [], instructions: ASKED, ...e }, 'summary')
   assert.equal(await raise({ trigger: 'manual' }), 'summary')
   assert.equal(await raise({ trigger: 'auto' }), 'summary')
@@ -396,20 +442,20 @@ test('foldmark-edit never lets the client summarize because of a failure', async
     'does not answer': () => Promise.reject(new Error('ECONNREFUSED')),
   }
   for (const [said, install] of Object.entries(failures)) {
-    const client = await both({ install })
-    await client.fm()
+    const client = await both({ ...editing(), install })
+    await client.fm('drop 18')
     const answer = await raise(client)
     assert.ok(answer.skip?.includes(said) && answer.skip.includes('as it was'), JSON.stringify(answer))
   }
   const idle = await both()
   assert.ok((await raise(idle)).skip.includes('does not run'))
-  const broken = await both()
-  await broken.fm()
+  const broken = await both(editing())
+  await broken.fm('drop 18')
   broken.failing.add('messages')
   assert.ok((await raise(broken)).skip.includes('the edit failed'))
   for (const answer of ['null', '[]', '{"rows": null}', 'no JSON', '']) {
-    const client = await both({ install: () => answer })
-    await client.fm()
+    const client = await both({ ...editing(), install: () => answer })
+    await client.fm('drop 18')
     assert.ok((await raise(client)).skip, answer)
   }
 })

@@ -10,7 +10,7 @@ from mod_session import OPENING, contents
 from simulated_client import SimulatedClient
 
 import foldmark
-from foldmark.core.assembly.eviction import client_placeholder
+from foldmark.core.assembly.eviction import client_placeholder, in_place
 from foldmark.log import Log
 from foldmark.mod.conversation import ModConversation, open_for_mod
 from sampled import DEEP
@@ -24,6 +24,7 @@ TOPICS = ("kites", "canals", "lanterns")
 def log(tmp_path: Path) -> Iterator[Log]:
     with foldmark.open(tmp_path / "mod.db", settings={}) as log:
         open_for_mod(log)
+        log.complete = lambda asked: f"A summary of {len(asked.body['messages'])} messages."
         yield log
 
 
@@ -56,7 +57,10 @@ class Edited:
         elif chance < 0.86:
             self.do("undo")
         elif chance < 0.9:
-            self.do(self.random.choice((f"mark M{number}", "clear", *(["rewind"] if number > 5 else []))))
+            first, last = sorted(self.random.choices(turns or [0], k=2))
+            whole = [f"summarize {first}..{last}"] if first < last else []
+            others = ["rewind"] if number > 5 else []
+            self.do(self.random.choice((f"mark M{number}", "clear", *others, *whole)))
         elif chance < 0.95:
             self.mod = ModConversation(self.log, SESSION, "/work/app")  # another service
             self.client.resume()
@@ -98,7 +102,7 @@ class Edited:
         with agent.reading() as (_, at):
             evicted = at.fold.evicted
         wanted = []
-        for each in agent.context().messages:
+        for each in in_place(agent.context().messages):
             text = client_placeholder(len(each.content)) if each.id in evicted else each.content
             kind = {"tool_call": "call", "tool_result": "result", "summary": "assistant"}.get(each.kind, each.kind)
             if each.kind != "client" and text.strip():

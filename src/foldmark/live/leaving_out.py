@@ -45,7 +45,8 @@ class ContextView(NamedTuple):
     each evicted result, `inserted` (in order) the messages to put before the first message with a later event. `binds`
     is True if the model binds thinking, `bound` has the prefix that the thinking of an answer is bound to, by the
     answer's key. `notice` returns the text for a result, by the id of its call, which has left, and by its own event or
-    0; the block is replaced by it. Two views whose `key` is equal show the same events; None if that is not known."""
+    0; the block is replaced by it. Two views whose `key` is equal show the same events; None if that is not known.
+    `stands` has the place of each summary that the client sends itself: the first event that it replaces."""
 
     shows: Callable[[int], bool]
     evicted: Mapping[int, str]
@@ -54,6 +55,7 @@ class ContextView(NamedTuple):
     bound: Mapping[str, str] = {}
     notice: Callable[[str, int], str] = lambda call, event_id: ""
     key: object = None
+    stands: Mapping[int, int] = {}
 
 
 class EditedMessages(NamedTuple):
@@ -173,7 +175,7 @@ def _edit(
     """Edit the next message; `last` is True for the last one."""
     raw, message, _ = one
     if done.waiting and not message.results:  # nothing may stand between a call and its result
-        begins = next((id for id in known.ids if id > 0), None)
+        begins = next((view.stands.get(id, id) for id in known.ids if id > 0), None)
         # Messages that come after all others are put before the prompt being asked.
         while done.waiting and (last if begins is None else done.waiting[0][0] < begins):
             inserted = done.waiting.pop(0)[1]

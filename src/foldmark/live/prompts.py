@@ -59,6 +59,9 @@ OWN = ("context", "turns", "results", "help")
 ANSWERS = ("yes", "no", "all but", "only")
 """Answers to a preview."""
 
+AT_WORK = "the agent is at work; type it again when it waits for a prompt"
+"""Why a command is not executed now."""
+
 _SAME = {"context show": "context show", "message list": "turns", "messages": "turns", "help": "help"}
 """Other commands of the registry, and the prompts that do the same here."""
 
@@ -272,7 +275,7 @@ def carried_out(agent: Agent, line: str, *, while_working: bool = False, typed_a
     try:
         if while_working and line.split()[0] in ("forget", "remember"):
             # The preview would not have what the agent still says.
-            raise CommandError("the agent is at work; type it again when it waits for a prompt")
+            raise CommandError(AT_WORK)
         if typed_at is not None and is_answer(line) and (open_preview(agent) or 0) > typed_at:
             raise CommandError("this was typed before the preview was shown; nothing has changed, so answer it now")
         text = _carried_out(agent, line)
@@ -314,8 +317,16 @@ def _carried_out(agent: Agent, line: str) -> str:
     name, rest = _named(line, sign)
     if name in _SHOWS:
         return _SHOWS[name](agent, rest)
+    if name == "diff" and rest.strip().isdecimal():
+        rest = _of_operation(agent, int(rest))
     result = _repeated(agent, lambda: _done(agent, f"/{COMMANDS[name]}{rest}"))
     return _ANSWER.sub(lambda found: _answer(found, sign), result_text(result))
+
+
+def _of_operation(agent: Agent, id: int) -> str:
+    """Return the arguments of a difference: what an operation did, or what has changed since any other event."""
+    with agent.reading() as (moment, _):
+        return f" {id - 1} {id}" if moment.operations(agent.id, after=id - 1, until=id) else f" {id}"
 
 
 def _answer(found: re.Match[str], sign: str) -> str:
@@ -349,10 +360,10 @@ def _unknown(line: str, prompts: Mapping[str, str], sign: str) -> str:
     near = near or [each for each in prompts if each == words[0].lower()] or nearest(words[0], prompts)
     size = near[0].count(" ") + 1 if near else 0
     hint = f"; did you mean {sign}{' '.join((prompts[near[0]], *words[size:]))}?" if near else "."
-    return (
-        f"there is no command {sign}{line.rstrip()[:80]}{hint} {sign}{sign}{line.rstrip()[:80]} sends it to the model, "
-        f"{sign}help lists the commands"
-    )
+    typed = f"{sign}{line.rstrip()[:80]}"
+    # Typed behind a command of the client's own, no text is a prompt.
+    sends = "" if sign.endswith(" ") else f"{sign}{typed} sends it to the model, "
+    return f"there is no command {typed}{hint} {sends}{sign}help lists the commands"
 
 
 def _done(agent: Agent, line: str) -> Result:

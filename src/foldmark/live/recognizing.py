@@ -163,6 +163,8 @@ class _Finder:
             raw = dialect.rewritten(one.raw, blocks[:size])
             alone = dialect.rewritten(one.raw, (*blocks[: size - 1], _SEAM.sub(b'"', blocks[size - 1])))
             first = next((each for each in map(dialect.read, (raw, alone)) if self._passes(each.key)), None)
+            if first is None and (key := self._without_own(part := dialect.read(alone))) is not None:
+                first = replace(part, key=key)
             if first is not None:
                 yield one._replace(raw=raw, message=first)
                 rest = dialect.rewritten(one.raw, blocks[size:])

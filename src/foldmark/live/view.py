@@ -344,6 +344,12 @@ class TranscriptView:
             self._placeholders.update(found)
         return {id: self._placeholders[id] for id in evicted if id in self._placeholders}
 
+    def stands(self, moment: Snapshot, at: Standing) -> dict[int, int]:
+        """Return the place of each summary: the first event that it replaces."""
+        if "summary" not in at.newest_of:
+            return {}
+        return {each.id: begins(each) for each in moment.operations(at.record.id) if each.kind == "summary"}
+
     def inserted(self, moment: Snapshot, at: Standing, known: Sequence[KnownMessage]) -> Iterator[tuple[int, bytes]]:
         """Yield the messages that the context shows but the client does not send: summaries, and messages that the
         client left out and a person restored. `known` are the messages of a request."""
@@ -351,13 +357,13 @@ class TranscriptView:
         sent = {id for each in known for id in each.ids}
         gone = sorted({id for each in self.known for id in each.ids if id > 0} - sent)
         wanted = {id for id in self.left if id not in sent}
-        if "summary" in at.newest_of:
-            wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"}
+        stands = self.stands(moment, at)
+        wanted |= stands.keys() - sent
         wanted -= set(gone)  # these are about to leave, because the client no longer sends them
         wanted = {id for id in wanted if contains(at.visible, agent, id) and not contains(planned, agent, id)}
         if not wanted:
             return
-        places = sorted(id for id in sent if id > 0)
+        places = sorted(stands.get(id, id) for id in sent if id > 0)
         run: list[tuple[int, Event]] = []
 
         def flushed() -> Iterator[tuple[int, bytes]]:

@@ -1,5 +1,6 @@
 """The conversation of one session of Claude Code: what the client sends, and what it is to send instead [SPEC 8]."""
 
+import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
@@ -28,6 +29,9 @@ SIGN = "/fm "
 
 HELP = prompts.help_text(SIGN).rpartition("\n")[0]
 """The help. Its last line is about prompts, and no prompt is a command here."""
+
+_UP_TO_NOW = ("undo", "clear", "rewind", "summarize")
+"""Commands that take out what the agent said last. While it works, it goes on to say the rest of that."""
 
 Message = Mapping[str, Any]
 """A message in the form of the Messages API: `role` and `content`, a list of blocks."""
@@ -165,7 +169,9 @@ class ModConversation:
         if seen is None:
             return EditedMessages([each.raw for each in own.marked(request.sent)], "", changed=False), {}
         view = transcript.context_view(seen, request.messages, binds(self._log, ANTHROPIC, model))
-        view = view._replace(evicted=transcript.rewritten(known, request.messages, seen))
+        with self.agent.reading() as (moment, at):
+            stands = transcript.stands(moment, at)
+        view = view._replace(evicted=transcript.rewritten(known, request.messages, seen), stands=stands)
         sent, own_known = [*own.marked(request.sent), ASKED], [*known, KnownMessage("")]
         # What comes back behind everything else is put before the prompt that is asked.
         shows = view.shows
@@ -185,7 +191,17 @@ class ModConversation:
         """Execute a command as typed behind `SIGN`, and return the reply."""
         if not self._transcript.exists:
             return "This session has no messages yet."
+        if while_working and self._splits(line):
+            return f"foldmark: {prompts.AT_WORK}"
         return carried_out(self.agent, line, while_working=while_working)
+
+    def _splits(self, line: str) -> bool:
+        """Return True for a command that would take a part of the running turn out: the client sends what it has said
+        until now together with what it says next."""
+        word, *rest = line.split() or [""]
+        running = self.agent.open_turn or 0
+        named = re.findall(r"(\d+)(?:-(\d+))?", " ".join(rest)) if word == "drop" else ()
+        return word in _UP_TO_NOW or any(int(first) <= running <= int(last or first) for first, last in named)
 
     def _request(self, messages: Sequence[Message], model: str) -> ClientRequest:
         """Return what the client sends as a request, with its messages as they are known."""

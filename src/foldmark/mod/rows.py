@@ -200,7 +200,7 @@ class Rows:
             for block in message["content"]:
                 place = _place(block)
                 own = -1 if place is None else place[0]
-                if not runs or (role == "assistant" and own != newest):
+                if not runs or (role == "assistant" and (own != newest or _follows_text(runs[-1], block))):
                     runs.append([])
                 runs[-1].append(block)
                 newest = own
@@ -271,6 +271,12 @@ def _is_injected(role: str, block: Mapping[str, Any]) -> bool:
     return role == "user" and block.get("type") == "text" and INJECTED.match(str(block.get("text", ""))) is not None
 
 
+def _follows_text(blocks: Sequence[Mapping[str, Any]], block: Mapping[str, Any]) -> bool:
+    """Return True for a text directly behind another one: a row has only one, and the client would send both as one."""
+    said = next((each for each in reversed(blocks) if not ANTHROPIC.is_thinking(each)), {})
+    return block.get("type") == said.get("type") == "text"
+
+
 def _opens(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "text" and str(block.get("text", "")).strip() == OPENING
 
@@ -281,11 +287,16 @@ def _same(block: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 
 
 def text_of(block: Mapping[str, Any]) -> str:
-    """Return the text of a block, or of the result in it."""
+    """Return the text of a block, or of the result in it. What is no text there is named, because it cannot be built
+    anew: `[image]`."""
     content = block.get("content", block.get("text", ""))
     if isinstance(content, str):
         return content
-    return "\n".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+    return "\n".join(_said(each) for each in content if isinstance(each, dict))
+
+
+def _said(part: Mapping[str, Any]) -> str:
+    return str(part.get("text", "")) if part.get("type") == "text" else f"[{part.get('type')}]"
 
 
 def _built(role: str, blocks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -213,7 +213,7 @@ def started(environment: Mapping[str, str], database: str, version: str, command
         if begun.poll() not in (None, 0):
             break
         sleep(_LOOK_SECONDS)
-    why = one_line(log.read_text(encoding="utf-8", errors="replace"))[-300:]
+    why = one_line(log.read_text(encoding="utf-8", errors="replace").strip().removeprefix("foldmark: "))[-300:]
     raise FoldmarkError(f"the service did not start{': ' + why if why else ''}; {log} has its messages")
 
 

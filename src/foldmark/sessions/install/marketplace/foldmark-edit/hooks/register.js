@@ -9,7 +9,8 @@ const STAYS = reason => ({ skip: `Foldmark: ${reason}. The conversation is as it
 
 /** @param {import('claude-code').On} on */
 export function register(on) {
-  on('session.start', async ($, e, next) => {
+  // Not at the start of a session: what is set is lost at /clear, and no session starts then.
+  on('state.set', { plugin: 'foldmark', key: 'service' }, async ($, e, next) => {
     await $.state.set({ plugin: 'foldmark-edit', key: 'ready' }, true)
     return next(e)
   })

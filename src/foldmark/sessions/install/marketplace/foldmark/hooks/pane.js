@@ -81,12 +81,13 @@ export function drawn($, e, view, act) {
   const ticked = view.rows.filter(row => view.ticked.has(row.id))
   const turns = ticked.filter(row => !row.tool)
   const results = ticked.filter(row => row.tool)
+  const waits = view.waits ? 'The agent works: this takes effect when its turn ends.' : ''
   const prices = view.prices.map(each => `${each.key} ${each.what}: ${each.text}`)
   const evicts = view.prices.find(each => each.key === 'e')?.line ?? (results.length ? `evict ${results.map(row => row.id).join(' ')}` : '')
   const operations = view.operations.slice(0, room < TALL ? 2 : 6)
   const digits = Math.max(2, ...view.rows.map(row => String(row.id).length))
 
-  const taken = [view.text, ...prices].reduce((sum, each) => sum + (each ? height(each, width) : 0), 0)
+  const taken = [view.text, waits, ...prices].reduce((sum, each) => sum + (each ? height(each, width) : 0), 0)
   const others = 4 + operations.length + (ticked.length ? 1 : 0) + (view.asks ? 1 : 0)
   const most = Math.max(SEVERAL, room - taken - others)
   const pages = Math.max(1, Math.ceil(view.rows.length / most))
@@ -122,6 +123,7 @@ export function drawn($, e, view, act) {
     { flexDirection: 'column' },
     h(Text, { bold: true }, `Context · ${size(view.tokens)} of ${size(view.window)}${share}${view.busy ? ` · ${view.busy} …` : ''}`),
     view.text ? view.text.split('\n').map(each => h(Text, {}, safe(each) || ' ')) : null,
+    waits ? h(Text, {}, waits) : null,
     view.asks
       ? h(
           Box,

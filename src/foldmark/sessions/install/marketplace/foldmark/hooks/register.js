@@ -12,6 +12,7 @@ const STARTED = { timeoutMs: 30000 }
 const PRICE_MS = 250
 const LOOK_MS = 1000
 const LONGEST_PAUSE = 60
+const LONGEST_ANSWER = 8000 // tokens that every model can answer
 
 /** What the pane shows, and what waits. @type {import('./view.d.ts').View} */
 const view = {
@@ -22,6 +23,7 @@ const view = {
 /** @type {import('./service.js').Service | undefined} */
 let service
 let running = false
+let installing = false
 let pricing = 0
 let used = false
 let newest = 0
@@ -29,17 +31,14 @@ let failures = 0
 let pause = 0
 
 /** @param {Engine} $ */
-function redraw($) {
-  $.ui.invalidate('ui.render')
-}
+const redraw = $ => $.ui.invalidate('ui.render')
 
 /** @param {Engine} $ */
 async function start($) {
   const { exitCode, stdout, stderr } = await $.process.run([PROGRAM, 'mod'], STARTED)
-  if (exitCode !== 0) throw new Error(stderr.trim() || `${PROGRAM} mod failed`)
+  if (exitCode !== 0) throw new Error(stderr.trim().replace(/^foldmark: /, '') || `${PROGRAM} mod failed`)
   const { url, token, socket } = JSON.parse(stdout)
   service = { url, token, socket }
-  await $.state.set({ plugin: 'foldmark', key: 'service' }, service)
 }
 
 /** Ask the service, starting it if it does not run. Failures are answers with an `error`. A question is repeated only to
@@ -60,9 +59,7 @@ async function ask($, name, more = {}) {
 }
 
 /** @param {Engine} $ @param {Record<string, unknown>} [more] */
-async function whole($, more = {}) {
-  return { ...(await snapshot($)), ...more }
-}
+const whole = async ($, more = {}) => ({ ...(await snapshot($)), ...more })
 
 /** @param {Engine} $ */
 async function refresh($) {
@@ -70,8 +67,8 @@ async function refresh($) {
   redraw($)
   const { order, wanted } = view
   const found = await ask($, 'pane', whole($, { order, wanted, opened: [...view.opened] }))
-  if (found.error) view.text = `${view.text}\nfoldmark: ${found.error}`.trim()
-  else Object.assign(view, { rows: found.rows, operations: found.operations, tokens: found.tokens, window: found.window })
+  if (found.error && !view.text.includes(found.error)) view.text = `${view.text}\nfoldmark: ${found.error}`.trim()
+  if (!found.error) Object.assign(view, { rows: found.rows, operations: found.operations, tokens: found.tokens, window: found.window })
   const ids = new Set(view.rows.map(row => row.id))
   view.ticked = new Set([...view.ticked].filter(id => ids.has(id)))
   view.busy = ''
@@ -85,7 +82,7 @@ async function refresh($) {
 async function look($) {
   if (!used || running || view.busy || --pause > 0) return
   pause = LONGEST_PAUSE
-  const { error, operation = newest } = await ask($, 'newest', { session: await $.session.id() })
+  const { error, operation = newest } = await ask($, 'newest', { session: await $.session.id(), folder: await $.session.root() })
   failures = error ? failures + 1 : 0
   pause = Math.min(LONGEST_PAUSE, 2 ** failures)
   if (operation === newest || running || view.busy) return
@@ -93,34 +90,37 @@ async function look($) {
   if ((await ask($, 'take', whole($))).pending) await install($)
 }
 
-/** Install what the context shows, once no turn runs. `again`: an edit may leave a row that a second one takes out.
- * @param {Engine} $ @param {boolean} [again] @returns {Promise<void>} */
-async function install($, again = true) {
-  if (running) {
-    view.waits = true
-    return
+/** Install what the context shows, once no turn runs. An edit may leave a row that a second compaction takes out.
+ * @param {Engine} $ */
+async function install($) {
+  if (installing || (view.waits = running)) return // an installation looks again at its end
+  installing = true
+  try {
+    // foldmark-edit needs it, and says that it is there. Both are lost with the session, as at /clear.
+    if (service) await $.state.set({ plugin: 'foldmark', key: 'service' }, service)
+    const { value: ready } = await $.state.get({ plugin: 'foldmark-edit', key: 'ready' })
+    const managed = Object.keys((await $.settings.read({ source: 'policy' })) ?? {}).length > 0
+    const missing = ready ? '' : 'the plugin foldmark-edit is not loaded (`foldmark install claude` installs it)'
+    const why = managed ? 'an organization manages this machine' : missing
+    if (why) view.text += `\nNothing was changed in this session: ${why}, and Claude Code could summarize the conversation instead. \`foldmark live claude\` edits without plugins.`
+    for (let [times, pending] = [0, !why]; pending && times < 2; times += 1) {
+      const done = await $.session.compact({ instructions: ASKED }).catch(error => ({ skip: `foldmark: ${said(error)}` }))
+      // A prompt may have been quicker than the edit, before its turn is known here.
+      view.waits = 'skip' in done && done.skip.includes('between turns')
+      if ('skip' in done && !view.waits) view.text += `\n${done.skip}`
+      pending = (await ask($, 'take', whole($))).pending && !('skip' in done)
+    }
+  } finally {
+    installing = false
   }
-  view.waits = false
-  const { value: ready } = await $.state.get({ plugin: 'foldmark-edit', key: 'ready' })
-  const managed = Object.keys((await $.settings.read({ source: 'policy' })) ?? {}).length > 0
-  if (!ready || managed) {
-    const why = managed ? 'an organization manages this machine, and' : 'the plugin foldmark-edit is not loaded, and'
-    view.text += `\nNothing was changed in this session: ${why} Claude Code could summarize the conversation instead.`
-    view.text += `${managed ? '' : ' `foldmark install claude` installs it.'} \`foldmark live claude\` edits without plugins.`
-    return
-  }
-  const done = await $.session.compact({ instructions: ASKED })
-  if ('skip' in done) view.text += `\n${done.skip}`
-  const found = await ask($, 'take', whole($))
-  if (found.pending && again && !('skip' in done)) await install($, false)
 }
 
 /** Return the answer of the session's model to a question of Foldmark's own, null if there is none.
  * @param {Engine} $ @param {{ system: string, prompt: string }} question */
 async function complete($, { system, prompt }) {
   try {
-    const reply = await $.model.complete({ model: await $.session.model(), system, prompt })
-    return reply.isAnswered ? reply.text : null
+    const reply = await $.model.complete({ model: await $.session.model(), system, prompt, maxTokens: LONGEST_ANSWER })
+    return reply.isAnswered && reply.usage.output_tokens < LONGEST_ANSWER ? reply.text : null // a cut one is none
   } catch {
     return null
   }
@@ -138,7 +138,6 @@ async function carryOut($, line) {
     view.text = found.text ?? `foldmark: ${found.error}`
     view.asks = view.text.includes('Answer /fm yes')
     if (found.pending) await install($)
-    if (view.waits) view.text += '\nThe agent works: this takes effect when its turn ends.'
   } catch (error) {
     view.text = `foldmark: ${said(error)}`
   }
@@ -255,12 +254,11 @@ export function register(on) {
   on('turn.complete', async ($, e, next) => {
     const done = await next(e)
     if (e.agentId !== undefined) return done
-    running = false
+    running = view.waits = false
     pause = 0
     if (used)
       later($, async () => {
-        const found = await ask($, 'take', whole($))
-        if (found.pending && !running) await install($)
+        if ((await ask($, 'take', whole($))).pending) await install($)
         await refresh($)
       })
     return done
