@@ -1,7 +1,8 @@
 """Conversations that are gone after the next log-out: `foldmark --db memory://scratch chat`.
 
 The database is an SQLite file in the user's runtime folder, which is kept in memory on most Linux systems, so that
-several processes can open it. A store for another database has the same protocols (docs/stores.md) and more to write.
+several processes can open it. A store for another database has the same protocols (docs/development/stores.md) and more
+to write.
 """
 
 import os

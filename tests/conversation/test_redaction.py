@@ -1,4 +1,4 @@
-"""Erasing a turn leaves no trace of it and changes nothing else (SPEC 3, `redact`; docs/decisions/0006)."""
+"""Erasing a turn leaves no trace of it and changes nothing else (SPEC 3, `redact`; docs/development/decisions/0006)."""
 
 from __future__ import annotations
 

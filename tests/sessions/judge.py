@@ -18,7 +18,7 @@ Messages are compared as `Item`s, in order. This is left out of the comparison, 
 - Reasoning without its encrypted content, which no model can read.
 - What the newest client adds around the notification of a task (`NOTIFIED`).
 - Calls at the end without a result, and the result that the newest client makes up for them (`ENDED`). 2.1.197 leaves
-  these calls out, and the file does not say which of the two will resume it (docs/decisions/0039).
+  these calls out, and the file does not say which of the two will resume it (docs/development/decisions/0039).
 - Words that versions of the client choose differently for an attachment without its texts (`REWORDED`).
 - Texts that a newer version of the client has recorded (`_newer`), where this version does not send them.
 - Texts that a client or an export adds by itself (`ADDED`).

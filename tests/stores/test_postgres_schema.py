@@ -1,4 +1,4 @@
-"""PostgreSQL's tables can be distributed by conversation (docs/scale.md): the requirements on their keys."""
+"""PostgreSQL's tables can be distributed by conversation (docs/development/scale.md): what their keys need."""
 
 from __future__ import annotations
 

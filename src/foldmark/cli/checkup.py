@@ -26,6 +26,7 @@ from foldmark import __version__
 from foldmark.app import Setup, connected, known_keys
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.wording import one_line
+from foldmark.installation import installs
 from foldmark.settings.given import Settings
 from foldmark.settings.user_folders import config_folder, data_folder, default_database, home, state_folder
 from foldmark.stores.addresses import scheme, shown
@@ -69,14 +70,8 @@ class Check(Struct, frozen=True):
         return [f"{self.name:<9} {self.text}", *(f"  ! {each.rstrip()}" for each in said)]
 
 
-def installing(extra: str) -> str:
-    """Return the end of a message about an extra that is not installed."""
-    return f"`pip install 'foldmark[{extra}]'` installs it"
-
-
 def checks(setup: Setup) -> Iterator[Check]:
-    """Yield the result of each check. No check prevents another one. The last one opens the database, which upgrades it
-    if it is older."""
+    """Yield the result of each check. No check prevents another one. The last one opens the database."""
     environment, given = os.environ, Settings()
     with suppress(FoldmarkError):  # reported by the check of the settings
         given = setup.given
@@ -166,7 +161,7 @@ def _extras() -> Check:
             lacking.append(package)
         elif least and _numbers(version) < _numbers(least):
             text = f"{package} {version} is too old: Foldmark needs {least} or newer."
-            problems.append(Problem(text, f"Update it: {installing(extra)}." if extra else "Install Foldmark again."))
+            problems.append(Problem(text, f"Update it: {installs(extra)}." if extra else "Install Foldmark again."))
     if lacking := missing.pop("", []):
         text = f"{', '.join(lacking)}, which Foldmark needs, is not installed."
         problems.append(Problem(text, "Install Foldmark again."))
@@ -174,7 +169,7 @@ def _extras() -> Check:
     others = [extra for extra, lacking in missing.items() if lacking]
     text = ", ".join(there) or "none"
     if others:
-        text += f" · not installed: {', '.join(others)} ({installing(others[0])})"
+        text += f" · not installed: {', '.join(others)} ({installs(others[0])})"
     data = [{"name": extra, "installed": not lacking, "missing": lacking} for extra, lacking in missing.items()]
     return Check("extras", text, {"extras": data}, tuple(problems))
 

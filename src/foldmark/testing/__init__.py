@@ -1,4 +1,4 @@
-"""`StoreContract`: the test suite that every store has to pass, built-in or your own (docs/stores.md).
+"""`StoreContract`: the test suite that every store has to pass, built-in or your own (docs/development/stores.md).
 
 It needs pytest and Hypothesis, the extra `testing`. No other part of Foldmark imports this package.
 

@@ -1,4 +1,4 @@
-"""Foldmark inside Pydantic AI: `FoldmarkHistory` is the history of an agent (docs/pydantic-ai.md)."""
+"""Foldmark inside Pydantic AI: `FoldmarkHistory` is the history of an agent (docs/reference/pydantic-ai.md)."""
 
 try:
     import pydantic_ai  # noqa: F401

@@ -1,8 +1,8 @@
 """Continue a Claude Code session: build the resume command, or a new session with one user message [SPEC 8].
 
-docs/decisions/0014 describes how Claude Code resumes such a file. It looks for a session by the folder in which the
-session was started, and an agent may have changed its folder since. So the working folder is the one after which
-the sessions' folder is named. If no record names it, the folder of the last record is used.
+docs/development/decisions/0014 describes how Claude Code resumes such a file. It looks for a session by the folder in
+which the session was started, and an agent may have changed its folder since. So the working folder is the one after
+which the sessions' folder is named. If no record names it, the folder of the last record is used.
 """
 
 import codecs

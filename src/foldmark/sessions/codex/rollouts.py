@@ -4,7 +4,7 @@ A fork's file contains only the lines after the fork. Its first line names the r
 and the byte (`end_byte_offset`) and the `ordinal` (`end_ordinal_exclusive`) at which the parent's part of the history
 ends. A parent may be a fork itself.
 
-Codex resumes a rollout with one user message after its first line. docs/decisions/0014 describes the result.
+Codex resumes a rollout with one user message after its first line (docs/development/decisions/0014).
 """
 
 import re

@@ -1,9 +1,9 @@
 """Install into Claude Code and uninstall. Everything is planned first, so that an obstacle changes nothing [SPEC 8].
 
 The client's own commands install the plugins for a user. A project has them in `.claude/skills`, where the client finds
-them by itself, on every machine (docs/decisions/0042). Files that a plugin cannot replace are edited by hand. A record
-in Foldmark's data folder holds their originals. It is written first, so that even a killed installation can be undone
-byte for byte.
+them by itself, on every machine (docs/development/decisions/0042). Files that a plugin cannot replace are edited by
+hand. A record in Foldmark's data folder holds their originals. It is written first, so that even a killed installation
+can be undone byte for byte.
 """
 
 import hashlib

@@ -1,4 +1,5 @@
--- The log of many agents. docs/decisions/0031 says why it is cut so, docs/format.md describes what the columns mean.
+-- The log of many agents. docs/development/decisions/0031 says why it is cut so, docs/development/format.md what the
+-- columns mean.
 --
 -- `root` is the key of the conversation: of the root agent of the tree that a row belongs to. It leads every primary key
 -- but those of tables that all conversations share, so that the tables distribute by it. No foreign key crosses roots,
