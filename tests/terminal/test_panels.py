@@ -71,7 +71,7 @@ def test_the_values_of_the_state(log: Log) -> None:
     found = agent_state(agent)
     assert (found.state, found.scratchpad, found.memos) == (STATE, "try csv first", 1)
     assert [mark.name for mark in found.marks] == ["BEFORE_PLUGINS"]
-    assert [done.event.kind for done in found.operations] == ["fork", "fork", "drop", "mark"]
+    assert [done.event.kind for done in found.operations] == ["fork", "fork", "scratchpad", "drop", "mark"]
     assert found.newest is not None
     assert found.newest.event.kind == "drop"
     assert "would leave" in price_of_rewind(agent, "BEFORE_PLUGINS")[0]
