@@ -324,9 +324,10 @@ def _carried_out(agent: Agent, line: str) -> str:
 
 
 def _of_operation(agent: Agent, id: int) -> str:
-    """Return the arguments of a difference: what an operation did, or what has changed since any other event."""
+    """Return the arguments of a difference: what an operation did, or what has changed since a mark or a message."""
     with agent.reading() as (moment, _):
-        return f" {id - 1} {id}" if moment.operations(agent.id, after=id - 1, until=id) else f" {id}"
+        found = [each for each in moment.operations(agent.id, after=id - 1, until=id) if each.kind != "mark"]
+    return f" {id - 1} {id}" if found else f" {id}"
 
 
 def _answer(found: re.Match[str], sign: str) -> str:

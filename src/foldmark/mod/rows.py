@@ -273,7 +273,7 @@ def _is_injected(role: str, block: Mapping[str, Any]) -> bool:
 
 def _follows_text(blocks: Sequence[Mapping[str, Any]], block: Mapping[str, Any]) -> bool:
     """Return True for a text directly behind another one: a row has only one, and the client would send both as one."""
-    said = next((each for each in reversed(blocks) if not ANTHROPIC.is_thinking(each)), {})
+    said: Mapping[str, Any] = next((each for each in reversed(blocks) if not ANTHROPIC.is_thinking(each)), {})
     return block.get("type") == said.get("type") == "text"
 
 
