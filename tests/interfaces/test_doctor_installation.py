@@ -17,6 +17,7 @@ from command_line import Cli, Outcome
 
 import foldmark
 from foldmark.cli import checkup
+from foldmark.installation import installs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs are shell scripts")
 
@@ -295,7 +296,7 @@ def test_the_model_of_new_conversations(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert cli("doctor").code == 0
     monkeypatch.setitem(sys.modules, "anthropic", None)  # as if it were not installed
     (problem,) = problems(cli("doctor"))
-    assert problem.startswith("anthropic/claude-x cannot be asked: The SDK for Anthropic is not installed.")
+    assert problem.startswith("anthropic/claude-x cannot be asked: The SDK for Anthropic is not installed; this installs it: ")
 
 
 def test_extras_come_from_the_metadata_of_the_package(
@@ -316,7 +317,7 @@ def test_extras_come_from_the_metadata_of_the_package(
         {"name": "one", "installed": True, "missing": []},
         {"name": "two", "installed": False, "missing": ["not-there-at-all"]},
     ]
-    assert f"extras    one · not installed: two ({checkup.installing('two')})" in found.lines
+    assert f"extras    one · not installed: two ({installs('two')})" in found.lines
     (problem,) = problems(found)
     assert re.match(r"msgspec [\d.]+ is too old: Foldmark needs 999\.1 or newer\. Install Foldmark again\.", problem)
 
