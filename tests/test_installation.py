@@ -132,6 +132,7 @@ def test_sources_that_were_never_installed_know_their_extras(tmp_path: Path) -> 
 
 
 def test_no_message_and_no_page_names_foldmark_on_a_package_index() -> None:
-    named = re.compile(r"foldmark\[|install (?:--upgrade )?foldmark\b(?!@)")
-    places = [*(ROOT / "src" / "foldmark").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
+    named = re.compile(r"foldmark\[|(?<!un)install (?:--upgrade )?foldmark\b(?!@)")
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")]
+    places = [*(ROOT / "src" / "foldmark").rglob("*.py"), *pages]
     assert [str(each) for each in places if named.search(each.read_text("utf-8"))] == []

@@ -296,7 +296,9 @@ def test_the_model_of_new_conversations(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert cli("doctor").code == 0
     monkeypatch.setitem(sys.modules, "anthropic", None)  # as if it were not installed
     (problem,) = problems(cli("doctor"))
-    assert problem.startswith("anthropic/claude-x cannot be asked: The SDK for Anthropic is not installed; this installs it: ")
+    assert problem.startswith(
+        "anthropic/claude-x cannot be asked: The SDK for Anthropic is not installed; this installs it: "
+    )
 
 
 def test_extras_come_from_the_metadata_of_the_package(

@@ -227,7 +227,7 @@ IMPORTS = [
 
 NOT_ONE = r"{} is not a Foldmark database\. .*; this file was not changed\."
 NOT_OURS = r"{} is an SQLite database, but not Foldmark's\. .*; this file was not changed\."
-NEWER = r"newer\.db was written by a newer Foldmark \(schema 999, .*\)\. .*; this file was not changed\."
+NEWER = r"newer\.db was written by a newer Foldmark \(schema 999, .*\)\. .*; the database was not changed\."
 READ_ONLY = r"read-only\.db is read-only: nothing was recorded\. .*"
 MISSING = r"there is no database at {}\. `foldmark chat` starts one; --db names another\."
 DATABASES = [

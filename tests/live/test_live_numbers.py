@@ -52,7 +52,7 @@ def test_a_receipt_does_not_count_the_preview_that_no_agent_sends(costly: Claude
     assert tokens(preview, rf"Message {message.id}: four \(1 message, ~([\d,]+)") == own
     assert tokens(preview, r"\(~([\d,]+) tokens\) before") == whole
     assert tokens(preview, r"\(~([\d,]+) tokens\) after") == whole - own
-    assert tokens(say(":yes"), r"messages \(~([\d,]+) tokens\) left") == own
+    assert tokens(say(":yes"), r"1 message \(~([\d,]+) tokens\) left") == own
 
 
 def test_a_placeholder_names_no_tool_that_the_agent_does_not_have(costly: ClaudeRunning) -> None:

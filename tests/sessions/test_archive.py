@@ -201,7 +201,7 @@ def test_a_missing_or_irregular_file_is_not_archived(home: Home, tmp_path: Path)
         put(link, home.archive)
     with pytest.raises(ArchiveError, match="in the archive already"):
         put(put(path, home.archive).path, home.archive)
-    with pytest.raises(ArchiveError, match="cannot archive"):
+    with pytest.raises(ArchiveError, match="cannot be archived"):
         put(Path("/tmp/\0.jsonl"), home.archive)
 
 
@@ -219,7 +219,7 @@ def test_nothing_is_written_through_a_link_in_the_archive(home: Home, tmp_path: 
 
 def test_an_unwritable_archive_is_an_error(home: Home, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ArchiveError, match="cannot archive"):
+    with pytest.raises(ArchiveError, match="cannot be archived"):
         put(home.session("a", user("one")), tmp_path / "file" / "archive")
 
 

@@ -99,13 +99,14 @@ _TEXTS = {SCRATCHPAD: "the scratchpad", "system": "the system prompt"}
 def _set(call: CommandCall, values: Mapping[str, Any], text: str) -> Result:
     """Set some of the agent's own settings, and return the receipt. If nothing changes, say so and record nothing."""
     agent, at = call.agent, call.agent.standing()
-    if all(_is_so(at, key, value) for key, value in values.items()):
-        return _described(at, values, Result(f"Nothing was changed: {is_so(values)}.", None, {"event": None}))
-    done = changed(call, agent, values)
-    own: dict[str, Any] = {"event": done.event_id}
+    is_same = all(_is_so(at, key, value) for key, value in values.items())
+    done = None if is_same else changed(call, agent, values)
+    text = f"Nothing was changed: {is_so(values)}." if done is None else text
+    event_id = None if done is None else done.event_id
+    own: dict[str, Any] = {"event": event_id}
     if "model" in values and (why := obstacle(values["model"], os.environ, at.given)):
         text, own["obstacle"] = f"{text}\n  It cannot be asked yet. {why}", why
-    return _described(at, values, Result(text, done.event_id, own, effect=done))
+    return _described(at, values, Result(text, event_id, own, effect=done))
 
 
 def is_so(values: Mapping[str, Any]) -> str:
