@@ -33,10 +33,11 @@ from foldmark.core.wording import meter, one_line
 from foldmark.cost.messages import next_messages
 from foldmark.cost.misses import newest_turn
 from foldmark.editing.offers import consented, described
-from foldmark.log import Agent
+from foldmark.log import Agent, Result
 from foldmark.mcp.conversations import ARGUMENT, Conversations, ToolUse
 from foldmark.mcp.search import READ, SEARCH, Read, SearchArguments, read, search
 from foldmark.operations.effects import Asking
+from foldmark.rendering import receipt
 from foldmark.request.planning import offer
 from foldmark.sending.status import assumed, fullness
 from foldmark.sessions.formats import SessionPath, format_named
@@ -333,7 +334,10 @@ def _model_tool(
 
         def calling(agent: Agent, asking: Asking) -> str:
             check(agent, own, asking)
-            return agent.call_tool(tool.spec.name, own, asking=asking)
+            done: list[Result] = []
+            text = agent.call_tool(tool.spec.name, own, asking=replace(asking, operated=done.append))
+            # JSON has the operation's id and the sizes already.
+            return text if "output" in more else "\n".join([text, *(f"  {receipt(each)}" for each in done)])
 
         with call.conversations.agent(named, any_will_do=not of_one, writes=writes, call=asked_for) as agent:
             nobody = Asking(progress=call.progress)
@@ -422,7 +426,7 @@ _MODELS = (
         "rewind this chat, the person uses the commands of its own program. For every other edit, as to drop a turn, "
         "rewind, undo, restore, pin or summarize, no tool is right: tell the person to type it, as in `foldmark do "
         "NAME '/context drop 5'`.",
-        "the command's answer, one or two lines",
+        "the command's answer, with the receipt and the way back of an operation",
         does=_commands,
         check=check_reach,
         destroys=True,
@@ -441,7 +445,7 @@ _MODELS = (
         "Evict tool results of a Foldmark conversation",
         "Use it to make room in a conversation with long tool results. Not for this chat's own results, and not for "
         "messages of people and models.",
-        "the list, or the number of results and tokens that are no longer sent",
+        "the list, or the receipt: the tokens that are no longer sent, and the way back",
     ),
     _model_tool(
         QUERY_DB,

@@ -231,7 +231,9 @@ def test_a_clear_without_a_place_is_refused(
             told = await guest.call("slash", **arguments, conversation="notes")
             (allows,) = re.findall(r"`foldmark do notes '(/config set tool_approval=[^`]*)'`", told)
             assert cli("do", "notes", allows).code == 0
-            assert await guest.call("slash", **arguments, conversation="notes") == "Context cleared."
+            assert (await guest.call("slash", **arguments, conversation="notes")).startswith(
+                "Context cleared.\n  event "
+            )
 
     visit(visiting)
     assert stored(log).operations(agent.id)[-1].actor == "model"
@@ -244,8 +246,8 @@ def test_the_person_allows_it_once(db: str, log: foldmark.Log, era: str) -> None
 
     async def visiting() -> None:
         async with inside(db, "notes", era=era, answer=yes()) as guest:
-            assert await guest.call("slash", command="clear") == "Context cleared."
-            assert await guest.call("slash", command="clear") == "Context cleared."
+            assert (await guest.call("slash", command="clear")).startswith("Context cleared.\n  event ")
+            assert (await guest.call("slash", command="clear")).startswith("Context cleared.\n  event ")
             assert len(guest.asked) == 2
             assert "may the model run /clear?" in guest.asked[0]
 

@@ -78,7 +78,9 @@ def test_a_visit(db: str, log: foldmark.Log, era: str) -> None:
 
     async def visiting() -> None:
         async with inside(db, era=era) as guest:
-            assert await guest.call("slash", command="mark", args="HERE") == "Checkpoint 'HERE' created."
+            assert (await guest.call("slash", command="mark", args="HERE")).startswith(
+                "Checkpoint 'HERE' created.\n  event "
+            )
             rows = json.loads(await guest.call("query_db", sql="SELECT count(*) AS n FROM messages"))
             assert rows["rows"] == [{"n": 6}]
             assert "query_db reads these views" in await guest.call("describe_db")
@@ -91,9 +93,8 @@ def test_a_visit(db: str, log: foldmark.Log, era: str) -> None:
             assert await guest.call("context_meter") == (
                 f"Conversation 'default': {agent.do('/context show').text.splitlines()[-1]}"
             )
-            assert (
-                await guest.call("slash", command="clear", args="HERE") == "Rewound to 'HERE'. Nothing came after it."
-            )
+            said = await guest.call("slash", command="clear", args="HERE")
+            assert said.startswith("Rewound to 'HERE'. Nothing came after it.\n  event ")
             with pytest.raises(MCPError, match="there is no tool 'bash'") as caught:
                 await guest.call("bash", command="id")
             assert caught.value.code == INVALID_PARAMS
@@ -121,7 +122,9 @@ def test_which_conversation_is_meant(db: str, log: foldmark.Log) -> None:
             )
             told = await guest.call("slash", command="mark", conversation="three")
             assert told == "Error: there is no conversation or agent 'three'; conversations: one, two"
-            assert await guest.call("slash", command="mark", args="M", conversation="one") == "Checkpoint 'M' created."
+            assert (await guest.call("slash", command="mark", args="M", conversation="one")).startswith(
+                "Checkpoint 'M' created.\n  event "
+            )
             assert "created" in await guest.call("slash", command="mark", conversation=child[:8])
             assert "must be a conversation's name, not 5" in await guest.call("slash", command="mark", conversation=5)
             # These tools concern all conversations.
@@ -241,7 +244,9 @@ def test_one_whose_work_is_soon_done_is_waited_for(db: str, log: foldmark.Log, m
 
     async def visiting() -> None:
         async with inside(db) as guest:
-            assert await guest.call("slash", command="mark", args="HERE") == "Checkpoint 'HERE' created."
+            assert (await guest.call("slash", command="mark", args="HERE")).startswith(
+                "Checkpoint 'HERE' created.\n  event "
+            )
 
     visit(visiting)
 
