@@ -67,8 +67,8 @@ clients:
 # The tests with real agents, one after the other. They run in real terminals on their own clocks, so one that fails is
 # run once more.
 CLIENT_TESTS := $(addprefix tests/live/test_,clients.py codex.py gemini_cli.py interactive.py long_gemini.py long_session.py \
-  random_session.py random_others.py) tests/sessions/test_as_resumed.py tests/sessions/install/test_install_clients.py
-MOD_TESTS := tests/mod/test_in_claude_code.py tests/mod/test_picture.py tests/sessions/install/test_install_clients.py
+  mcp_in_clients.py random_session.py random_others.py) tests/sessions/test_as_resumed.py tests/sessions/install/test_install_clients.py
+MOD_TESTS := tests/mod/test_in_claude_code.py tests/mod/test_picture.py tests/live/test_mcp_in_clients.py tests/sessions/install/test_install_clients.py
 TEST_CLIENTS := $(BIN)/pytest -n 0 --timeout 900 --durations=10
 test-clients: $(READY) clients
 	@$(TEST_CLIENTS) $(CLIENT_TESTS) || $(TEST_CLIENTS) --last-failed $(CLIENT_TESTS)
