@@ -16,6 +16,7 @@ class SimulatedClient:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self._summaries = 0
         self._written: list[dict[str, Any]] = []
         self._ids, self._numbers = count(1), count(1)
 
@@ -54,7 +55,9 @@ class SimulatedClient:
 
     def summarize(self) -> None:
         """Compact the session as the client does: a summary, and the newest answer behind it."""
-        text = "This session is being continued from a previous conversation that ran out of context. The rest."
+        self._summaries += 1  # no two summaries are equal
+        begin = "This session is being continued from a previous conversation that ran out of context."
+        text = f"{begin} The rest {self._summaries}."
         last = [row for row in self.rows if row["answer"] and row["answer"] == self.rows[-1]["answer"]]
         self.rows = []
         self._add("user", text=text)
