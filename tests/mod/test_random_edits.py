@@ -120,3 +120,16 @@ def test_the_client_sends_what_the_context_shows(log: Log, seed: int, model: str
     edited.turn("begin", 1)
     for number in range(30):
         edited.step(number)
+
+
+def test_an_answer_is_not_first_where_only_its_prompt_is_forgotten(log: Log) -> None:
+    """The client's own texts are in the first prompt, and go on to the next one."""
+    edited = Edited(log, 0, FREE)
+    edited.turn("about lanterns")
+    edited.turn("about kites")
+    (prompt,) = [each.id for each in edited.mod.agent.context().messages if each.content == "about lanterns"]
+    edited.mod.agent.apply_filter("forget", [prompt])
+    edited.do("help")  # installs what is pending
+    edited.check()
+    assert contents(edited.client.messages())
+    assert next(iter(edited.client.messages()))["content"][-1] == {"type": "text", "text": OPENING}

@@ -191,8 +191,8 @@ class Rows:
 
     def _parts(self, edited: EditedMessages) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
         """Yield the role and the blocks of each part of an edit. Answers that became neighbours are apart, with the
-        opening between them: a row is one answer, and a provider may refuse two in a row. An edit that leaves nothing
-        is the opening alone: the client would summarize a transcript without a row."""
+        opening between them: a row is one answer, and a provider may refuse two in a row. It precedes an answer that
+        would be first, and stands alone if nothing is left: the client would summarize a transcript without a row."""
         before = ""
         for message in map(decoded, edited.messages):
             role, runs = str(message["role"]), list[list[Mapping[str, Any]]]()
@@ -207,7 +207,7 @@ class Rows:
             for run in runs:
                 if all(_is_injected(role, block) for block in run):
                     continue  # the client adds these by itself
-                if role == before == "assistant":
+                if role == "assistant" and before != "user":  # the client adds its own texts to a later prompt
                     yield "user", [_OPENING]
                 yield role, run
                 before = role
