@@ -159,7 +159,7 @@ class Command(Struct, frozen=True):
         return takes | {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
 
     def example(self, argument: str, value: str) -> str:
-        """Return a line with this value of an argument or an option, and numbers for the arguments before it."""
+        """Return an example line in which an argument or an option has this value. Arguments before it are numbers."""
         if argument in self.takes:
             return f"/{self.name} {argument} {value}"
         before = takewhile(lambda word: word.strip("[].") != argument, self.usage.split())
@@ -170,7 +170,7 @@ class Command(Struct, frozen=True):
         return PREVIEW not in arguments and (not self.lists or self.lists in arguments)
 
     def has_no_limit(self, arguments: Mapping[str, str]) -> bool:
-        """Return True if a use with these arguments changes the context, and says not how far back."""
+        """Return True if a use with these arguments changes the context and does not say how far back."""
         return bool(self.place) and self.place not in arguments and self.changes(arguments)
 
     def awaited(self, before: Sequence[str]) -> tuple[str, str]:

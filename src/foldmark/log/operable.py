@@ -350,11 +350,10 @@ class Operable(Timeline):
     def change(
         self, values: Mapping[str, Any], *, actor: str = "human", restores: int | None = None, reason: str | None = None
     ) -> int:
-        """Set some of this agent's own settings, already checked, or its scratchpad, with one event, and return the
-        event's id. `UNSET` removes a setting.
+        """Record one event that sets some of this agent's own settings, or its scratchpad, and return its id.
 
-        The newest `config` event holds all settings. `restores` is the change that is taken back
-        (`operations.changes`).
+        The `values` are already checked; `UNSET` removes a setting. The newest `config` event holds all settings.
+        `restores` is the change that is taken back (`operations.changes`).
         """
         own: dict[str, Any] = {} if restores is None else {"restores": restores}
         own |= {} if reason is None else {"reason": codec.checked_reason(reason)}

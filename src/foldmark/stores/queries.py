@@ -29,7 +29,7 @@ def named_queries(path: Path) -> dict[str, str]:
 
 
 class Schema(NamedTuple):
-    """The number of a schema, which a database holds, and the SQL that creates it."""
+    """A schema: its number, which the database stores, and the SQL that creates its tables."""
 
     number: int
     sql: str

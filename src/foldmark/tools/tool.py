@@ -30,7 +30,7 @@ WAKE = 0.05
 
 
 THIS_CONVERSATION = "this conversation"
-"""The name of the conversation of the model that has a tool, in the tool's description."""
+"""The words in a tool's description for the conversation of the model that uses the tool."""
 
 _T = TypeVar("_T", bound=Struct)
 
