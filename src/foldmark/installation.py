@@ -5,6 +5,7 @@ somebody else published under the name. An extra is added by its requirements, w
 package lists, or by a repeated installation from the same place.
 """
 
+import re
 import shlex
 import sys
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _NAME = "foldmark"
+_EXTRA = re.compile(r"""extra == ['"]([\w.-]+)['"]""")
 
 
 def installs(extra: str) -> str:
@@ -63,18 +65,29 @@ def _checkout() -> Path | None:
     return folder if (folder / "pyproject.toml").is_file() else None
 
 
+def requirements() -> dict[str, list[str]]:
+    """Return the requirements in the metadata of the installed package, such as `textual>=8.2`, by their extra; "" is
+    Foldmark itself. Raises PackageNotFoundError if Foldmark runs without being installed."""
+    from importlib.metadata import requires
+
+    found: dict[str, list[str]] = {}
+    for each in requires(_NAME) or ():
+        requirement, _, marker = each.partition(";")
+        extra = _EXTRA.search(marker)
+        found.setdefault(extra[1] if extra else "", []).append(requirement.strip())
+    return found
+
+
 def _requirements(extra: str) -> list[str]:
-    """Return the requirements of an extra, such as `textual>=8.2`; none if they are not known."""
-    from importlib.metadata import PackageNotFoundError, requires
+    """Return the requirements of an extra; none if they are not known."""
+    from importlib.metadata import PackageNotFoundError
 
     try:
-        listed = [each.partition(";") for each in requires(_NAME) or ()]
+        return requirements().get(extra, [])
     except PackageNotFoundError:  # run from a folder of sources
         folder = _checkout()
         extras = _toml(folder / "pyproject.toml")["project"]["optional-dependencies"] if folder else {}
         return list(extras.get(extra, ()))
-    wanted = f"extra == '{extra}'"
-    return [name.strip() for name, _, marker in listed if marker.replace('"', "'").strip() == wanted]
 
 
 def _uv_tool_command(extra: str) -> list[str]:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,6 +80,22 @@ class Ran(NamedTuple):
     refusals: list[str]
 
 
+def executed(
+    words: Sequence[str | Path], home: Path, work: Path, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run an agent without a person until it ends."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
+    return subprocess.run(
+        words,
+        env={**kept, "HOME": str(home), "NO_PROXY": "127.0.0.1", **variables},
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+
+
 def run(client: Client, folder: Path, answers: Callable[[Path], Callable[[Any], Answer]]) -> Ran:
     program, home, work = BIN / client.program, folder / "home", folder / "work"
     if not program.exists():
@@ -90,16 +106,7 @@ def run(client: Client, folder: Path, answers: Callable[[Path], Callable[[Any], 
     note.write_text("The word is heron.\n")
     with Loopback(client.wire(), answers(note)) as upstream, Gateway(upstream.url) as gateway:
         arguments, variables = client.begin(gateway.url, home)
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
-        ended = subprocess.run(
-            [program, *arguments],
-            env={**kept, "HOME": str(home), "NO_PROXY": "127.0.0.1", **variables},
-            cwd=work,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
+        ended = executed([program, *arguments], home, work, variables)
         return Ran(ended.returncode, ended.stdout + ended.stderr, list(upstream.requests), upstream.refusals)
 
 

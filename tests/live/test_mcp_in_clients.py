@@ -20,7 +20,7 @@ from codex_wire import CodexWire
 from plan import Answer, Reply, Say, Use
 from screens import BIN, ClaudeScreen
 from server import Loopback
-from test_clients import CLIENTS, Client
+from test_clients import CLIENTS, Client, executed
 from wire_anthropic import AnthropicWire
 
 import foldmark
@@ -102,16 +102,7 @@ def visit(client: Client, folder: Path, database: Path, calls: list[dict[str, An
             settings = home / ".gemini" / "settings.json"
             given = json.loads(settings.read_text())
             settings.write_text(json.dumps({**given, "mcpServers": {"foldmark": {**server, "trust": True}}}))
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
-        ended = subprocess.run(
-            [program, *arguments],
-            env={**kept, "HOME": str(home), "NO_PROXY": "127.0.0.1", **variables},
-            cwd=work,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
+        ended = executed([program, *arguments], home, work, variables)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         assert upstream.refusals == []
         newest = next(each.body for each in reversed(upstream.asked) if each.body.get("tools"))

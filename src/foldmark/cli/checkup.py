@@ -26,7 +26,7 @@ from foldmark import __version__
 from foldmark.app import Setup, connected, known_keys
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.wording import one_line
-from foldmark.installation import installs
+from foldmark.installation import installs, requirements
 from foldmark.settings.given import Settings
 from foldmark.settings.user_folders import config_folder, data_folder, default_database, home, state_folder
 from foldmark.stores.addresses import scheme, shown
@@ -42,7 +42,7 @@ _MOST_BYTES = 4096
 """Maximum bytes of a client's answer that are read."""
 
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
-_REQUIREMENT = re.compile(r"""([\w.-]+)[^;>]*(?:>=([\d.]+))?(?:.*extra == ['"]([\w.-]+)['"])?""")
+_REQUIREMENT = re.compile(r"([\w.-]+)[^>]*(?:>=([\d.]+))?")
 _NO_CREDENTIALS = re.compile(r"(?i)(?:[a-z][a-z0-9+.-]*://)?")
 _ALL = "all"
 """The extra that only repeats others."""
@@ -145,18 +145,16 @@ def _settings(setup: Setup) -> Check:
 def _extras() -> Check:
     """Compare the requirements in the metadata of the package with what is installed."""
     try:
-        required = distribution("foldmark").requires or []
+        required = requirements()
     except PackageNotFoundError:
         return Check("extras", "unknown, because Foldmark runs without being installed", {"extras": None})
     missing: dict[str, list[str]] = {}
     problems = []
-    for requirement in required:
-        if not (found := _REQUIREMENT.match(requirement)):
+    for extra, requirement in ((extra, each) for extra, listed in required.items() for each in listed):
+        if extra == _ALL or not (found := _REQUIREMENT.match(requirement)):
             continue
-        package, least, extra = found[1], found[2], found[3]
-        if extra == _ALL:
-            continue
-        version, lacking = _installed_version(package), missing.setdefault(extra or "", [])
+        package, least = found.groups()
+        version, lacking = _installed_version(package), missing.setdefault(extra, [])
         if version is None:
             lacking.append(package)
         elif least and _numbers(version) < _numbers(least):

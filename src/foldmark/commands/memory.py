@@ -8,7 +8,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foldmark.commands.registry import CommandCall, command
-from foldmark.commands.settings import changed, is_so
+from foldmark.commands.settings import changed, unchanged
 from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -106,8 +106,7 @@ def _clear(call: CommandCall) -> Result:
 
 def _write(call: CommandCall, text: str, report: str) -> Result:
     if text == (call.agent.standing().scratchpad or ""):
-        told = f"Nothing was changed: {is_so({SCRATCHPAD: text})}."
-        return Result(told, None, {"scratchpad": text, "event": None})
+        return Result(unchanged({SCRATCHPAD: text}), None, {"scratchpad": text, "event": None})
     done = changed(call, call.agent, {SCRATCHPAD: text})
     return Result(report, done.event_id, {"scratchpad": text, "event": done.event_id}, effect=done)
 

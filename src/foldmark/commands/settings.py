@@ -99,9 +99,9 @@ _TEXTS = {SCRATCHPAD: "the scratchpad", "system": "the system prompt"}
 def _set(call: CommandCall, values: Mapping[str, Any], text: str) -> Result:
     """Set some of the agent's own settings, and return the receipt. If nothing changes, say so and record nothing."""
     agent, at = call.agent, call.agent.standing()
-    is_same = all(_is_so(at, key, value) for key, value in values.items())
+    is_same = all(_has(at, key, value) for key, value in values.items())
     done = None if is_same else changed(call, agent, values)
-    text = f"Nothing was changed: {is_so(values)}." if done is None else text
+    text = unchanged(values) if done is None else text
     event_id = None if done is None else done.event_id
     own: dict[str, Any] = {"event": event_id}
     if "model" in values and (why := obstacle(values["model"], os.environ, at.given)):
@@ -109,16 +109,16 @@ def _set(call: CommandCall, values: Mapping[str, Any], text: str) -> Result:
     return _described(at, values, Result(text, event_id, own, effect=done))
 
 
-def is_so(values: Mapping[str, Any]) -> str:
-    """Say that the values are these already."""
+def unchanged(values: Mapping[str, Any]) -> str:
+    """Return the answer to a change that sets values which the agent has already."""
     texts = [
         f"{_TEXTS[name]} {'has this text' if value else 'is empty'}" for name, value in values.items() if name in _TEXTS
     ]
     rest = [f"{name} = {typed(value)}" for name, value in values.items() if name not in _TEXTS]
-    return ", ".join([*rest, *texts]) + " already"
+    return f"Nothing was changed: {', '.join([*rest, *texts])} already."
 
 
-def _is_so(at: Standing, key: str, value: Any) -> bool:
+def _has(at: Standing, key: str, value: Any) -> bool:
     """Return True if this agent has this value already; a default may still be set for it."""
     return at.settings.get(key, UNSET) == value or (key == "system" and not value and not at.config.system)
 

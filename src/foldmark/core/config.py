@@ -344,11 +344,19 @@ _BY_TYPE = {
     float: Kind("a share above 0 and up to 1", _share, (int, float)),
     str: Kind("a text", str),
 }
-KINDS = {key: _OWN.get(key) or _BY_TYPE[type(getattr(Config(), key))] for key in KEYS}
-"""Setting -> its kind: its own (`_OWN`), or else that of its default's type."""
-for _key, _kind in KINDS.items():
-    if {int, float}.intersection(_kind.types):
-        KINDS[_key] = _kind._replace(example=str(getattr(Config(), _key)))
+_DEFAULTS = Config()
+
+
+def _kind(key: str) -> Kind:
+    """Return the kind of a setting: its own (`_OWN`), or that of its default's type. A number's example is the
+    default."""
+    default = getattr(_DEFAULTS, key)
+    kind = _OWN.get(key) or _BY_TYPE[type(default)]
+    return kind._replace(example=str(default)) if {int, float}.intersection(kind.types) else kind
+
+
+KINDS = {key: _kind(key) for key in KEYS}
+"""Setting -> its kind."""
 
 
 def checked(key: str, value: Any) -> Any:

@@ -198,14 +198,25 @@ def closed_by(closing: tuple[int, int] | None, at: int, operation: Operation) ->
             return closing
 
 
+def takers(targets: Sequence[tuple[int, int | None]]) -> dict[int, int]:
+    """Return taken back -> the restore in force that takes it back. `targets` are ids, oldest first, each with the
+    target of a restore, or None for anything else."""
+    found: dict[int, int] = {}
+    # Newest first: only later restores decide whether a restore counts.
+    for id, target in reversed(targets):
+        if target is not None and id not in found:
+            found.setdefault(target, id)
+    return found
+
+
+def taken_back_by(operations: Sequence[Recorded]) -> dict[int, int]:
+    """Return restored operation -> the restore in force that takes it back."""
+    return takers([(id, each.target if isinstance(each, Restore) else None) for id, each in operations])
+
+
 def taken_back(operations: Sequence[Recorded]) -> frozenset[int]:
     """Return the ids of restored operations: each is the target of a restore that itself counts."""
-    back: set[int] = set()
-    # Newest first: only later restores decide whether a restore counts.
-    for id, operation in reversed(operations):
-        if isinstance(operation, Restore) and id not in back:
-            back.add(operation.target)
-    return frozenset(back)
+    return frozenset(taken_back_by(operations))
 
 
 def recorded(events: Iterable[Event]) -> list[Recorded]:

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import END, Segment
+from foldmark.core.replay import takers
+from foldmark.core.segments import Segment
 from foldmark.core.wording import one_line
 from foldmark.request.standing import AGREED_AT, Standing
 
 CHANGE_KINDS = ("config", "scratchpad")
-"""Kinds of events that change what is sent, and whose newest one counts."""
+"""The kinds of events that record such changes."""
 
 SCRATCHPAD = "scratchpad"
 """The name of the scratchpad among the values."""
@@ -51,8 +52,8 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def is_listed(self) -> bool:
-        """True for a change by a person or a model, which is listed and can be taken back; Foldmark's own, such as the
-        model of an import, are not."""
+        """True if a person or a model made the change. Foldmark lists such changes and can take them back, but not its
+        own, such as the model of an import."""
         return self.event.actor != "system" and (self.restores is not None or bool(self.names))
 
     @property
@@ -83,7 +84,7 @@ def changes(moment: Snapshot, at: Standing) -> list[SettingChange]:
     """Return the changes of the agent's settings and scratchpad, oldest first. Cost grows with their number."""
     own = (Segment(at.record.id, 1, at.newest),)
     ids = sorted(event_id for kind in CHANGE_KINDS for event_id in moment.of_kind(kind, own))
-    found, settings = list[SettingChange](), _of_change(at.inherited)
+    found, known, settings = list[SettingChange](), set[int](), _of_change(at.inherited)
     handed_down = at.handed_down.get(SCRATCHPAD)
     pad = {SCRATCHPAD: handed_down if isinstance(handed_down, str) else ""}
     for event in moment.events(ids):
@@ -101,25 +102,17 @@ def changes(moment: Snapshot, at: Standing) -> list[SettingChange]:
             if was.get(name, UNSET) != now.get(name, UNSET) or (isinstance(named, list) and name in named)
         ]
         before, after = ({name: each[name] for name in names if name in each} for each in (was, now))
-        restores = data.get("restores")  # an earlier change, whoever wrote this
-        target = next((each.event.id for each in found if each.event.id == restores), None)
-        found.append(SettingChange(event, before, after, target))
-    by = _taken_back(found)
+        restores = data.get("restores")
+        is_earlier = isinstance(restores, int) and restores in known  # whoever wrote this
+        found.append(SettingChange(event, before, after, restores if is_earlier else None))
+        known.add(event.id)
+    by = takers([(each.event.id, each.restores) for each in found])
     return [replace(each, by=by.get(each.event.id)) for each in found]
 
 
 def _of_change(settings: Any) -> dict[str, Any]:
     found = settings if isinstance(settings, dict) else {}
     return {name: value for name, value in found.items() if name not in _BESIDE}
-
-
-def _taken_back(found: Sequence[SettingChange]) -> dict[int, int]:
-    """Return change -> the restore in force that takes it back. Only later restores decide whether a restore counts."""
-    by: dict[int, int] = {}
-    for each in reversed(found):
-        if each.restores is not None and each.event.id not in by:
-            by.setdefault(each.restores, each.event.id)
-    return by
 
 
 def change_with(found: Iterable[SettingChange], event_id: int) -> SettingChange | None:
@@ -129,13 +122,11 @@ def change_with(found: Iterable[SettingChange], event_id: int) -> SettingChange 
 
 def values_without(found: Sequence[SettingChange], target: int) -> dict[str, Any]:
     """Return the values, by name, that count once change `target` is taken back; `UNSET` where none was set."""
-    newest = max((each.event.id for each in found), default=0) + 1
-    wanted = next(each for each in found if each.event.id == target)
-    taking = SettingChange(replace(wanted.event, id=min(newest, END)), {}, {}, target)
-    back = _taken_back([*found, taking])
-    origin = wanted
+    known = {each.event.id: each for each in found}
+    back = takers([*((id, each.restores) for id, each in known.items()), (max(known) + 1, target)])
+    origin = known[target]
     while origin.restores is not None:  # a restore changes what its target has changed
-        origin = next(each for each in found if each.event.id == origin.restores)
+        origin = known[origin.restores]
     values: dict[str, Any] = {}
     for name in origin.names:
         made = [each for each in found if each.restores is None and name in each.names]

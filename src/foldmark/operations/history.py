@@ -34,7 +34,7 @@ from foldmark.core.events import (
     Unpin,
 )
 from foldmark.core.ports import Snapshot
-from foldmark.core.replay import recorded, taken_back
+from foldmark.core.replay import recorded, taken_back, taken_back_by
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, subtract
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations import places
@@ -129,7 +129,7 @@ def _change_entry(change: SettingChange) -> OperationEntry:
 def operations(moment: Snapshot, at: Standing) -> list[OperationEntry]:
     """Return all operations of the agent, oldest first. Cost grows with the number of operations."""
     events = [event for event in moment.operations(at.record.id) if event.kind != "turn_ended"]
-    restores = _restores(events)
+    restores = taken_back_by(recorded(events))
     return [_entry(event, restores) for event in events]
 
 
@@ -143,15 +143,6 @@ def _entry(event: Event, restores: dict[int, int]) -> OperationEntry:
     return OperationEntry(
         event, words(operation), left, returned, by, back, ThinkingChange(**receipt.get("thinking", {}))
     )
-
-
-def _restores(events: list[Event]) -> dict[int, int]:
-    """Return target -> restore in force. A restore comes after its target, so later operations suffice."""
-    found: dict[int, int] = {}
-    for id, operation in reversed(recorded(events)):
-        if isinstance(operation, Restore) and id not in found:
-            found[operation.target] = id
-    return found
 
 
 def newest_restorable(moment: Snapshot, at: Standing) -> int | None:
@@ -297,7 +288,8 @@ def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
     if event.kind not in OPERATION_KINDS or found.reason in ("elsewhere", "not inherited"):
         return found
     own = event.agent_id == at.record.id
-    restores = _restores(moment.operations(event.agent_id, after=event.id)) if own else {}
+    later = moment.operations(event.agent_id, after=event.id) if own else []  # a restore comes after its target
+    restores = taken_back_by(recorded(later))
     return replace(found, did=_entry(event, restores))
 
 
