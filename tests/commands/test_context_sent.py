@@ -30,7 +30,7 @@ def agent(log: Log) -> Agent:
 
 def send(agent: Agent, text: str) -> int:
     agent.append("user", text)
-    sent = record_sent(agent, agent.request())
+    sent = record_sent(agent, agent.request()).number
     agent.append("assistant", f"about {text}")
     agent.end_turn()
     return sent
@@ -57,11 +57,11 @@ def test_the_newest_twenty(agent: Agent) -> None:
     lines = found.text.splitlines()
     assert [row["id"] for row in found.data["sent"]] == list(range(22, 2, -1))
     assert re.fullmatch(
-        r"      22  2026-03-01 12:00  offline · ~[\d,]+ tokens, [\d,]+ bytes · answer · turn 64", lines[0]
+        r"      22  2026-03-01 12:00  offline · ~[\d,]+ tokens, [\d,]+ bytes · answer · turn 85", lines[0]
     )
     assert lines[20:] == ["", "/context sent ID rebuilds one and shows it."]
     row = found.data["sent"][0]
-    assert (row["event"], row["turn"], row["model"], row["purpose"]) == (64, 64, "offline", "answer")
+    assert (row["event"], row["turn"], row["model"], row["purpose"]) == (85, 85, "offline", "answer")
 
 
 @pytest.mark.parametrize("name", ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "gemini/gemini-2.5-pro", "offline"])
@@ -71,7 +71,7 @@ def test_one_as_it_is_shown_before_it_is_sent(agent: Agent, name: str) -> None:
     agent.do("/mark M")
     agent.append("user", "second")
     shown = agent.do("/context show")
-    sent = record_sent(agent, agent.request())
+    sent = record_sent(agent, agent.request()).number
     agent.do("/clear")
     head = agent.standing().record.head
     found = agent.do(f"/context sent {sent}")
@@ -108,7 +108,7 @@ def test_an_unknown_request_is_an_error_that_names_the_newest(log: Log, agent: A
 
 
 def test_an_empty_conversation(agent: Agent) -> None:
-    sent = record_sent(agent, agent.request())
+    sent = record_sent(agent, agent.request()).number
     assert agent.do(f"/context sent {sent}").data["verdict"] == "identical"
     agent.append("user", "hello")
     assert "[The conversation is empty.]" in agent.do(f"/context sent {sent}").text

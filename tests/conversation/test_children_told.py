@@ -221,7 +221,7 @@ def test_a_report_is_rebuilt_and_erased(parent: Agent) -> None:
     child = delegate(parent)
     goal = child.context().messages[0]
     parent.append("user", "What is next?")
-    sent = record_sent(parent, parent.request())
+    sent = record_sent(parent, parent.request()).number
     child.append("assistant", "Done.")
     child.end_turn()
     parent.end_turn()

@@ -20,6 +20,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.core.request import Part, Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.log.recording import save_memo
+from foldmark.request.recorded import newest_requests
 from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
@@ -82,8 +83,8 @@ def send(agent: Agent) -> Request:
 
 def sent(log: Log) -> list[Rebuilt]:
     """Return everything that was sent, oldest first."""
-    found = [(each.id, agent) for agent in log.agents() for each in stored(log).newest_sent(agent.id, 1000)]
-    return [rebuilt(agent, id) for id, agent in sorted(found, key=lambda pair: pair[0])]
+    found = [(each, agent) for agent in log.agents() for each in newest_requests(stored(log), agent.id, 1000)]
+    return [rebuilt(agent, each.number) for each, agent in sorted(found, key=lambda pair: pair[0].id)]
 
 
 def everything(folder: Path) -> bytes:
@@ -312,7 +313,7 @@ def test_texts_of_sent_memos_are_kept_once_and_rebuilt(path: Path, log: Log, age
     assert [each.verdict for each in found] == ["identical"] * 3
     assert [each.request.bytes for each in found] == [request.bytes for request in requests]
     assert [each.request.manifest.parts for each in found] == [request.manifest.parts for request in requests]
-    assert found[0].sent.record.layers["memos"] == (2, 1)
+    assert found[0].sent.layers["memos"] == (2, 1)
     assert "── memos: memo 2, picked by deploy; memo 1, picked by deploy ──" in agent.do("/context sent 1").text
 
 
@@ -354,20 +355,12 @@ def test_erasing_the_question_keeps_the_memos(log: Log, agent: Agent) -> None:
     turn = agent.append("user", "deploy zanzibar")
     send(agent)
     agent.end_turn()
-    assert "zanzibar" not in str(connection(log).execute("SELECT data FROM sent").fetchall())
+    assert "zanzibar" not in str(connection(log).execute("SELECT data FROM events WHERE kind = 'request'").fetchall())
     agent.do(f"/message remove {turn} --yes")
     (found,) = sent(log)
     assert found.verdict == "erased"
     assert [part.detail for part in parts(found.request)] == ["memo 1"]
     assert "We deploy with Fly." in str(found.request.body)
-
-
-def test_a_record_from_before_memos_is_still_read(log: Log, agent: Agent) -> None:
-    agent.append("user", "How do we deploy?")
-    send(agent)
-    ((data,),) = connection(log).execute("SELECT data FROM sent").fetchall()
-    assert "memo" not in str(data)
-    assert [each.verdict for each in sent(log)] == ["identical"]
 
 
 DID = st.sampled_from((*SAYING, *OPERATING, "memo", "memo", "forget_memo", "change"))
@@ -409,7 +402,7 @@ def test_every_request_with_memos_is_rebuilt_byte_for_byte(deeds: list[tuple[str
                 given.append({part.memo for part in parts(request) if part.memo is not None})
             assert list(examine(log)) == []
         with foldmark.open(path, settings={}) as log:
-            found = [each for each in sent(log) if each.sent.record.purpose == "answer"]
+            found = [each for each in sent(log) if each.sent.purpose == "answer"]
         for each, digest, memos in zip(found, hashes, given, strict=True):
             assert each.verdict == ("erased" if memos & removed else "identical")
             assert memos & removed or sha256(each.request.bytes).hexdigest() == digest

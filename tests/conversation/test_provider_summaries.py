@@ -79,7 +79,7 @@ def sent(agent: Agent, provider: str, model: str) -> Body:
     """Return the next request after checking that its provider accepts it and that the log can rebuild it."""
     request = agent.request(provider, model)
     assert request_validators.VALIDATORS[provider](request.body) == []
-    again = rebuilt(agent, record_sent(agent, request))
+    again = rebuilt(agent, record_sent(agent, request).number)
     assert (again.verdict, again.request.bytes) == ("identical", request.bytes)
     return dict(unmarked(request.body))
 

@@ -24,14 +24,17 @@ from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.core.assembly import layers, view
 from foldmark.core.assembly.wire import Shortened
 from foldmark.core.errors import ContextOverflowError
-from foldmark.core.request import Manifest, Piece, Request
+from foldmark.core.events import Mark
+from foldmark.core.request import Manifest, Piece, Request, Usage
 from foldmark.dialects.openai import chat as openai
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
+from foldmark.request.recorded import newest_requests, numbered_request
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
+from foldmark.sending.status import record_usage
 from foldmark.settings.given import Server, Settings
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 from planning_talk import IN_CHAT
@@ -122,9 +125,9 @@ def all_sent(log: Log) -> list[tuple[int, Rebuilt]]:
     """Return everything that was sent, with its id, oldest first."""
     return sorted(
         (
-            (each.id, rebuilt(agent, each.id))
+            (each.id, rebuilt(agent, each.number))
             for agent in log.agents()
-            for each in stored(log).newest_sent(agent.id, 1000)
+            for each in newest_requests(stored(log), agent.id, 1000)
         ),
         key=lambda each: each[0],
     )
@@ -237,8 +240,8 @@ def test_requests_of_a_planning_conversation_are_rebuilt(path: Path) -> None:
         agent.append("assistant", "Done.")
         agent.end_turn()
         assert [request.purpose for request in model.requests] == ["answer", "match", "match", "answer", "answer"]
-        assert {each.sent.record.planning for _, each in all_sent(log)} == {True, False}
-        assert any(each.sent.record.window.ids for _, each in all_sent(log))
+        assert {each.sent.planning for _, each in all_sent(log)} == {True, False}
+        assert any(each.sent.window.ids for _, each in all_sent(log))
         agent.do("/clear")
         check(log, model.requests)
 
@@ -260,7 +263,7 @@ def test_a_failure_to_record_ends_the_turn(log: Log, agent: Agent, monkeypatch: 
     def full(*_: object) -> int:
         raise StoreError("the disk is full: nothing was recorded")
 
-    monkeypatch.setattr(SqliteTransaction, "add_sent", full)
+    monkeypatch.setattr(SqliteTransaction, "keep_texts", full)
     model = Model()
     with pytest.raises(StoreError, match="disk is full"):
         asyncio.run(turn(agent, model, "hello", Shown(lambda _: None, lambda _: None)))
@@ -287,7 +290,7 @@ def test_texts_are_kept_once(log: Log, agent: Agent) -> None:
     say(agent, *map(str, range(5)))
     kept = connection(log).execute("SELECT count(*) FROM texts").fetchall()
     assert kept == [(3,)]  # settings, tools, guidelines
-    assert connection(log).execute("SELECT count(*) FROM sent").fetchall() == [(5,)]
+    assert connection(log).execute("SELECT count(*) FROM events WHERE kind = 'request'").fetchall() == [(5,)]
 
 
 # Erased content
@@ -302,11 +305,11 @@ def test_erased_content_is_shown_as_redacted(path: Path, log: Log, agent: Agent)
     agent.do(f"/message remove {first} --yes")
     one, two = (each for _, each in all_sent(log))
     assert (one.verdict, two.verdict) == ("erased", "erased")
-    assert "events 1, 2 was erased since" in two.said
+    assert "events 1, 3 was erased since" in two.said
     assert [message["content"] for message in two.request.body["messages"][1:]] == [REDACTED, REDACTED, "more"]
     assert [part.text for part in two.request.manifest.parts if part.layer == "window"] == [REDACTED, REDACTED, "more"]
     assert "SECRET" not in repr((one, two))
-    assert agent.do(f"/context sent {two.sent.id}").text.count(REDACTED) == 3
+    assert agent.do(f"/context sent {two.sent.number}").text.count(REDACTED) == 3
     say(agent, "and on")
     assert [each.verdict for _, each in all_sent(log)] == ["erased", "erased", "identical"]
 
@@ -396,7 +399,8 @@ def test_a_deleted_conversation_leaves_nothing_that_it_sent(path: Path, log: Log
     say(agent, "three")
     agent.do("/session delete other --yes")
     assert [each.sent.agent for _, each in all_sent(log)] == [agent.id]
-    assert connection(log).execute("SELECT count(*) FROM sent").fetchall() == [(1,)]
+    kept = "SELECT count(*) FROM events WHERE kind = 'request' AND data IS NOT NULL"
+    assert connection(log).execute(kept).fetchall() == [(1,)]
     assert connection(log).execute("SELECT count(*) FROM texts").fetchall() == [(3,)]
     assert b"SECRET" not in everything(path.parent)
 
@@ -451,7 +455,7 @@ def test_different_truncation_is_reported(log: Log, agent: Agent, monkeypatch: p
     do(agent, "tools", 60)
     do(agent, "say", 1)
     send(agent, Model())
-    assert rebuilt(agent, 1).sent.record.truncated == {5: 300}
+    assert rebuilt(agent, 1).sent.truncated == {5: 300}
     monkeypatch.setattr(view, "shorten", lambda text, limit, *_: Shortened(text[:7], 7))
     found = rebuilt(agent, 1)
     assert found.verdict == "differs"
@@ -461,27 +465,6 @@ def test_different_truncation_is_reported(log: Log, agent: Agent, monkeypatch: p
 # Owners, and damage
 
 
-@pytest.mark.parametrize("turns", [1, 0])
-def test_a_record_of_an_earlier_version_has_a_sentence_in_place_of_numbers(log: Log, agent: Agent, turns: int) -> None:
-    agent.configure("context_size", turns)
-    agent.configure("sliding_context_tokens", 700)
-    agent.configure("context_policy", "eager")
-    say(agent, "a" * 900, "b" * 900)
-    ((newest, now), *_) = reversed(all_sent(log))
-    edge = now.request.manifest.edge
-    assert edge.limit == (turns or 700)
-    db = connection(log)
-    recorded = json.loads(next(db.execute("SELECT data FROM sent WHERE id = ?", (newest,)))[0])
-    assert recorded["edge"].pop("detail") == ""
-    assert [recorded["edge"].pop(name) for name in ("limit", "step", "turn")] == [edge.limit, edge.step, edge.turn]
-    recorded["edge"]["detail"] = edge.reason
-    db.execute("UPDATE sent SET data = ? WHERE id = ?", (json.dumps(recorded), newest))
-    then = rebuilt(agent, newest)
-    assert (then.verdict, then.request.body) == ("identical", now.request.body)
-    assert then.request.manifest.edge.reason == edge.reason
-    assert f"before it: {edge.reason} ──" in agent.do(f"/context sent {newest}").text
-
-
 def test_l6_a_child_rebuilds_only_its_own_requests(log: Log, agent: Agent) -> None:
     """Law L6."""
     say(agent, "one")
@@ -489,22 +472,46 @@ def test_l6_a_child_rebuilds_only_its_own_requests(log: Log, agent: Agent) -> No
     say(child, "two")
     agent.do("/clear")
     say(agent, "three")
-    assert [each.id for each in stored(log).newest_sent(child.id, 10)] == [2]
-    assert [part.text for part in rebuilt(child, 2).request.manifest.parts][1:] == ["one", "I see.", "two"]
-    for theirs in (1, 3):
-        with pytest.raises(CommandError, match=rf"no request {theirs} of this agent; its newest: 2"):
-            rebuilt(child, theirs)
-    with pytest.raises(CommandError, match=r"no request 2 of this agent; its newest: 3, 1"):
-        rebuilt(agent, 2)
+    assert [each.number for each in newest_requests(stored(log), child.id, 10)] == [1]
+    assert [part.text for part in rebuilt(child, 1).request.manifest.parts][1:] == ["one", "I see.", "two"]
+    assert [rebuilt(agent, number).request.manifest.parts[-1].text for number in (1, 2)] == ["one", "three"]
+    for who, newest in ((child, "1"), (agent, "2, 1")):
+        for number in (0, 3, -1, 10**20):
+            with pytest.raises(CommandError, match=rf"no request {number} of this agent; its newest: {newest}$"):
+                rebuilt(who, number)
 
 
-def test_recording_a_request_appends_no_event(log: Log, agent: Agent) -> None:
-    """Recording a request takes no event id and changes no head."""
-    first = agent.append("user", "one")
-    head = agent.standing().record.head
-    record_sent(agent, agent.request())
-    assert agent.standing().record.head == head
-    assert agent.append("user", "two") == first + 1
+def test_requests_are_numbered_whatever_is_recorded_between_them(log: Log, agent: Agent) -> None:
+    other = log.agent("other")
+    for number in range(1, 41):
+        for _ in range(number % 4):
+            other.append("user", "between")
+            agent.append("user", "between")
+        assert record_sent(agent, agent.request()).number == number
+    with log.store.read() as moment:
+        found = [numbered_request(moment, agent.id, number) for number in range(42)]
+    assert found[0] is found[41] is None
+    assert [each.number for each in found[1:41] if each is not None] == list(range(1, 41))
+
+
+def test_recording_a_request_moves_no_head(log: Log, agent: Agent) -> None:
+    """Neither does its usage. Another object of the agent goes on appending."""
+    other = log.agent("root")
+    agent.append("user", "one")
+    before = agent.standing()
+    sent = record_sent(other, other.request())
+    record_usage(other, sent, Usage(5), None)
+    after = agent.standing()
+    assert after.record.head == before.record.head
+    assert (after.newest, after.last) == (before.newest, sent.id + 1)
+    assert not agent.is_behind
+    assert agent.append("user", "two") == after.last + 1
+    assert agent.operate(lambda *_: Mark("M")).event_id == after.last + 2
+    record_usage(other, sent, Usage(6), None)
+    preview = agent.do("/clear --preview").data
+    done = agent.do("/clear")
+    assert done.event_id == after.last + 4
+    assert preview["after"] == done.data["after"]
 
 
 def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:
@@ -513,14 +520,14 @@ def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:
         say(agent, "hello")
         connection(log).execute("DELETE FROM texts WHERE text LIKE '### HISTORY%'")
         found = [finding.text for finding in examine(log)]
-        assert found == [f"agent {agent.id[:8]}: request 1, which it sent, needs guidelines that are missing"]
+        assert found == [f"agent {agent.id[:8]}: its request, event 2, needs 1 text that are missing"]
         with pytest.raises(StoreError, match="run `foldmark doctor`"):
             rebuilt(agent, 1)
 
 
 def test_recorded_requests_hold_no_text_of_messages(log: Log, agent: Agent) -> None:
     say(agent, "a very particular text")
-    rows = connection(log).execute("SELECT data FROM sent").fetchall()
+    rows = connection(log).execute("SELECT data FROM events WHERE kind = 'request'").fetchall()
     texts = connection(log).execute("SELECT text FROM texts").fetchall()
     assert "particular" not in json.dumps([rows, texts])
 
@@ -535,4 +542,4 @@ def test_a_request_without_a_boundary_is_rebuilt() -> None:
             agent.append_tool_result(f"c{number}", "seen " * 300)
             agent.append("assistant", "Seen.")
             agent.end_turn()
-        assert rebuilt(agent, record_sent(agent, agent.request())).verdict == "identical"
+        assert rebuilt(agent, record_sent(agent, agent.request()).number).verdict == "identical"

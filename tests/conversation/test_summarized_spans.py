@@ -96,13 +96,13 @@ def test_a_span_takes_whole_turns_and_exchanges(agent: Agent) -> None:
 def test_a_summary_leaves_out_an_open_exchange(agent: Agent) -> None:
     turn(agent, "one")
     agent.append("user", "two")
-    agent.append("assistant", "I look.")
-    agent.append_tool_call("f", {}, call_id="c1")
+    text = agent.append("assistant", "I look.")
+    call = agent.append_tool_call("f", {}, call_id="c1")
     done = agent.do("/summarize ..")
     assert [message.kind for message in agent.context().messages] == ["assistant", "tool_call", "summary"]
     result = agent.append_tool_result("c1", "found")
     parts = [part.event for part in agent.request().manifest.parts if part.layer == "window" and part.event]
-    assert parts == [done.event_id, result - 3, result - 2, result]
+    assert parts == [done.event_id, text, call, result]
 
 
 def test_a_summary_inside_a_span_counts_by_its_position(agent: Agent) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foldmark
+from foldmark.core.events import METADATA_KINDS
 from stored import stored
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
@@ -30,11 +31,11 @@ Cli = Callable[..., Outcome]
 
 
 def events(log: foldmark.Log) -> list[foldmark.Event]:
-    """Return all events of the database in order."""
+    """Return all events of the database in order, without metadata."""
     found: list[foldmark.Event] = []
     while event := stored(log).event(len(found) + 1):
         found.append(event)
-    return found
+    return [event for event in found if event.kind not in METADATA_KINDS]
 
 
 def files(folder: Path) -> dict[str, bytes | None]:

@@ -265,7 +265,7 @@ def test_a_rule_shows_where_the_window_begins_and_moves_with_it(cli: Cli, log: f
         agent.end_turn()
     talk = cli("chat", stdin=f"four {'x' * 400}\nfive {'x' * 400}\n/message list\n")
     rules = [index for index, line in enumerate(talk.lines) if line.startswith("── the window begins with turn ")]
-    assert [talk.lines[index].partition("turn ")[2][:9] for index in rules] == ["11 “four…", "14 “five…"]
+    assert [talk.lines[index].partition("turn ")[2][:9] for index in rules] == ["11 “four…", "15 “five…"]
     for index in rules:
         assert (talk.lines[index - 1], talk.lines[index + 1]) == ("", "")
         assert len(talk.lines[index]) == 80
@@ -561,7 +561,7 @@ def test_ctrl_c_during_an_answer(terminal: Start, log: foldmark.Log) -> None:
         assert len(part) < 200
         closed(log)
         screen.type("/context show\r")
-        screen.until(f"2 assistant (interrupted): {part}")
+        screen.until(f"3 assistant (interrupted): {part}")
         screen.until(PROMPT)
         screen.type("second\r")
         screen.until("You wrote 1 word: “second”")
@@ -620,7 +620,7 @@ def test_killed_in_the_middle_of_an_answer(terminal: Start, cli: Cli, log: foldm
     assert "cut off" in talk.lines[1]
     assert [(event.kind, event.turn_id, event.interrupted) for event in events(log)] == [
         *(("user", 1, False), ("mark", 1, False), ("turn_ended", 1, True)),
-        *(("user", 4, False), ("assistant", 4, False), ("turn_ended", 4, False)),
+        *(("user", 5, False), ("assistant", 5, False), ("turn_ended", 5, False)),
     ]
     assert said(log) == ["first", "second"]
     closed(log)
@@ -645,7 +645,7 @@ def test_two_chats_in_two_terminals(terminal: Start, log: foldmark.Log) -> None:
             screen.type(f"text {number}\r")
             screen.until(PROMPT)
         two.type("/undo\r")
-        two.until("Turn 16 left the context.")
+        two.until("Turn 21 left the context.")
         two.until("\n> ")
         one.type("/message list 2\r")
         one.until("· out · /restore ")

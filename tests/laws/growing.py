@@ -29,6 +29,7 @@ from foldmark.log import recording
 from foldmark.log.family import deliver
 from foldmark.log.recording import append_answer
 from foldmark.providers.registry import dialect_of
+from foldmark.request.recorded import newest_requests
 from foldmark.request.standing import as_of
 from foldmark.request.windowing import RESERVE
 from foldmark.sending.rebuilding import rebuilt
@@ -225,8 +226,8 @@ class History:
 
     def reopened(self) -> None:
         """Check everything once more, also from a copy of the database."""
-        sent = stored(self.log).newest_sent(self.root.id, 60)[::12]
-        verdicts = {rebuilt(self.root, each.id).verdict for each in sent}
+        sent = newest_requests(stored(self.log), self.root.id, 60)[::12]
+        verdicts = {rebuilt(self.root, each.number).verdict for each in sent}
         assert verdicts <= ({"identical", "erased"} if self.erased else {"identical"})
         agents = family(self.root)
         requests = [self._request(agent).bytes for agent in agents]
@@ -272,7 +273,7 @@ class History:
             assert fits or one_turn(request), (tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
             assert len(set(put_in)) == len(put_in), "nothing is put in twice"
-        sent = record_sent(agent, request)
+        sent = record_sent(agent, request).number
         if number % 6 == 0:
             assert rebuilt(agent, sent).verdict == "identical"
         self.before[agent.id] = now

@@ -26,6 +26,7 @@ from deeds import ids
 from foldmark import Agent
 from foldmark.core.request import Request
 from foldmark.log import recording
+from foldmark.request.recorded import newest_requests
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from sampled import DEEP, sampled
@@ -284,4 +285,4 @@ def test_later_memos_have_their_heading(log: foldmark.Log) -> None:
     assert [text.splitlines()[0] for text in texts].count("### MEMOS") == 2
     assert sum("written by hand" in text for text in texts) == 1
     record_sent(agent, request)
-    assert rebuilt(agent, stored(log).newest_sent(agent.id, 1)[0].id).verdict == "identical"
+    assert rebuilt(agent, newest_requests(stored(log), agent.id, 1)[0].number).verdict == "identical"

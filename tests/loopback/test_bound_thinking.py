@@ -22,6 +22,7 @@ from foldmark.core.request import Request, Waiting
 from foldmark.operations.effects import Asking
 from foldmark.operations.receipts import Receipt
 from foldmark.rendering import result_text
+from foldmark.request.recorded import newest_requests
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
 from sampled import DEEP
@@ -102,7 +103,7 @@ def recorded() -> list[str]:
 
 def boundaries(agent: Agent) -> list[int]:
     """Return the boundary of each request, oldest first."""
-    return [sent.record.edge.settled for sent in reversed(stored(agent.log).newest_sent(agent.id, 10**6))]
+    return [sent.edge.settled for sent in reversed(newest_requests(stored(agent.log), agent.id, 10**6))]
 
 
 def made() -> list[str]:
@@ -325,9 +326,9 @@ def test_refused_thinking_is_left_out_once_and_stays_out() -> None:
         assert len(play.server.refusals) == 1
         assert signature not in play.wire.taken[-1]
         assert len(play.wire.taken[-1]) == 3
-        kept = stored(play.agent.log).newest_sent(play.agent.id, 10)
-        assert [sent.record.thoughtless for sent in kept] == [False, False, True, False, False]
-        assert {rebuilt(play.agent, sent.id).verdict for sent in kept} == {"identical"}
+        kept = newest_requests(stored(play.agent.log), play.agent.id, 10)
+        assert [sent.thoughtless for sent in kept] == [False, False, True, False, False]
+        assert {rebuilt(play.agent, sent.number).verdict for sent in kept} == {"identical"}
 
 
 def test_nothing_kept_with_a_block_is_sent() -> None:

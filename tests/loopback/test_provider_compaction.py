@@ -13,6 +13,7 @@ from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark import Agent, CommandError, FoldmarkError
+from foldmark.request.recorded import newest_requests
 from foldmark.sending.questions import make_window_summary, window_summary_due
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
@@ -89,7 +90,7 @@ def test_the_api_sums_up_what_would_be_sent(start: Start) -> None:
     assert (done.data["operation"], done.data["reason"], done.data["left"]["messages"]) == ("summary", "it is long", 16)
     assert [message.content for message in agent.context().messages] == [GIST]
     assert agent.context().state == "Goal: 3"
-    newest = stored(agent.log).newest_sent(agent.id, 1)[0].id
+    newest = newest_requests(stored(agent.log), agent.id, 1)[0].number
     record = agent.do(f"/context sent {newest}").data
     assert (record["verdict"], record["purpose"]) == ("identical", "compaction")
 
@@ -112,7 +113,7 @@ def test_recent_turns_stay_behind_the_block(start: Start, policy: str) -> None:
     sent = unmarked(server.asked[0].body)
     assert sent["messages"] == before["messages"][: len(sent["messages"])]
     assert sent["messages"][-1]["content"][-1]["text"] == "Answer 1"
-    newest = stored(agent.log).newest_sent(agent.id, 1)[0].id
+    newest = newest_requests(stored(agent.log), agent.id, 1)[0].number
     assert agent.do(f"/context sent {newest}").data["verdict"] == "identical"
     left = agent.do(f"/context sent {newest}").data["request"]["manifest"]["left_out"]
     assert {each["event"] for each in left if each["why"] == "kept"} == kept
@@ -163,7 +164,7 @@ BUDGET = 20_000
 
 
 def check_rebuilt(agent: Agent) -> None:
-    record = record_sent(agent, agent.request())
+    record = record_sent(agent, agent.request()).number
     assert rebuilt(agent, record).verdict == "identical"
 
 

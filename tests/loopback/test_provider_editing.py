@@ -16,6 +16,7 @@ from foldmark import Agent, CommandError
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.request import Usage
 from foldmark.request.prepare import prepare
+from foldmark.request.recorded import newest_requests
 from foldmark.runtime.loop import turn
 from stored import stored
 
@@ -54,7 +55,7 @@ def test_edits_are_sent_and_what_was_applied_is_recorded() -> None:
         first, second = [event for event in events(agent) if event.kind == "usage"]
         assert "altered" not in (first.data or {})
         assert (second.data or {})["altered"] == list(APPLIED)
-        newest = stored(agent.log).newest_sent(agent.id, 1)[0].id
+        newest = newest_requests(stored(agent.log), agent.id, 1)[0].number
         assert agent.do(f"/context sent {newest}").data["verdict"] == "identical"
         (result,) = [each.id for each in agent.context().messages if each.kind == "tool_result"]
         said = agent.do(f"/context explain {result}").text

@@ -32,6 +32,7 @@ from foldmark.core.codec import Secrets
 from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.request import Kept, ToolSpec
 from foldmark.log.doctor import examine
+from foldmark.request.recorded import newest_requests
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
 from foldmark.sessions.conversion.importing import import_session
@@ -120,8 +121,8 @@ def shown_of(agent: Agent) -> Iterator[str]:
     for name in ("anthropic/claude-opus-5-5", "gemini/gemini-3-pro", "openai_responses/gpt-5"):
         yield repr(agent.request(*name.split("/")))
     newest = agent.standing().newest
-    sent = stored(agent.log).newest_sent(agent.id, 100)
-    lines = ["context show", "context sent", *(f"context sent {each.id}" for each in sent), "message list", "state"]
+    sent = newest_requests(stored(agent.log), agent.id, 100)
+    lines = ["context show", "context sent", *(f"context sent {each.number}" for each in sent), "message list", "state"]
     lines += ["scratchpad", "agents", "session list", "config", "system", "memo list", "help", f"context at {newest}"]
     lines += [f"context explain {number}" for number in range(1, newest + 1)]
     for line in lines:

@@ -584,7 +584,7 @@ class Scripted(AnthropicWire):
 
 def request(*steps: Step) -> Request:
     body = encode(MODEL, prompt(*(steps or (user("Hi"),))), TOOLS)
-    manifest = Manifest((), (), Edge(None, None, 0, ""))
+    manifest = Manifest((), (), Edge(None, None, 0))
     return Request("anthropic", MODEL, "anthropic", body, msgspec.json.encode(body), 1, manifest)
 
 

@@ -74,7 +74,7 @@ def parts_of(steps: Sequence[Step], model: str = "gemini-3.8-flash") -> list[lis
 
 def request_of(body: dict[str, Any] | None = None, names: dict[str, str] | None = None, model: str = "") -> Request:
     body = body or body_of([ViewMessage("user", "Hi")], "gemini-3.8-flash")
-    manifest = Manifest((), (), Edge(None, None, 0, ""))
+    manifest = Manifest((), (), Edge(None, None, 0))
     data = msgspec.json.encode(body)
     return Request("gemini", model, "gemini", body, data, 1, manifest, names=names or {})
 

@@ -50,7 +50,7 @@ def request(
     body = {"model": "offline", "tools": tools, "messages": messages}
     results = [str(message["content"]) for message in messages if message["role"] == "tool"]
     parts += tuple(Part("window", None, None, "tool_result", failed=text.startswith(FAILED)) for text in results)
-    manifest = Manifest(parts, (), Edge(None, None, 0, ""))
+    manifest = Manifest(parts, (), Edge(None, None, 0))
     return Request("offline", "offline", "openai", body, b"", 0, manifest, purpose)
 
 

@@ -762,7 +762,7 @@ def request_for(model: str = "qwen3", names: dict[str, str] | None = None) -> Re
 
 
 def made(body: dict[str, Any], model: str = "gpt-5", names: dict[str, str] | None = None) -> Request:
-    manifest = Manifest((), (), Edge(None, None, 0, ""))
+    manifest = Manifest((), (), Edge(None, None, 0))
     return Request("openai", model, "openai", body, msgspec.json.encode(body), 1, manifest, names=names or {})
 
 

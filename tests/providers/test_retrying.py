@@ -11,7 +11,7 @@ from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import Edge, Manifest, Piece, Request, Stopped, Thought, ToolCall, Usage, Waiting
 from foldmark.providers.retrying import LONGEST, RetryingProvider
 
-REQUEST = Request("openai", "m", "openai", {}, b"{}", 1, Manifest((), (), Edge(None, None, 0, "")))
+REQUEST = Request("openai", "m", "openai", {}, b"{}", 1, Manifest((), (), Edge(None, None, 0)))
 DONE = Stopped("end", "stop")
 
 RATE = ProviderError("rate", "Too many requests.")

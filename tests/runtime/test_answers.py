@@ -10,6 +10,7 @@ import foldmark
 from foldmark import Agent, Log
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import Compacted, Kept, Piece, Request, Stopped, Thought, ToolCall, Usage, Waiting
+from foldmark.request.recorded import newest_requests
 from foldmark.request.usage import usage_of
 from foldmark.runtime.loop import Shown, turn
 from stored import stored
@@ -119,7 +120,8 @@ def test_the_usage_of_an_answer_is_recorded(log: Log, agent: Agent) -> None:
     play(agent, "Go.", ["Yes.", Usage(500, 30, 20, 7), Stopped("end", "end_turn")])
     (event,) = recorded(log, "usage")
     assert event.data["stopped"] == "end_turn"
-    assert event.data["estimate"] > 0
+    (sent,) = newest_requests(stored(log), agent.id, 5)
+    assert (event.data["request"], event.id) == (sent.id, sent.id + 2)
     found = usage_of(event.data)
     assert found is not None
     assert (found.input, found.output) == (550, 7)

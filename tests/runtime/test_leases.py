@@ -23,12 +23,13 @@ from foldmark import Agent, CommandError, Log
 from foldmark.cli.program import run
 from foldmark.core.agents import MODEL, TOOLS, Lease, Watch
 from foldmark.core.codec import timestamp
-from foldmark.core.events import Event
+from foldmark.core.events import METADATA_KINDS, Event
 from foldmark.core.ports import Clock
 from foldmark.core.request import Piece, Request
 from foldmark.log import listening
 from foldmark.log.doctor import examine
 from foldmark.log.family import here, running
+from foldmark.request.recorded import newest_requests
 from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, settled, take
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
@@ -165,9 +166,9 @@ def chat(typed: str) -> "subprocess.CompletedProcess[str]":
 
 
 def events(agent: Agent) -> list[Event]:
-    """Return the agent's own events, without refreshing its context in this process."""
+    """Return the agent's own timeline, without refreshing its context in this process."""
     found = stored(agent.log).events(range(1, agent.standing().newest + 1))
-    return [event for event in found if event.agent_id == agent.id]
+    return [event for event in found if event.agent_id == agent.id and event.kind not in METADATA_KINDS]
 
 
 def last(agent: Agent, number: int) -> list[tuple[str, str, bool]]:
@@ -437,7 +438,7 @@ def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
             say(agent)
         else:
             held = take(agent, "this one")
-        before, sent = events(agent), stored(agent.log).newest_sent(agent.id, 10)
+        before, sent = events(agent), newest_requests(stored(agent.log), agent.id, 10)
         first.signal(signal.SIGCONT)
         first.tell("answer Late." if state == MODEL else "result late")
         who = "nobody" if ended else f"process {os.getpid()} on {here().host.partition(' ')[0]}"
@@ -447,7 +448,7 @@ def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
         )
         assert f"stopped for more than 30 seconds; {who}" in heard
         assert heard.endswith("runs it now. What this process had recorded by then is kept.")
-        assert (events(agent), stored(agent.log).newest_sent(agent.id, 10)) == (before, sent)
+        assert (events(agent), newest_requests(stored(agent.log), agent.id, 10)) == (before, sent)
         assert [each.holder for each in stored(agent.log).leases()] == ([] if ended else ["this one"])
         if held is not None:
             held.give_back()

@@ -23,9 +23,10 @@ from request_validators import VALIDATORS
 import foldmark
 import forked
 from foldmark import Log
-from foldmark.core.events import Event
+from foldmark.core.events import METADATA_KINDS, Event
 from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
+from foldmark.request.recorded import newest_requests
 from foldmark.runtime.supervisor import Supervisor
 from sampled import DEEP, sampled
 from stored import connection, stored
@@ -162,7 +163,8 @@ def come_back(path: Path, told: Told, seen: set[str]) -> None:
         assert {text for ((_, text),) in carried_mail(log).values()} >= {text for (text,) in told.of("sent")}
         for agent_id, turn in opened.items():
             assert ended(log, turn) == [True], "the turn that was cut off is marked"
-            newer = [event for event in events(log) if event.agent_id == agent_id and event.id > before[agent_id]]
+            own = [each for each in events(log) if each.agent_id == agent_id and each.kind not in METADATA_KINDS]
+            newer = [event for event in own if event.id > before[agent_id]]
             assert next(event.kind for event in newer) == "turn_ended"
             assert {event.turn_id for event in newer if event.kind in MESSAGES}.isdisjoint({turn})
 
@@ -251,7 +253,7 @@ def nothing_lost(log: Log, told: Told) -> None:
     there = {event.id: [event.id, event.kind, event.content] for event in events(log)}
     acknowledged = told.of("event")
     assert [there.get(event[0]) for event in acknowledged] == acknowledged
-    requests = sum(len(stored(log).newest_sent(agent.id, 100)) for agent in log.agents())
+    requests = sum(len(newest_requests(stored(log), agent.id, 100)) for agent in log.agents())
     assert requests >= len(told.of("asked"))
     calls = Counter(content for _, kind, content in there.values() if kind == "tool_call")
     ran = Counter(json.dumps(args, separators=(",", ":")) for _, args in told.of("ran"))

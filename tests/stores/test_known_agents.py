@@ -41,6 +41,11 @@ def newest(store: SqliteStore, agent: str = A) -> int:
         return moment.head(agent).record.head
 
 
+def last(store: SqliteStore, agent: str = A) -> int:
+    with store.read() as moment:
+        return moment.head(agent).record.last
+
+
 def append(store: SqliteStore, agent: str = A) -> int:
     with store.write() as transaction:
         return transaction.append(agent, None, [draft()])[0]
@@ -193,7 +198,7 @@ def test_an_ended_agent_is_read_anew_after_each_append(store: SqliteStore) -> No
         expected = newest(store)
         with store.write() as transaction:
             (id,) = transaction.append(A, expected, [draft("usage", "")])
-        assert newest(store) == id
+        assert (newest(store), last(store)) == (expected, id)
         append(store, B)
 
 

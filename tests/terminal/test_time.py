@@ -8,9 +8,10 @@ from driven import Driven, driven, sample
 from golden import check
 from textual.widgets import Input
 
-from foldmark.chat.display.moments import after, before, past, sent_before, timeline, way_back
+from foldmark.chat.display.moments import after, before, past, timeline, way_back
 from foldmark.core.errors import CommandError
 from foldmark.log import Agent, Log
+from foldmark.request.recorded import newest_requests, request_at
 from foldmark.sending.sent import record_sent
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.side_screens.time import EventDialog, TimeScreen
@@ -107,11 +108,11 @@ def test_a_fork_begins_with_what_was_handed_down(log: Log) -> None:
 def test_the_request_of_a_moment(log: Log) -> None:
     agent = log.agent("notes")
     line = [(agent.append("user", f"question {number}"), _sent(agent), agent.end_turn()) for number in range(9)]
-    found = [stored(log).newest_sent(agent.id, 20)[::-1], []]
+    found = [newest_requests(stored(log), agent.id, 20)[::-1], []]
     with log.store.read() as moment:
         for event in range(1, agent.standing().newest + 1):
             expected = next((each for each in reversed(found[0]) if each.event <= event), None)
-            assert sent_before(moment, agent.id, event) == expected
+            assert request_at(moment, agent.id, event) == expected
     shown = past(agent, timeline(agent), line[4][0], request=True).shown
     assert shown.startswith(f"Request {line[4][1]}, which went to offline for notes after event {line[4][0]}")
     assert "Rebuilt byte for byte: the same " in shown
@@ -123,7 +124,7 @@ def test_the_request_of_a_moment(log: Log) -> None:
 
 
 def _sent(agent: Agent) -> int:
-    return record_sent(agent, agent.request())
+    return record_sent(agent, agent.request()).number
 
 
 def test_a_long_text_loses_its_middle(log: Log) -> None:

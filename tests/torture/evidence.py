@@ -10,7 +10,7 @@ from looking import events_of
 from writers import DONE, REFUSED, TRY, Said
 
 from foldmark import Log
-from foldmark.core.events import OPERATION_KINDS
+from foldmark.core.events import METADATA_KINDS, OPERATION_KINDS
 from foldmark.log.doctor import examine
 
 _PART = re.compile(r"(\d+\.\d+\.\d+)/(\d+)/(\d+) ")
@@ -35,6 +35,7 @@ class Evidence:
         yield from self._lost()
         yield from self._torn()
         yield from self._operations()
+        yield from self._metadata()
         yield from self._erasures()
         yield from self._forks()
         yield from self._mail()
@@ -54,6 +55,27 @@ class Evidence:
                 event = self.by_id.get(said.facts[0])
                 if event is None or event.kind not in OPERATION_KINDS:
                     yield f"{key}: acknowledged operation {said.facts[0]} is not there"
+            elif said.what == "metadata":
+                event = self.by_id.get(said.facts[0])
+                kept = event is not None and (event.data == {"key": key} or event.turn_id in self.erased)
+                if event is None or event.kind != "usage" or not kept:
+                    yield f"{key}: acknowledged metadata {said.facts[0]} is not there"
+
+    def _metadata(self) -> Iterator[str]:
+        """Yield the faults of metadata: it must have been asked for, and recorded once, above everything before it."""
+        usages = [event for event in self.by_id.values() if event.kind == "usage"]
+        for key, times in Counter((event.data or {}).get("key", "") for event in usages).items():
+            if key or not self.erased:
+                yield from self._known(key, "usage")
+                if times > 1:
+                    yield f"{key}: usage was recorded {times} times"
+        with self.log.store.read() as moment:
+            for record in moment.agents():
+                events = self.events[record.id]
+                head = max((each.id for each in events if each.kind not in METADATA_KINDS), default=0)
+                newest = max((each.id for each in events), default=0)
+                if (record.head, record.last) != (head, newest):
+                    yield f"agent {record.id}: its row says {record.head} and {record.last}, not {head} and {newest}"
 
     def _torn(self) -> Iterator[str]:
         """Yield a fault for each turn, appended in one transaction, that is incomplete or was recorded twice."""

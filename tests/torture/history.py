@@ -16,10 +16,15 @@ from looking import events_of, open_log
 from swarm import CONTEXT, SILENCE
 
 from foldmark import Agent, CommandError, ConflictError, Log, StoreError
+from foldmark.core.events import METADATA_KINDS, Event
+from foldmark.core.ports import Snapshot
 
 CLIENTS = 8
 
 AGENTS = ("one", "two", "three")
+
+METADATA = "metadata"
+"""What a note of a recorded usage says that it is: no call that the model of an agent knows."""
 
 
 class Noted(NamedTuple):
@@ -49,8 +54,10 @@ class Client:
         self._done = 0
 
     def call(self) -> None:
-        """Make one call and note it."""
+        """Make one call and note it, and often record metadata of some agent before it."""
         chance, name = self._chance, self._chance.choice(AGENTS)
+        if chance.random() < 0.5:
+            self._record_metadata(chance.choice(AGENTS))
         agent = self._agents[name]
         what = chance.choices(("append", "read", "mark", "rewind", "clear", "undo", "drop"), (8, 6, 2, 2, 1, 2, 2))[0]
         argument = ""
@@ -66,6 +73,16 @@ class Client:
         answer = self._answer(agent, begun, key)
         if answer is not None:
             self._note(Noted(key, name, answer._replace(end=monotonic()), True))
+
+    def _record_metadata(self, name: str) -> None:
+        """Record a usage, whatever the agent's head is; no conflict is an answer to that."""
+        try:
+            event_id = self._agents[name].record("usage", data={"fresh": self._number})
+        except StoreError:
+            return
+        now = monotonic()
+        call = Call(self._number, now, now, METADATA, "done", ids=(event_id,))
+        self._note(Noted(f"{METADATA} {event_id}", name, call, True))
 
     def _answer(self, agent: Agent, call: Call, key: str) -> Call | None:
         """Make a call and return it with its answer, or None if its outcome is unknown."""
@@ -93,10 +110,15 @@ class Client:
 
 
 def seen(agent: Agent) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the ids of all events of an agent and of the messages in its context, from one snapshot."""
+    """Return the ids of an agent's timeline and of the messages in its context, from one snapshot."""
     with agent.log.store.read() as moment:
         visible = tuple(message.id for message in agent.context().messages)
-        return tuple(event.id for event in events_of(moment, agent.id)), visible
+        return tuple(event.id for event in timeline_of(moment, agent.id)), visible
+
+
+def timeline_of(moment: Snapshot, agent_id: str) -> list[Event]:
+    """Return the events of an agent's timeline, in order: what its writers conflict about."""
+    return [event for event in events_of(moment, agent_id) if event.kind not in METADATA_KINDS]
 
 
 @dataclass
@@ -108,14 +130,22 @@ class Recorded:
     kills: int = 0
     together: int = 0
     looked: int = 0
+    metadata: int = 0
     faults: list[str] = field(default_factory=list)
 
     def judge(self, log: Log, noted: list[Noted]) -> None:
         """Check the notes about each agent, with a final read of the agent as the last call."""
         for name in AGENTS:
             agent = log.agent(name)
-            begun = {each.key: each.call for each in noted if each.agent == name and not each.ended}
-            calls = begun | {each.key: each.call for each in noted if each.agent == name and each.ended}
+            beside = {id for each in noted if each.agent == name and each.call.what == METADATA for id in each.call.ids}
+            with log.store.read() as moment:
+                recorded_ids = {event.id for event in events_of(moment, agent.id) if event.kind in METADATA_KINDS}
+            self.metadata += len(beside)
+            if lost := beside - recorded_ids:
+                self.faults.append(f"{name}: acknowledged metadata {sorted(lost)} is not there")
+            mine = [each for each in noted if each.agent == name and each.call.what != METADATA]
+            begun = {each.key: each.call for each in mine if not each.ended}
+            calls = begun | {each.key: each.call for each in mine if each.ended}
             recorded = _recorded(agent, list(calls))
             events, visible = seen(agent)
             now = monotonic()
@@ -135,8 +165,9 @@ class Recorded:
         """A summary in one line."""
         answers = ", ".join(f"{number} {answer}" for answer, number in sorted(self.answers.items()))
         return (
-            f"{self.calls} calls ({answers}), up to {self.together} at the same time, {self.kills} clients killed; "
-            f"{self.looked} states looked at, {len(self.faults)} histories without an order"
+            f"{self.calls} calls ({answers}), up to {self.together} at the same time, {self.kills} clients killed, "
+            f"{self.metadata} usages recorded beside; {self.looked} states looked at, "
+            f"{len(self.faults)} histories without an order"
         )
 
 
@@ -144,7 +175,7 @@ def _recorded(agent: Agent, keys: list[str]) -> dict[int, tuple[int, ...]]:
     """Return the ids of the recorded events of each key, by the key's position in `keys`."""
     places, found = {key: number for number, key in enumerate(keys)}, dict[int, tuple[int, ...]]()
     with agent.log.store.read() as moment:
-        events = events_of(moment, agent.id)
+        events = timeline_of(moment, agent.id)
     for at, event in enumerate(events):
         if event.kind == "user" and (number := places.get(event.content.split()[0])) is not None:
             found[number] = tuple(each.id for each in events[at : at + 3])
@@ -204,7 +235,7 @@ def histories(address: str, calls: int, kills: int, seed: str) -> Recorded:
             if message == "ready":
                 continue
             noted.append(message)
-            if at and len(noted) > 2 * at[0]:
+            if at and sum(each.call.what != METADATA for each in noted) > 2 * at[0]:
                 process.kill()
                 process.join()
                 if process.exitcode != 0:  # otherwise it had already finished

@@ -16,7 +16,7 @@ KILLS_PER_DATABASE = 50
 """Number of kills after which the writers get a new database, so that each check stays small."""
 
 
-BEGUN, KINDS = 150, {"turn", "operation", "mail", "erase", "shared"}
+BEGUN, KINDS = 150, {"turn", "operation", "mail", "erase", "shared", "metadata"}
 """Number of records from all writers before the first kill, and things done by then, so that there is something to
 lose."""
 

@@ -20,6 +20,7 @@ def test_concurrent_clients(fresh: Callable[[], str]) -> None:
     assert recorded.faults == []
     assert recorded.kills == 2
     assert recorded.answers["done"] > 50
+    assert recorded.metadata > 30
     assert recorded.answers["conflict"] > 0
 
 
@@ -39,6 +40,7 @@ def test_a_store_that_breaks_nothing(tmp_path: Path) -> None:
     recorded = side_by_side(tmp_path / "log.db")
     assert recorded.faults == []
     assert {"done", "conflict", "refused"} == recorded.answers.keys()
+    assert recorded.metadata > 20
 
 
 def _ignores_expected(append: Any) -> Any:

@@ -69,6 +69,15 @@ def _operation_again(log: Log, heard: Heard) -> None:
     log.agent("shared-1").do(f"/mark M -- {_done(heard, 'operation').key}")
 
 
+def _metadata_again(log: Log, heard: Heard) -> None:
+    log.agent("shared-1").record("usage", data={"key": _done(heard, "metadata").key})
+
+
+def _lower(log: Log, _: Heard) -> None:
+    log.agent(name_of(0)).record("usage", data={})
+    _in_file(log, "UPDATE agents SET last = last - 1 WHERE name = ?", name_of(0))
+
+
 def _mail_again(log: Log, heard: Heard) -> None:
     log.agent("shared-1").append("user", f"[Mail from nobody]\nmail {_done(heard, 'mail').key}")
 
@@ -110,6 +119,9 @@ PLANTED: dict[str, tuple[Plant, str]] = {
     "an operation that is not there": (_told("operation", "0.9.1", 999_999), "acknowledged operation 999999"),
     "an operation twice": (_operation_again, "recorded 2 times"),
     "a child that is not there": (_told("fork", "0.9.1", 1, "nobody"), "acknowledged child nobody is not there"),
+    "metadata that is not there": (_told("metadata", "0.9.1", 999_999), "acknowledged metadata 999999"),
+    "metadata twice": (_metadata_again, "usage was recorded 2 times"),
+    "metadata below": (_lower, "its row says"),
     "mail twice": (_mail_again, "mail was delivered 2 times"),
     "mail never": (_told("mail", "0.9.1", 999_999), r"0\.9\.1: acknowledged mail 999999 was never delivered"),
     "half an erasure": (_not_erased, r"of the erased turn \d+ still has its content"),
@@ -124,10 +136,12 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Heard]:
     prepare(str(path), 8)
     with foldmark.open(path, settings={}) as log:
         for run in range(2):
-            work(log, run, 5, heard, random.Random(run))
+            work(log, run, 8, heard, random.Random(run))
         go_on(log)
         assert list(Evidence(log, heard).faults()) == []
-    assert {said.what for said in heard if said.state == DONE} >= {"message", "turn", "operation", "mail", "erase"}
+    assert {said.what for said in heard if said.state == DONE} >= {
+        *("message", "turn", "operation", "mail", "erase", "metadata")
+    }
     return path, heard
 
 

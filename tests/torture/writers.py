@@ -38,8 +38,8 @@ class Said(NamedTuple):
     """One record of a writer.
 
     `facts` is what was acknowledged. For a turn or a message: (event id, content) of every message; for an operation:
-    the event's id, with the child's uuid for a fork; for the try of an erasure: the turn; for mail: its id; for a
-    delivery: the ids of the delivered mail. `text` is the error.
+    the event's id, with the child's uuid for a fork; for metadata: the event's id; for the try of an erasure: the turn;
+    for mail: its id; for a delivery: the ids of the delivered mail. `text` is the error.
     """
 
     state: str
@@ -217,6 +217,13 @@ class Writer:
         with self.trying("deliver") as trial:
             trial.facts += [mail["id"] for mail in self.agent.do("/check-mail").data["mail"]]
 
+    def metadata(self) -> None:
+        """Record a usage of this conversation, of a child or of another writer, who may be in the middle of a call."""
+        other = self.log.agent(name_of(self.chance.randrange(4)))
+        agent = self.chance.choice((self.agent, other, *self.agent.children))
+        with self.trying("metadata") as trial:
+            trial.facts.append(agent.record("usage", data={"key": trial.key}))
+
     def turns(self) -> dict[int, list[Event]]:
         """Return the turns of the context, each with its visible messages."""
         found = defaultdict[int, list[Event]](list)
@@ -267,4 +274,5 @@ DEEDS: tuple[tuple[Callable[[Writer], None], int], ...] = (
     (Writer.erase, 2),
     (Writer.send, 4),
     (Writer.deliver, 2),
+    (Writer.metadata, 6),
 )

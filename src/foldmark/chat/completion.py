@@ -21,6 +21,7 @@ from foldmark.core.wording import count, one_line, title
 from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, family
 from foldmark.operations.history import everything_done, marks
+from foldmark.request.recorded import newest_requests
 from foldmark.settings.given import GLOBAL_KINDS
 from foldmark.text.mentions import begun, mention
 
@@ -293,9 +294,9 @@ def _results(agent: Agent) -> Iterator[Value]:
 
 def _requests(agent: Agent) -> Iterator[Value]:
     with agent.log.store.read() as moment:
-        found = moment.newest_sent(agent.id, MOST)
+        found = newest_requests(moment, agent.id, MOST)
     for each in found:
-        yield str(each.id), f"~{each.tokens:,} after event {each.event} · {each.record.purpose}"
+        yield str(each.number), f"~{each.tokens:,} after event {each.event} · {each.purpose}"
 
 
 def _memos(agent: Agent) -> Iterator[Value]:

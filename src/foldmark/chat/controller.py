@@ -416,7 +416,8 @@ class ChatController:
     def changed(self, changes: list[Change]) -> None:
         """Show the events that other programs have recorded in the conversation; called in its own thread."""
         agent = self.agent
-        events = [each.event_id for each in changes if each.agent_id == agent.id and each.event_id is not None]
+        timeline = [each for each in changes if each.agent_id == agent.id and not each.is_metadata]
+        events = [each.event_id for each in timeline if each.event_id is not None]
         if foreign := [each for each in events if not agent.wrote(each)]:
             self.view.follow(agent, foreign)
 

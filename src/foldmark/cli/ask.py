@@ -79,7 +79,7 @@ def ask(
         if agent.standing().newest == 0:
             warn(f"new conversation '{agent.name}'")
         use_model(agent, model)
-        before = agent.standing().newest
+        before = agent.standing().last
         _check(agent, text, files)
         from foldmark.chat.lines.one_answer import answer_prompt
 
@@ -179,7 +179,7 @@ def _answer_data(agent: Agent, before: int, screen: "AnswerScreen") -> dict[str,
     from foldmark.request.usage import usage_of
 
     with agent.reading() as (moment, at):
-        events = moment.events_after(agent.id, before, at.newest)
+        events = moment.events_after(agent.id, before, at.last)
     answers = [each for each in events if each.kind == "assistant"]
     usages = [usage for each in events if each.kind == "usage" and (usage := usage_of(each.data)) is not None]
     names = ("input", "cache_read", "cache_write", "output")

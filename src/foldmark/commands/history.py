@@ -106,7 +106,7 @@ def _explain(call: CommandCall) -> Result:
 def _edited(moment: Snapshot, at: Standing) -> str:
     """Describe the results that the provider itself left out of the newest request. Providers report only their
     number."""
-    event = moment.newest("usage", (Segment(at.record.id, 1, at.newest),))
+    event = moment.newest("usage", (Segment(at.record.id, 1, at.last),))
     altered = (event.data or {}).get("altered") if event is not None else None
     known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
     omitted = left_out(known)

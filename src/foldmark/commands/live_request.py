@@ -77,7 +77,7 @@ def sent(call: CommandCall) -> Result:
         raise CommandError(NOT_STORED)
     agent = call.agent
     with agent.reading() as (moment, at):
-        events = moment.recent("usage", agent.id, at.newest, LISTED)
+        events = moment.recent("usage", agent.id, at.last, LISTED)
     rows: list[dict[str, Any]] = []
     for event in reversed(events):
         if (usage := usage_of(event.data)) is not None:

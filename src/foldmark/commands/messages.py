@@ -45,7 +45,7 @@ def _list(call: CommandCall) -> Result:
         turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
         ends = [following.messages[0].id - 1 for following in turns[1:]]
         coming = next_messages(call.agent, moment, at)
-        rows = [_listed(moment, at, turn, end, coming) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
+        rows = [_listed(moment, at, turn, end, coming) for turn, end in zip(turns, [*ends, at.last], strict=False)]
         first = turns[0].messages[0].id if len(turns) == number else 1
         rows = sorted([*rows, *_erased(moment, at, first)], key=lambda row: int(row["first"]))[-number:]
     lines = [

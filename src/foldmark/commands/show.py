@@ -270,13 +270,13 @@ def _sent(call: CommandCall) -> Result:
     if call.get("ID") is None:
         return _list(call.agent)
     found = rebuilt(call.agent, call.number("ID"))
-    sent, kept = found.sent, cached(call.agent, found.sent.id)
+    sent, kept = found.sent, cached(call.agent, found.sent)
     data = {
         **_row(sent, kept),
         "verdict": found.verdict,
         "said": found.said,
         "on_the_wire": found.on_the_wire,
-        "recorded": to_builtins(sent.record, str_keys=True),
+        "recorded": to_builtins(sent, str_keys=True),
         "request": request_json(found.request),
     }
     return Result(rebuilt_text(call.agent, found, kept), None, data)
@@ -286,8 +286,8 @@ def rebuilt_text(agent: Agent, found: Rebuilt, kept: Cached | None = None) -> st
     """Return a rebuilt request as text, after its verdict; `kept` are its cache hits."""
     sent = found.sent
     opening = (
-        f"Request {sent.id}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
-        f"{sent.event}, {agent.log.minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.record.purpose}.\n"
+        f"Request {sent.number}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
+        f"{sent.event}, {agent.log.minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.purpose}.\n"
         f"{VERDICTS[found.verdict]}: {found.said}.\n"
         f"Sent over the wire: {found.on_the_wire}."
     ) + _cost(kept, "\nCache: ")
@@ -305,10 +305,10 @@ def _list(agent: Agent) -> Result:
 
 
 def _line(sent: SentRequest, time: str, kept: Cached | None) -> str:
-    purpose = f"{sent.record.purpose}{' (planning)' if sent.record.planning else ''}"
+    purpose = f"{sent.purpose}{' (planning)' if sent.planning else ''}"
     turn = f" · turn {sent.turn}" if sent.turn else ""
     parts = f"{addressee(sent)} · {_size(sent)} · {purpose}{turn}{_cost(kept, ' · ')}"
-    return f"  {sent.id:>6}  {time}  {parts}"
+    return f"  {sent.number:>6}  {time}  {parts}"
 
 
 def _cost(kept: Cached | None, before: str) -> str:
@@ -320,13 +320,14 @@ def _size(sent: SentRequest) -> str:
 
 
 def _row(sent: SentRequest, kept: Cached | None) -> dict[str, Any]:
-    columns = ("id", "agent", "event", "turn", "created_at", "tokens", "bytes", "sha256")
+    columns = ("agent", "event", "turn", "created_at", "tokens", "bytes", "sha256")
     return {
+        "id": sent.number,
         **{name: getattr(sent, name) for name in columns},
         "model": addressee(sent),
-        "purpose": sent.record.purpose,
-        "planning": sent.record.planning,
-        "cache_ttl": sent.record.cache_ttl,
+        "purpose": sent.purpose,
+        "planning": sent.planning,
+        "cache_ttl": sent.cache_ttl,
         "cache": None if kept is None else kept.data(),
     }
 

@@ -8,7 +8,7 @@ both is refused.
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID, uuid5
 
 from msgspec import structs
@@ -21,14 +21,12 @@ from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.codec import decode_data, encode_data
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress, Snapshot, Store, Transaction
-from foldmark.core.records import CopiedEnd, CopiedEvent, CopiedSent
+from foldmark.core.records import CopiedEnd, CopiedEvent
 from foldmark.core.replay import recorded, replay
 from foldmark.core.segments import Segments
 from foldmark.core.wording import listing
 from foldmark.request.layers import visible_hash
 from foldmark.request.standing import birth_of
-
-Numbered = TypeVar("Numbered", Mail, CopiedSent)
 
 
 class _Conversation:
@@ -76,23 +74,21 @@ def _without_hash(event: CopiedEvent) -> CopiedEvent:
     return structs.replace(event, data=encode_data(event.kind, data))
 
 
-def _pairs(ours: Iterable[Numbered], theirs: Iterable[Numbered], to: Renumbering) -> dict[int, int]:
-    """Return the records that both have: id in the source -> id in the target."""
+def _pairs(ours: Iterable[Mail], theirs: Iterable[Mail], to: Renumbering) -> dict[int, int]:
+    """Return the mail that both have: id in the source -> id in the target."""
     left = defaultdict[tuple[Any, ...], deque[int]](deque)
     for each in theirs:
         left[_identity(each)].append(each.id)
     found = {}
     for each in ours:
-        if others := left[_identity(to.record_beside(each))]:
+        if others := left[_identity(to.mail(each))]:
             found[each.id] = others.popleft()
     return found
 
 
-def _identity(record: Mail | CopiedSent) -> tuple[Any, ...]:
-    """Return what never changes in a record."""
-    if isinstance(record, Mail):
-        return record.sender, record.recipient, record.actor, record.sent_at
-    return record.agent, record.event, record.created_at, record.sha256
+def _identity(mail: Mail) -> tuple[Any, ...]:
+    """Return what never changes in mail."""
+    return mail.sender, mail.recipient, mail.actor, mail.sent_at
 
 
 class _Renumbered:
@@ -110,7 +106,9 @@ class _Renumbered:
         changed = to.record(record)
         name = None if record.name is None else self._names[changed.id]
         open_turn = None if record.open_turn is None else to.id(record.open_turn)
-        return structs.replace(changed, name=name, head=to.id(record.head), open_turn=open_turn)
+        return structs.replace(
+            changed, name=name, head=to.id(record.head), last=to.id(record.last), open_turn=open_turn
+        )
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
         for agent in after:
@@ -127,7 +125,7 @@ class _Renumbered:
                 killed = None if end.killed is None else (to.agent(end.killed[0]), *end.killed[1:])
                 yield structs.replace(end, agent=to.agent(end.agent), killed=killed)
             return
-        found = (self._of[_owner(each)].to.record_beside(each) for each in self._moment.copied(kind, wanted))
+        found = (self._of[each.recipient].to.mail(each) for each in self._moment.copied(kind, wanted))
         yield from sorted(found, key=lambda each: int(each.id))
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
@@ -140,10 +138,10 @@ class _Renumbered:
 
 
 class _Matching:
-    """The part of the target that belongs to copied conversations: mail and requests may be among others."""
+    """The part of the target that belongs to copied conversations: mail may be among others."""
 
-    def __init__(self, reading: Snapshot, wanted: Mapping[type[Any], Collection[int]]) -> None:
-        self._reading, self._wanted = reading, wanted
+    def __init__(self, reading: Snapshot, mails: Collection[int]) -> None:
+        self._reading, self._mails = reading, mails
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reading, name)
@@ -153,11 +151,7 @@ class _Matching:
 
     def copied(self, kind: type[Any], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Any]:
         found = self._reading.copied(kind, agents, after)
-        return (each for each in found if kind not in self._wanted or each.id in self._wanted[kind])
-
-
-def _owner(record: Mail | CopiedSent) -> str:
-    return record.recipient if isinstance(record, Mail) else record.agent
+        return (each for each in found if kind is not Mail or each.id in self._mails)
 
 
 class Addition(Copy):
@@ -236,7 +230,7 @@ class Addition(Copy):
     def _stored(self, page: list[CopiedEvent], writing: Transaction) -> list[CopiedEvent]:
         conversation = self._conversation_of[page[0].agent]
         to, found = conversation.to, []
-        newest = max((record.newest for record in writing.agents()), default=0)
+        newest = max((record.next_possible for record in writing.agents()), default=1) - 1
         for new, event in enumerate(page, newest + 1):
             to.add(event.id, new)
             if event.kind == "fork" and (child := self._forked(event)) in conversation.records:
@@ -281,46 +275,33 @@ class Addition(Copy):
     def _beside(self) -> None:
         for conversation in self._coming:
             old, new = list(conversation.records), list(conversation.to.agents.values())
-            kind: Any
-            for kind in (Mail, CopiedSent):
-                with self._target.read() as reading:
-                    ids = _pairs(self._source.copied(kind, old), reading.copied(kind, new), conversation.to)
-                    known = {each.id: each for each in reading.copied(Mail, new)} if kind is Mail else {}
-                conversation.to.beside[kind] = ids
-                for some in parts(list(self._source.copied(kind, old)), steps.AT_ONCE):
-                    self._number(kind, some, ids, known, conversation.to)
+            with self._target.read() as reading:
+                ids = _pairs(self._source.copied(Mail, old), reading.copied(Mail, new), conversation.to)
+                known = {each.id: each for each in reading.copied(Mail, new)}
+            conversation.to.mails = ids
+            for some in parts(list(self._source.copied(Mail, old)), steps.AT_ONCE):
+                self._number(some, ids, known, conversation.to)
 
-    def _number(
-        self,
-        kind: type[Any],
-        records: Sequence[Any],
-        ids: dict[int, int],
-        known: Mapping[int, Mail],
-        to: Renumbering,
-    ) -> None:
-        """Store the records that the target lacks, with new ids, and mail that was read since."""
+    def _number(self, mails: Sequence[Mail], ids: dict[int, int], known: Mapping[int, Mail], to: Renumbering) -> None:
+        """Store the mail that the target lacks, with new ids, and mail that was read since."""
         with self._target.write() as writing:
             numbers = writing.numbers()
-            at = numbers.mail if kind is Mail else numbers.sent
-            taken = []
-            for each in records:
+            at, taken = numbers.mail, []
+            for each in mails:
                 if new := each.id not in ids:
                     at += 1
                     ids[each.id] = at
-                changed = to.record_beside(each)
-                if new or (kind is Mail and known.get(changed.id) != changed):
+                changed = to.mail(each)
+                if new or known.get(changed.id) != changed:
                     taken.append(changed)
-            self._take(taken, writing)
-            writing.take_numbers(numbers._replace(**{"mail" if kind is Mail else "sent": at}))
-        self._counts[COUNTED[kind]] += len(taken)
+            writing.take(taken)
+            writing.take_numbers(numbers._replace(mail=at))
+        self._counts[COUNTED[Mail]] += len(taken)
 
     # The end
 
     def _as_copied(self, reading: Snapshot) -> Snapshot:
-        wanted = {
-            kind: {new for each in self._coming for new in each.to.beside[kind].values()} for kind in (Mail, CopiedSent)
-        }
-        return _Matching(reading, wanted)
+        return _Matching(reading, {new for each in self._coming for new in each.to.mails.values()})
 
 
 def _segments(moment: Snapshot, record: AgentRecord, until: int) -> Segments:

@@ -11,15 +11,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.agents import AgentRecord, Mail, check_name
-from foldmark.core.errors import CommandError
+from foldmark.core.assembly.sent import owners
+from foldmark.core.codec import decode_data
+from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo, CopiedSent
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo
 from foldmark.core.wording import listing
 
 Item = TypeVar("Item")
 
-Beside = TypeVar("Beside", Mail, CopiedSent, CopiedMemo, CodingSession)
+Beside = TypeVar("Beside", Mail, CopiedMemo, CodingSession)
 
 _AT_ONCE = 500
 
@@ -44,7 +46,7 @@ class CopyScope(Struct, frozen=True):
     @property
     def kinds(self) -> list[type[Any]]:
         """The kinds of records beside the log that belong to the copy."""
-        return list(_KINDS) if self.whole else [Mail, CopiedSent]
+        return list(_KINDS) if self.whole else [Mail]
 
 
 def scope(moment: Snapshot, names: Sequence[str], called: str | None = None) -> CopyScope:
@@ -103,7 +105,7 @@ def _foreign(
     yield f"conversations that {source} does not have", strange
     gone_on = [_label(record) for agent, record in present.items() if not _is_behind(record, records[agent])]
     gone = {id for id, *_ in ours.erased(list(present))}
-    heads = {record.head: record for record in present.values() if record.head}
+    heads = {record.last: record for record in present.values() if record.last}
     gone_on += [_label(heads[id]) for id in _differing(ours, theirs, list(heads), gone)]
     yield f"conversations that went on differently than in {source}", dict.fromkeys(gone_on)
     if not wanted.whole:
@@ -144,12 +146,6 @@ _KINDS: Mapping[type[Any], _Rule] = {
         lambda mail, deleted, _: mail.recipient in deleted,  # unread mail goes with its recipient
     ),
     CopiedMemo: _Rule("memos", "memo {0.id}", lambda memo: memo, lambda memo, _, newest: memo.id <= newest),
-    CopiedSent: _Rule(
-        "requests",
-        "request {0.id}",
-        lambda sent: (sent.agent, sent.event, sent.created_at, sent.sha256),
-        lambda sent, deleted, _: sent.agent in deleted,
-    ),
     CodingSession: _Rule(
         "sessions of coding agents", "{0.session_id}", lambda session: session.session_id, lambda *_: False
     ),
@@ -172,7 +168,7 @@ def _label(record: AgentRecord) -> str:
 
 def _is_behind(record: AgentRecord, ours: AgentRecord) -> bool:
     same = (record.parent, record.fork_event, record.created_at) == (ours.parent, ours.fork_event, ours.created_at)
-    return same and record.head <= ours.head
+    return same and record.last <= ours.last
 
 
 def _remains(event: Event) -> tuple[Any, ...]:
@@ -213,7 +209,7 @@ def hashes(
     def add(part: str, value: object) -> None:
         found[part].update(_ENCODER.encode(value))
 
-    events = 0
+    events, needed = 0, set[str]()
     for record in moment.agents():
         if record.id in wanted.agents:
             add(record.id, replace(record, tokens=0))  # data with other ids may be longer
@@ -221,13 +217,12 @@ def hashes(
         add(end.agent, end)
     for event in moment.copied_events(dict.fromkeys(wanted.agents, 0)):
         add(event.agent, event)
+        needed.update(texts_of(event))
         events += 1
         progress(event)
-    needed = set[str]()
     for name, kind in kinds.items():
         for copied in moment.copied(kind, wanted.wanted):
             add(name, copied)
-            needed.update(texts_of(copied) if kind is CopiedSent else ())
     for some in parts(sorted(needed), _AT_ONCE):
         texts = moment.kept_texts(some)
         add("texts", [(key, texts.get(key)) for key in some])
@@ -249,14 +244,11 @@ def is_message(event: CopiedEvent) -> bool:
     return event.kind in ROLES and event.redacted is None
 
 
-def texts_of(request: CopiedSent) -> list[str]:
-    """Return the hashes of the texts of a request; empty if they can no longer be read."""
-    try:
-        found = msgspec.json.decode(request.data, type=_Texts).hashes
-    except (msgspec.MsgspecError, RecursionError):
+def texts_of(event: CopiedEvent) -> list[str]:
+    """Return the hashes of the texts of a request; empty for any other event, and if they can no longer be read."""
+    if event.kind != "request":
         return []
-    return list(found.values())
-
-
-class _Texts(msgspec.Struct):
-    hashes: Mapping[str, str] = {}
+    try:
+        return [sha256 for sha256, _ in owners(event.turn, decode_data(event.kind, event.data))]
+    except DamagedError:
+        return []

@@ -1,6 +1,6 @@
 """Give the events of a conversation new ids in another database, and follow every reference to them.
 
-The places of ids in the data of events and of sent requests are listed here and nowhere else (`_PLACES`, `_SENT`).
+The places of ids in the data of events are listed here and nowhere else (`_PLACES`).
 Texts keep the ids that were in them: they are what a person or a model has read.
 """
 
@@ -9,13 +9,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import msgspec
 from msgspec import structs
 
 from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.codec import decode_data, encode_data
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS
-from foldmark.core.records import IMPORTED_LINE, CopiedEvent, CopiedSent
+from foldmark.core.records import IMPORTED_LINE, CopiedEvent
 from foldmark.core.segments import END
 
 Run: TypeAlias = tuple[int, int, int]
@@ -23,12 +22,12 @@ Run: TypeAlias = tuple[int, int, int]
 
 
 class Renumbering:
-    """New ids of events, which are in the order of the old ones, new ids of records `beside` the log by their kind, and
-    new uuids of `agents`."""
+    """New ids of events, which are in the order of the old ones, new ids of `mails`, and new uuids of
+    `agents`."""
 
     def __init__(self, agents: Mapping[str, str]) -> None:
         self.agents = agents
-        self.beside: dict[type[Any], dict[int, int]] = {}
+        self.mails: dict[int, int] = {}
         self._firsts, self._lasts, self._new = list[int](), list[int](), list[int]()
 
     @property
@@ -93,26 +92,11 @@ class Renumbering:
             data=self._data(event.kind, event.data),
         )
 
-    def record_beside(self, record: Mail | CopiedSent) -> Mail | CopiedSent:
-        """Return mail or a sent request as it is stored in the target; its own id stays if it has no new one."""
-        id = self.beside.get(type(record), {}).get(record.id, record.id)
-        if isinstance(record, Mail):
-            ends = {"sender": self.agent(record.sender), "recipient": self.agent(record.recipient)}
-            return structs.replace(record, id=id, event=self._optional(record.event), **ends)
-        return self._sent(record, id)
-
-    def _sent(self, sent: CopiedSent, id: int) -> CopiedSent:
-        data = msgspec.json.decode(sent.data)
-        for path, change in _SENT:
-            data = _changed(data, path, change, self)
-        return structs.replace(
-            sent,
-            id=id,
-            agent=self.agent(sent.agent),
-            event=self.id(sent.event),
-            turn=self._optional(sent.turn),
-            data=msgspec.json.encode(data).decode(),
-        )
+    def mail(self, mail: Mail) -> Mail:
+        """Return mail as it is stored in the target; its own id stays if it has no new one."""
+        ends = {"sender": self.agent(mail.sender), "recipient": self.agent(mail.recipient)}
+        id = self.mails.get(mail.id, mail.id)
+        return structs.replace(mail, id=id, event=self._optional(mail.event), **ends)
 
     def data(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return the data of an event."""
@@ -232,6 +216,25 @@ _MESSAGE: tuple[tuple[_Path, _Change], ...] = (
     (("openai_agents", "with"), _ids),
 )
 
+_LAYERS = ("system", "state", "scratchpad", "window_summary", "children")
+"""Layers of a request that name events; that of memos names memos, which belong to no conversation."""
+
+_REQUEST: tuple[tuple[_Path, _Change], ...] = (
+    *(((name, "ranges"), _ranges) for name in ("window", "quoted")),
+    *(((name, "ids"), _ids) for name in ("window", "quoted")),
+    *((("layers", layer), _ids) for layer in _LAYERS),
+    *((("later", "*", layer), _ids) for layer in _LAYERS),
+    *((("edge", name), _ids) for name in ("first", "settled", "turn")),
+    *(((name,), _keys) for name in ("truncated", "evicted", "told", "later")),
+    (("evicted", "*"), _ids),
+    (("left_out", "*"), _ids),
+    (("pinned",), _ids),
+    *(((name,), _ids) for name in ("event", "upto")),
+    *((("told", "*", name), _agent) for name in ("killed", "mail")),
+    (("told", "*", "children", "*", "agent"), _agent),
+    *((("told", "*", "children", "*", name), _ids) for name in ("goal", "turn")),
+)
+
 _PLACES: Mapping[str, tuple[tuple[_Path, _Change], ...]] = {
     **dict.fromkeys(MESSAGE_KINDS, _MESSAGE),
     **dict.fromkeys((*OPERATION_KINDS, "turn_ended"), _OPERATION),
@@ -247,7 +250,8 @@ _PLACES: Mapping[str, tuple[tuple[_Path, _Change], ...]] = {
     ),
     **dict.fromkeys(("config", "scratchpad"), ((("restores",), _ids),)),
     "window_summary": ((("from",), _ids), (("until",), _ids), (("turns",), _ids)),
-    "usage": _SIZES,
+    "request": _REQUEST,
+    "usage": ((("request",), _ids), *_SIZES),
     "record": (
         (("live", "added", "*"), _tail),
         (("live", "told", "*"), _tail),
@@ -260,25 +264,3 @@ _PLACES: Mapping[str, tuple[tuple[_Path, _Change], ...]] = {
     ),
 }
 """Kind of event -> the places of ids, ranges and agents in its data."""
-
-_LAYERS = ("system", "state", "scratchpad", "window_summary", "children")
-"""Layers of a request that name events; that of memos names memos, which belong to no conversation."""
-
-_FAMILIES: tuple[_Path, ...] = (("family",), ("told", "*"))
-"""Reports about other agents in the record of a request."""
-
-_SENT: tuple[tuple[_Path, _Change], ...] = (
-    *(((name, "ranges"), _ranges) for name in ("window", "quoted")),
-    *(((name, "ids"), _ids) for name in ("window", "quoted")),
-    *((("layers", layer), _ids) for layer in _LAYERS),
-    *((("later", "*", layer), _ids) for layer in _LAYERS),
-    *((("edge", name), _ids) for name in ("first", "settled", "turn")),
-    *(((name,), _keys) for name in ("truncated", "evicted", "told", "later")),
-    (("evicted", "*"), _ids),
-    (("left_out", "*"), _ids),
-    (("pinned",), _ids),
-    (("upto",), _ids),
-    *(((*at, name), _agent) for at in _FAMILIES for name in ("killed", "mail")),
-    *(((*at, "children", "*", "agent"), _agent) for at in _FAMILIES),
-    *(((*at, "children", "*", name), _ids) for at in _FAMILIES for name in ("goal", "turn")),
-)

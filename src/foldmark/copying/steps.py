@@ -15,7 +15,7 @@ from foldmark.copying.renumbering import Run
 from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Progress, Snapshot, Store, Transaction
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo, CopiedSent
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo
 from foldmark.core.replay import recorded, replay
 from foldmark.core.segments import until
 from foldmark.core.wording import listing
@@ -78,7 +78,7 @@ class Copy:
         of = sum(record.messages for record in wanted.agents.values())
         had = sum(record.messages for agent, record in self._present.items() if agent in wanted.agents)
         self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
-        self._counts = dict.fromkeys(("events", "erased", *COUNTED.values()), 0)
+        self._counts = dict.fromkeys(("events", "erased", "requests", *COUNTED.values()), 0)
 
     def _check(self, reading: Snapshot) -> dict[str, AgentRecord]:
         """Return the agents of the target, uuid -> record. Raises CommandError if it cannot receive the copy."""
@@ -123,17 +123,20 @@ class Copy:
 
     def _events(self) -> None:
         behind = {
-            agent: self._present[agent].head if agent in self._present else 0
+            agent: self._present[agent].last if agent in self._present else 0
             for agent, record in self._wanted.agents.items()
-            if agent not in self._present or self._present[agent].head < record.head
+            if agent not in self._present or self._present[agent].last < record.last
         }
         for page in self._pages(behind):
             with self._target.write() as writing:
                 events = self._stored(page, writing)
                 writing.take_agents(self._needed(events))
+                hashes = {hash for event in events for hash in texts_of(event)}
+                writing.keep_texts(self._moment.kept_texts(hashes.difference(writing.kept_texts(hashes))))
                 writing.take_events(events)
                 self._written(page, writing)
             self._counts["events"] += len(page)
+            self._counts["requests"] += sum(event.kind == "request" for event in page)
             for event in page:
                 self._advance(event)
         for some in parts(list(self._missing.values()), AT_ONCE):
@@ -202,7 +205,7 @@ class Copy:
             last = 0
             while page := self._page(kind, last):
                 with self._target.write() as writing:
-                    self._take(page, writing)
+                    writing.take(page)
                 self._counts[COUNTED[kind]] += len(page)
                 last = page[-1].id
         if self._wanted.whole:
@@ -224,12 +227,6 @@ class Copy:
         with self._target.read() as reading:
             both = merged(self._moment.copied(kind, agents, last), reading.copied(kind, agents, last))
             return list(islice((mine for mine, other in both if mine is not None and mine != other), AT_ONCE))
-
-    def _take(self, page: Sequence[Any], writing: Transaction) -> None:
-        """Store records, with the texts of requests that the target lacks."""
-        hashes = {hash for each in page if isinstance(each, CopiedSent) for hash in texts_of(each)}
-        missing = hashes.difference(writing.kept_texts(hashes))
-        writing.take(page, self._moment.kept_texts(missing))
 
     # Derived data
 
@@ -275,7 +272,6 @@ class Copy:
 COUNTED: dict[type, str] = {
     Mail: "mail",
     CopiedMemo: "memos",
-    CopiedSent: "requests",
     CodingSession: "sessions",
 }
 """Kind of record -> the field of a report that counts it."""

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, Protocol
 from msgspec import Struct
 
 from foldmark.core.errors import CommandError
-from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft
+from foldmark.core.events import MESSAGE_KINDS, METADATA_KINDS, OPERATION_KINDS, Draft
 
 DEFAULT = "default"
 """The conversation of a chat that names none."""
@@ -46,8 +46,9 @@ class AgentRecord(Struct, frozen=True):
     """An agent as the store knows it.
 
     A root agent has a name and no parent. A fork has a parent and `fork_event`, the parent's event that stores its
-    start. `head` is the id of its newest event (0: none), `open_turn` is the turn that has not ended. The record of a
-    `deleted` agent remains only to explain its uuid.
+    start. `head` is the id of the newest event of its timeline, which a writer expects, and `last` that of its newest
+    event of any class (`core.events.METADATA_KINDS`); both are 0 if there is none. `open_turn` is the turn that has not
+    ended. The record of a `deleted` agent remains only to explain its uuid.
     """
 
     id: str
@@ -56,6 +57,7 @@ class AgentRecord(Struct, frozen=True):
     fork_event: int
     created_at: str
     head: int = 0
+    last: int = 0
     open_turn: int | None = None
     messages: int = 0
     tokens: int = 0
@@ -63,8 +65,15 @@ class AgentRecord(Struct, frozen=True):
 
     @property
     def newest(self) -> int:
-        """The id of the agent's newest event, or else of the fork that created it, which precedes all its events."""
+        """The id of the newest event of the agent's timeline, or else of the fork that created it, which precedes all
+        its events."""
         return self.head or self.fork_event
+
+    @property
+    def next_possible(self) -> int:
+        """An id above those of all recorded events of the agent, and above that of the fork that created it: the id of
+        an event that is only supposed."""
+        return max(self.last, self.fork_event) + 1
 
     @property
     def own(self) -> Size:
@@ -257,6 +266,11 @@ class Change(NamedTuple):
     agent_id: str
     event_id: int | None
     kind: str
+
+    @property
+    def is_metadata(self) -> bool:
+        """True for an event of the class metadata, which changes no context."""
+        return self.event_id is not None and self.kind in METADATA_KINDS
 
 
 class Changes(NamedTuple):

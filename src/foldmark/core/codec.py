@@ -113,9 +113,11 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
 
 
 def outlives(kind: str, data: str | None) -> bool:
-    """Return True for an event that stays when its turn is erased: what a gateway has recorded of the requests of a
-    live session, without which the edits of the session would no longer be known. It has ids, sizes and hashes, but no
-    texts."""
+    """Return True for an event that stays when its turn is erased, because it has ids, sizes and hashes, but no texts:
+    the record of a request; and what a gateway has recorded of those of a live session, without which the edits of the
+    session would no longer be known."""
+    if kind == "request":
+        return True
     if kind not in ("record", "usage") or data is None:
         return False
     try:

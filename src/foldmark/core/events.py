@@ -32,9 +32,14 @@ file, a hook's output or the output of a command."""
 ANSWER_KINDS = ("assistant", "tool_call")
 """The kinds of messages that record a model's answer."""
 
-RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "window_summary", "record")
-"""Metadata kinds that are neither operations nor the end of a turn. `window_summary` summarizes turns that the window
-has passed; `record` is a line of an imported file that is not a message."""
+METADATA_KINDS = ("request", "usage")
+"""The kinds of the class *metadata*: what was sent to a model, and what it cost. Anyone may append them at any time.
+They never move the head that a writer expects, and no context depends on them. All other kinds are of the class
+*timeline*: who appends one names the head that they know, the newest event of the timeline."""
+
+RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "window_summary", "record", *METADATA_KINDS)
+"""Kinds of events that are neither messages nor operations nor the end of a turn. `window_summary` summarizes turns
+that the window has passed; `record` is a line of an imported file that is not a message."""
 
 ACTORS = ("human", "model", "system")
 DIALECTS = ("anthropic", "openai", "gemini", "gemini_gca")

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from foldmark.core.agents import AgentRecord, ChangesView, Inbox, InboxView, Leases, LeasesView, Size, Watch
-from foldmark.core.assembly.sent import Sent, SentView
 from foldmark.core.events import Draft, Event
 from foldmark.core.records import CodingSessions, CodingSessionsView, Copying, CopyingView, Memos, MemosView
 from foldmark.core.replay import Fold
@@ -141,11 +140,12 @@ class Overview(NamedTuple):
     size: Size | None
 
 
-class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentView, CodingSessionsView, Protocol):
+class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, CodingSessionsView, Protocol):
     """A consistent view of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
     It is valid only inside the block of `Store.read`. Ids increase along a conversation and its forks, in the order of
-    commits; there may be gaps, and ids of different conversations cannot be compared.
+    commits, whatever the class of the events (`core.events.METADATA_KINDS`); there may be gaps, and ids of different
+    conversations cannot be compared.
     """
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
@@ -212,7 +212,8 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         """Return the newest event of a kind inside `segments` that was not erased. The kinds are `state`, `scratchpad`,
-        `system`, `config`, `command`, `usage`, `window_summary`, and `summary` for a summary that carries a state."""
+        `system`, `config`, `command`, `request`, `usage`, `window_summary`, and `summary` for a summary that carries a
+        state."""
 
     def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
         """Return the agent's own newest unerased events of a kind up to event `until`, newest first, at most `limit`.
@@ -266,6 +267,9 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
         """Return the existing events with these ids, in the requested order."""
 
+    def tombstones(self, segments: Segments) -> list[Event]:
+        """Return the erased messages inside `segments`, without content, by id."""
+
     def erased_by(self, event_id: int) -> Event | None:
         """Return the redact operation that erased this event's content; None if it was not erased."""
 
@@ -280,7 +284,7 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the ids of the turns that were opened inside `segments`, in order."""
 
 
-class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions, Protocol):
+class Transaction(Snapshot, Copying, Inbox, Leases, Memos, CodingSessions, Protocol):
     """A unit of writing: all of it is recorded or, if the block of `Store.write` raises, nothing [SPEC 2].
 
     Transactions on one conversation and its forks run one after another, across all processes; transactions on
@@ -297,6 +301,9 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions,
         `key` is chosen by the caller, for an append that may be repeated because its outcome is unknown: if this agent
         already has an append with this key, nothing is appended, and the earlier ids are returned.
 
+        Metadata never moves the head, and nothing is expected of it: if all `drafts` are metadata, `expected` does not
+        matter. The texts of a request were kept before in the same transaction (`keep_texts`); it becomes their owner.
+
         Raises ConflictError unless the agent's head is `expected` (None: do not check), ValueError if data is not JSON,
         CommandError if the agent has ended (`agents.refused`).
         """
@@ -309,10 +316,14 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions,
         stands for all its events, including scratchpads and the content that its forks handed down.
 
         Of each event, the id, kind, time, actor and `by` remain; it is no longer a message. The caller must then call
-        `save_fold` for all agents that inherited from `owner`, because the sizes of their stored segments change. The
-        questions that were asked in the turn (`sent.RequestRecord.question`) are erased with it; if a whole agent is
-        erased, so are the records of its requests.
+        `save_fold` for all agents that inherited from `owner`, because the sizes of their stored segments change. Texts
+        of requests that belong to the turn (`sent.owners`), or to the agent if it is erased as a whole, are erased
+        unless something else owns them. The records of the requests of a turn remain: they hold no texts.
         """
+
+    def keep_texts(self, texts: Mapping[str, str]) -> None:
+        """Store the texts that a request needs, hash -> text, unless they are stored already. Requests that are
+        appended later in this transaction own them."""
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
         """Add an agent with its initial fold and the size of that fold. Raises StoreError if its name is taken."""

@@ -69,7 +69,7 @@ class Memos(MemosView, Protocol):
         """Store a memo and return its id; ids are never reused."""
 
     def remove_memo(self, memo_id: int) -> None:
-        """Erase a memo, also from the records of requests. Its text remains only in messages that quote it."""
+        """Erase a memo, and its text in requests. It remains only in messages that quote it."""
 
 
 LONGEST_MEMO = 2000
@@ -189,24 +189,6 @@ class CopiedEnd(Struct, frozen=True):
     archived: str | None
 
 
-class CopiedSent(Struct, frozen=True):
-    """A recorded request. `data` is the JSON text of its `RequestRecord`, without `question`, which holds a person's
-    words."""
-
-    id: int
-    agent: str
-    event: int
-    turn: int | None
-    created_at: str
-    provider: str
-    model: str
-    sha256: str
-    bytes: int
-    tokens: int
-    data: str
-    question: str | None
-
-
 class CopiedMemo(Struct, frozen=True):
     """A memo with its tags, sorted; `event` is the newest event that existed when it was saved."""
 
@@ -219,17 +201,16 @@ class CopiedMemo(Struct, frozen=True):
     tags: tuple[str, ...]
 
 
-Beside: TypeAlias = Mail | CopiedSent | CopiedMemo | CodingSession
+Beside: TypeAlias = Mail | CopiedMemo | CodingSession
 """Records beside the log that have their own ids."""
 
-Copied = TypeVar("Copied", Mail, CopiedSent, CopiedMemo, CodingSession, CopiedEnd)
+Copied = TypeVar("Copied", Mail, CopiedMemo, CodingSession, CopiedEnd)
 
 
 class Numbers(NamedTuple):
-    """The highest ids ever given to mail, requests and memos. Ids of removed records are never reused."""
+    """The highest ids ever given to mail and memos. Ids of removed records are never reused."""
 
     mail: int
-    sent: int
     memos: int
 
 
@@ -249,7 +230,7 @@ class CopyingView(Protocol):
         """Yield the id, the agent and the erasing operation of each erased event of these agents."""
 
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
-        """Return the existing texts with these hashes, hash -> text."""
+        """Return the existing texts of requests with these hashes, hash -> text."""
 
     def numbers(self) -> Numbers:
         """Return the highest ids ever given to records beside the log."""
@@ -263,14 +244,15 @@ class Copying(CopyingView, Protocol):
         keys are their places among all agents of their store, from 1. Raises StoreError if a name is taken."""
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
-        """Append events with their ids to any agents. Raises StoreError if an event is not newer than its agent's
-        newest, or its id is taken. An operation invalidates its agent's stored segments."""
+        """Append events with their ids to any agents; the texts of requests were kept before (`keep_texts`). Raises
+        StoreError if an event is not newer than its agent's newest, or its id is taken. An operation invalidates its
+        agent's stored segments."""
 
     def take_erased(self, agent: str, event_ids: Sequence[int], by: int) -> None:
         """Name the operation that erased these events of an agent, which were taken as erased ones before it."""
 
-    def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
-        """Store records beside the log, replacing records with the same id, and texts by their hashes."""
+    def take(self, records: Sequence[Beside]) -> None:
+        """Store records beside the log, replacing records with the same id."""
 
     def take_numbers(self, numbers: Numbers) -> None:
         """Reserve these ids and all lower ones, so that they are never given to new records."""

@@ -119,7 +119,7 @@ class LeftOut(Struct, frozen=True):
     detail: str
 
 
-class Edge(Struct, frozen=True):
+class Edge(Struct, frozen=True, omit_defaults=True):
     """The beginning of the window: `first` is its oldest event; `why` is the reason that it does not begin earlier,
     `budget`, `turns` or `planning`, None if the window holds the whole context; `before` is the number of visible
     messages before it.
@@ -127,7 +127,6 @@ class Edge(Struct, frozen=True):
     `limit` is the maximum number of tokens, or of turns, in the request. With a `step`, older turns leave in steps of
     that many tokens. With `step` 0, `turn` is the next older turn, which would exceed the limit (0: messages outside of
     turns); it is None if newer messages would have exceeded the limit and one step reduced the window to low water.
-    `detail` holds the reason in records of older versions, which lack these numbers.
 
     Under the policy `steady` everything sent stays as it was at event `settled`, the boundary, with the first `oldest`
     results of the active turn cut as if the turn were over; `settled` is 0 before the first boundary, and if every
@@ -137,7 +136,6 @@ class Edge(Struct, frozen=True):
     first: int | None
     why: str | None
     before: int
-    detail: str = ""
     settled: int = 0
     oldest: int = 0
     limit: int = 0
@@ -147,8 +145,8 @@ class Edge(Struct, frozen=True):
     @property
     def reason(self) -> str:
         """The reason, for a person, that the window does not begin earlier; empty if it holds the whole context."""
-        if self.detail or self.why is None:
-            return self.detail
+        if self.why is None:
+            return ""
         if self.why == "planning":
             return "only the messages that are being matched"
         if self.why == "turns":

@@ -14,7 +14,7 @@ from msgspec import Struct
 from foldmark.core.assembly.caching import LIFETIMES, Rules
 from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.codec import stored_time
-from foldmark.core.events import ANSWER_KINDS, shapes
+from foldmark.core.events import shapes
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
 from foldmark.core.request import Usage
@@ -24,7 +24,7 @@ from foldmark.cost.spending import rules_of
 from foldmark.dialects.dialect import dialect_named
 from foldmark.log.log import Agent
 from foldmark.operations.history import words
-from foldmark.request.exchanges import until_next
+from foldmark.request.recorded import newest_requests, numbered_request
 from foldmark.request.usage import usage_of
 from foldmark.sending.rebuilding import rebuilt
 
@@ -94,24 +94,20 @@ class Cached(Struct, frozen=True):
         return {**counts, "held": self.missed.held, "missed": self.missed.tokens, "reasons": reasons}
 
 
-def cached(agent: Agent, sent_id: int) -> Cached | None:
+def cached(agent: Agent, sent: SentRequest) -> Cached | None:
     """Return the cache hits of one request of the agent; None if its cost is not known."""
-    with agent.reading() as (moment, at):
-        found = moment.newest_sent(agent.id, BEFORE + 1, sent_id)
-        event = found[0].event if found else 0
-        following = moment.message_after(agent.id, event)
-        while following is not None and following.kind in ANSWER_KINDS:
-            event = following.id
-            following = moment.message_after(agent.id, event)
-        end = until_next(moment, at, [(agent.id, event)])[0].last
-        return _cached(moment, agent, found, end, complete=len(found) <= BEFORE).get(sent_id)
+    with agent.reading() as (moment, _):
+        found = newest_requests(moment, agent.id, BEFORE + 1, sent.id)
+        following = numbered_request(moment, agent.id, sent.number + 1)  # sent after the cost was recorded
+        until = END if following is None else following.id
+        return _cached(moment, agent, found, until, complete=len(found) <= BEFORE).get(sent.id)
 
 
 def newest_cached(agent: Agent, limit: int) -> tuple[list[SentRequest], dict[int, Cached]]:
     """Return the agent's newest requests, newest first, at most `limit`; and, by id, the cache hits of those whose cost
     is known."""
     with agent.log.store.read() as moment:
-        found = moment.newest_sent(agent.id, limit + BEFORE)
+        found = newest_requests(moment, agent.id, limit + BEFORE)
         return found[:limit], _cached(moment, agent, found, END, complete=len(found) < limit + BEFORE)
 
 
@@ -143,7 +139,7 @@ def newest_turn(agent: Agent, most: int = 50) -> Newest | None:
     worst, why = max(misses, key=lambda miss: miss[1].tokens)
     others = f" {count(len(misses) - 1, 'other request')} missed less; /context sent lists them." if misses[1:] else ""
     reasons = "; ".join(reason.text for reason in why.reasons)
-    return Newest(f"{summary} Request {worst.id} missed {why.tokens:,}: {reasons}.{others}", why.tokens)
+    return Newest(f"{summary} Request {worst.number} missed {why.tokens:,}: {reasons}.{others}", why.tokens)
 
 
 Done = Sequence[tuple[int, str]]
@@ -155,12 +151,12 @@ def _cached(
 ) -> dict[int, Cached]:
     """Return the cache hits of these requests, which are given newest first. `complete` is True if the agent sent no
     request before them. Their costs were recorded up to event `until`."""
-    answers = [each for each in reversed(sent) if each.record.purpose == "answer"]
+    answers = [each for each in reversed(sent) if each.purpose == "answer"]
     if not answers:
         return {}
     found: dict[int, Cached] = {}
     usages = _usages(moment, agent.id, answers, until)
-    changes = _operations(moment, agent.id, answers[0].event, answers[-1].event)
+    changes = _operations(moment, agent.id, answers[0].id, answers[-1].id)
     before: SentRequest | None = None
     for each in answers:
         if each.id not in usages:
@@ -194,14 +190,14 @@ def _missed(
     tokens = held - usage.cache_read
     if tokens <= max(NEGLIGIBLE, held // 20):
         return Missed(held, 0)
-    lifetime = max(rules.lifetime, LIFETIMES[before.record.cache_ttl])
+    lifetime = max(rules.lifetime, LIFETIMES[before.cache_ttl])
     pause = (stored_time(now.created_at) - stored_time(before.created_at)).total_seconds()
     found = []
     if pause > lifetime:
         minutes, hours = round(pause / 60), round(pause / 3600)
         long = f"{minutes} min" if minutes < 120 else f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
         found = [Reason("pause", f"a pause of {long}; the cache keeps a request for {round(lifetime / 60)} min")]
-    found += _chosen(moment, before, now, [each for each in changes if before.event < each[0] <= now.event])
+    found += _chosen(moment, before, now, [each for each in changes if before.id < each[0] < now.id])
     found = found or list(_policy(before, now)) or [_AT_LAST[_begins(agent, before, now)]]
     return Missed(held, tokens, tuple(found))
 
@@ -224,7 +220,6 @@ def _tokens_held(usage: Usage, rules: Rules) -> int:
 
 def _chosen(moment: Snapshot, before: SentRequest, now: SentRequest, operations: Done) -> Iterator[Reason]:
     """Yield deliberate changes between two requests."""
-    was, then = before.record, now.record
     if (before.provider, before.model) != (now.provider, now.model):
         yield Reason("model", f"another model; the previous request went to {before.provider}/{before.model}")
     if (more := len(operations) - NAMED) > 0:
@@ -232,29 +227,28 @@ def _chosen(moment: Snapshot, before: SentRequest, now: SentRequest, operations:
         yield Reason("operation", f"{count(more, 'operation')} ({span})")
     for event, done in operations[-NAMED:]:
         yield Reason("operation", f"{done} (event {event})", event)
-    if was.planning != then.planning:
-        yield Reason("planning", f"{'only' if then.planning else 'no longer only'} a planning conversation is sent")
-    if _hash(was, "config") != _hash(then, "config") and (changed := _settings(moment, before, now)):
+    if before.planning != now.planning:
+        yield Reason("planning", f"{'only' if now.planning else 'no longer only'} a planning conversation is sent")
+    if _hash(before, "config") != _hash(now, "config") and (changed := _settings(moment, before, now)):
         yield Reason("settings", f"changed settings: {listing(changed)}")
-    if _names(was, "system") != _names(then, "system") or _hash(was, "guidelines") != _hash(then, "guidelines"):
+    if _names(before, "system") != _names(now, "system") or _hash(before, "guidelines") != _hash(now, "guidelines"):
         yield Reason("system", "another system prompt or other guidelines")
-    if _hash(was, "tools") != _hash(then, "tools"):
+    if _hash(before, "tools") != _hash(now, "tools"):
         yield Reason("tools", "other tools")
 
 
 def _policy(before: SentRequest, now: SentRequest) -> Iterator[Reason]:
     """Yield changes that the policy made."""
-    was, then = before.record, now.record
-    if then.edge.first != was.edge.first:
-        yield Reason("window", f"a step of the window: it begins at event {then.edge.first}, not {was.edge.first}")
-    elif then.edge.settled != was.edge.settled:
-        yield Reason("window", f"a step of the window as of event {then.edge.settled}")
-    if then.edge.settled != was.edge.settled:
+    if now.edge.first != before.edge.first:
+        yield Reason("window", f"a step of the window: it begins at event {now.edge.first}, not {before.edge.first}")
+    elif now.edge.settled != before.edge.settled:
+        yield Reason("window", f"a step of the window as of event {now.edge.settled}")
+    if now.edge.settled != before.edge.settled:
         return  # the rest is part of the step
-    old = [each for each in {*was.truncated, *then.truncated} if each <= before.event]
-    if cut := [each for each in old if was.truncated.get(each) != then.truncated.get(each)]:
+    old = [each for each in {*before.truncated, *now.truncated} if each < before.id]
+    if cut := [each for each in old if before.truncated.get(each) != now.truncated.get(each)]:
         yield Reason("results", f"{count(len(cut), 'older tool result')} cut to another length")
-    if other := [name for name in _LAYERS if _names(was, name) != _names(then, name)]:
+    if other := [name for name in _LAYERS if _names(before, name) != _names(now, name)]:
         yield Reason("layers", f"a new {listing(_LAYERS[name] for name in other)}")
 
 
@@ -274,29 +268,24 @@ def _hash(record: RequestRecord, name: str) -> str | None:
     return record.hashes.get(name)
 
 
-def _usages(moment: Snapshot, agent_id: str, answers: Sequence[SentRequest], until: int) -> dict[int, Usage]:
-    """Return the costs of these requests, which are given oldest first, by their ids. The cost of a request is recorded
-    before the next one is sent."""
+def _usages(moment: Snapshot, agent_id: str, requests: Sequence[SentRequest], until: int) -> dict[int, Usage]:
+    """Return the costs of these requests, which are given oldest first, by their ids."""
     found: dict[int, Usage] = {}
-    left = list(answers)
-    for event_id in moment.of_kind("usage", (Segment(agent_id, answers[0].event + 1, until),)):
-        sent = None
-        while left and left[0].event < event_id:
-            sent = left.pop(0)
-        event = moment.event(event_id)
-        data = (event.data or {}) if event is not None else {}
-        usage = usage_of(data)
-        if sent is None or event is None or usage is None or sent.turn not in (None, event.turn_id):
-            continue
-        if (data.get("provider"), data.get("model"), data.get("estimate")) == (sent.provider, sent.model, sent.tokens):
-            found[sent.id] = usage
+    wanted = {each.id for each in requests}
+    for event in moment.events(moment.of_kind("usage", (Segment(agent_id, requests[0].id, until),))):
+        request, usage = (event.data or {}).get("request"), usage_of(event.data)
+        if request in wanted and usage is not None:
+            found[request] = usage
     return found
 
 
 def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[str]:
     """Return the names of changed settings, without settings that only one of the two versions of Foldmark knows."""
-    texts = (moment.kept_text(each.record.hashes["config"]) for each in (before, now))
-    was, then = map(msgspec.json.decode, texts)
+    hashes = [each.hashes["config"] for each in (before, now)]
+    texts = moment.kept_texts(hashes)
+    if not texts.keys() >= set(hashes):
+        return []  # `rebuilt` reports what is missing
+    was, then = (msgspec.json.decode(texts[each]) for each in hashes)
     return sorted(
         key for key in was.keys() & then.keys() - {"calibration", "model", "cache_ttl"} if was[key] != then[key]
     )
@@ -305,7 +294,7 @@ def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[s
 def _begins(agent: Agent, before: SentRequest, now: SentRequest) -> bool | None:
     """Return True if request `now` begins with the whole of `before`, as a cache sees it; None if one of them cannot be
     rebuilt."""
-    first, second = (rebuilt(agent, each.id) for each in (before, now))
+    first, second = (rebuilt(agent, each.number) for each in (before, now))
     if (first.verdict, second.verdict) != ("identical", "identical"):
         return None
     return dialect_named(first.request.dialect).shared(first.request.body, second.request.body) >= SAME

@@ -119,8 +119,8 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
     The next request is compared with the current one, or with the one after the operation made `instead`.
     """
     with agent.reading() as (moment, at):
-        outcome = agent.outcome(moment, at, decision(moment, at), at.newest + 1)
-        other = agent.outcome(moment, at, instead(moment, at), at.newest + 1) if instead else None
+        outcome = agent.outcome(moment, at, decision(moment, at), at.record.next_possible)
+        other = agent.outcome(moment, at, instead(moment, at), at.record.next_possible) if instead else None
         model = agent.log.model_named(at.config.model)
         if (client := outcome.compared) is not None:
             before = client.before if other is None or other.compared is None else other.compared.after
@@ -129,7 +129,9 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
         without = now if other is None else agent.request(at=_standing_after(at, other))
         request = agent.request(at=_standing_after(at, outcome))
         # The same context behind an operation that changes nothing of it.
-        edited = now if outcome.idle else agent.request(at=replace(at, fold=replace(at.fold, at=at.newest + 1)))
+        edited = (
+            now if outcome.idle else agent.request(at=replace(at, fold=replace(at.fold, at=at.record.next_possible)))
+        )
     cost = replace(priced(without, request, model), anyway=now.tokens - edited.tokens)
     return Preview(outcome, actor, cost)
 

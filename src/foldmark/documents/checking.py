@@ -65,8 +65,6 @@ class _Usage(Struct):
     cache_write: _Count = 0
     output: _Count = 0
     last_input: _Count = 0
-    estimate: _Count = 0
-    size: _Count = 0
 
 
 class _Opened(Struct):

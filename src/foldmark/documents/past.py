@@ -39,7 +39,7 @@ class PastEvent(Struct, frozen=True):
 def past(moment: Snapshot, at: Standing) -> Iterator[PastEvent]:
     """Yield the events of an agent's lineage in order, read as they are consumed: what it inherited, then its own. An
     operation of another agent that erased one of them is yielded in its place."""
-    own, lineage = at.record.id, until(at.lineage, at.newest)
+    own, lineage = at.record.id, until(at.lineage, at.last)
     agents = list(dict.fromkeys(segment.agent for segment in lineage))
     erased = {id: by for id, agent, by in moment.erased(agents) if contains(lineage, agent, id)}
     erasing = moment.events(sorted(set(erased.values())))
@@ -80,19 +80,20 @@ def shown(moment: Snapshot, at: Standing) -> Iterator[Event]:
 
 def is_carried(kind: str, data: dict[str, Any] | None) -> bool:
     """Return False for an event that only serves this database or this machine: records of a gateway and of imports,
-    and summaries of the window, which are valid only for the ids that they name."""
+    those of requests, whose texts stay here, and summaries of the window, which are valid only for the ids that they
+    name."""
     found = data or {}
     live = kind == "record" and isinstance(found.get("live"), dict)
-    return not (live or kind == "window_summary" or (kind == "command" and "import" in found))
+    return not (live or kind in ("request", "window_summary") or (kind == "command" and "import" in found))
 
 
 def carried_data(kind: str, data: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return an event's data as a document carries it: without a person's consent to run tools, which counts only where
-    it was given, and without what a gateway notes about its requests."""
+    it was given, and without what is known of the request that a usage belongs to."""
     if data is None:
         return None
-    if kind == "usage" and SENT in data:
-        return {key: value for key, value in data.items() if key != SENT}
+    if kind == "usage":
+        return {key: value for key, value in data.items() if key not in ("request", SENT)}
     if kind in ("config", "fork") and isinstance(settings := data.get("settings"), dict):
         return {**data, "settings": without_consent(settings)}
     return data

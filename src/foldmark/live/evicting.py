@@ -83,7 +83,7 @@ class Evictor:
         agent, until = transcript.agent, dict[str, float]()
         with agent.reading() as (moment, at):
             newest = NextRequest.of(moment, at)
-            for event in moment.recent("usage", agent.id, at.newest, _RECENT):
+            for event in moment.recent("usage", agent.id, at.last, _RECENT):
                 made = stored_time(event.created_at).timestamp() + self._lifetime(request)
                 # An answer may name its model otherwise than the request did.
                 until.setdefault(at.model[1], made)
@@ -111,7 +111,9 @@ class Evictor:
             upto = 0 if client is None else client.answered.event.id
             wanted = [each for each in wanted if each.sent.result.id < upto and each.sent.result.id not in before]
             wanted.sort(key=lambda each: each.sent.result.id)
-            chosen = [] if client is None else costless(client, at.fold, at.newest, wanted, cold=bool(free))
+            chosen = (
+                [] if client is None else costless(client, at.fold, at.record.next_possible, wanted, cold=bool(free))
+            )
         if not chosen or over.is_set():
             return
         why = ", ".join(dict.fromkeys(each.why for each in chosen))
@@ -128,7 +130,7 @@ def _logged(done: "Future[None]") -> None:
 
 
 def costless(
-    client: NextRequest, fold: Fold, newest: int, wanted: Sequence[Superfluous], *, cold: bool
+    client: NextRequest, fold: Fold, supposed: int, wanted: Sequence[Superfluous], *, cold: bool
 ) -> list[Superfluous]:
     """Return those of the `wanted` results, in the order of the log, whose eviction costs nothing: no thinking and, if
     the provider's cache is not `cold`, nothing of what it holds. Later results never cost more than earlier ones, so
@@ -137,7 +139,7 @@ def costless(
 
     def costs(first: int) -> bool:
         ids = tuple(each.sent.result.id for each in wanted[first:])
-        found = client.compared(fold, advance(fold, [(newest + 1, Evict(ids))]))
+        found = client.compared(fold, advance(fold, [(supposed, Evict(ids))]))
         return found.lost > 0 or (not cold and found.held < held)
 
     low, high = 0, len(wanted)

@@ -189,7 +189,7 @@ def taken_out(moment: Snapshot, at: Standing) -> int:
 def ledger_of(agent: Agent, moment: Snapshot, at: Standing) -> tuple[Ledger, EditShares]:
     """Return the sums over a session's requests, and the shares of its operations, from the newest record; all answers
     are read only if an older version recorded it."""
-    newest = moment.recent("usage", agent.id, at.newest, 1)
+    newest = moment.recent("usage", agent.id, at.last, 1)
     events = moment.events_after(agent.id, newest[0].id if newest else 0, _PAGE)
     about = next(filter(None, map(gateway_record, reversed(events))), None)
     if (found := ledger_in(about)) is not None:

@@ -58,7 +58,7 @@ def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:
     estimates of the messages that were added or left since."""
     if (request := NextRequest.of(moment, at)) is not None:
         return request.tokens()
-    newest = moment.recent("usage", agent.id, at.newest, 1)
+    newest = moment.recent("usage", agent.id, at.last, 1)
     usage = usage_of(newest[0].data) if newest else None
     if usage is None:
         return at.size.tokens

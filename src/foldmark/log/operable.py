@@ -153,8 +153,8 @@ class Operable(Timeline):
         now = self.standing_in(moment)
         if not isinstance(event_id, int):
             raise CommandError(f"an event's id must be a number, not {event_id!r}")
-        if event_id > now.newest:
-            raise CommandError(f"there is no event {event_id} of this agent yet; its newest is {now.newest}")
+        if event_id > now.last:
+            raise CommandError(f"there is no event {event_id} of this agent yet; its newest is {now.last}")
         if event_id < 1:
             raise CommandError(f"there is no event {event_id}; events are numbered from 1")
         if event_id < now.record.fork_event:
@@ -246,8 +246,8 @@ class Operable(Timeline):
                 operation = decision(moment, at)
                 data = codec.checked_data(operation)
                 # The effect is computed before the transaction: the cost in thinking takes two requests to compute.
-                # The event has no id yet; any id above the newest one gives the same context.
-                likely_id = at.newest + 1
+                # The event has no id yet; any id above all recorded ones gives the same context.
+                likely_id = at.record.next_possible
                 outcome = self.outcome(moment, at, operation, likely_id, erasing)
             with self.batch() as transaction:
                 if self._head == at.record.head:

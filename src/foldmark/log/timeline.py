@@ -7,12 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
+from msgspec import to_builtins
 
 from foldmark.core import codec
 from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
-from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft
+from foldmark.core.events import ACTORS, DIALECTS, METADATA_KINDS, RECORD_KINDS, Draft
 from foldmark.core.ports import Clock, Head, Snapshot, Store, Transaction
 from foldmark.core.replay import Fold, History, birth, recorded, replay
 from foldmark.core.request import ToolSpec
@@ -34,9 +36,7 @@ Happening = Literal["born", "run", "mail", "killed"]
 TEXTS = ("user", "assistant", "system", "summary")
 """Kinds of messages that are text: they are recorded with the dialect of the agent's model [S2]."""
 
-_HIDES_NOTHING = frozenset(
-    ("user", "assistant", "system", "tool", "client", "tool_call", "tool_result", "usage", "record")
-)
+_HIDES_NOTHING = frozenset(("user", "assistant", "system", "tool", "client", "tool_call", "tool_result", "record"))
 """Kinds of events after which a call that waits in the context still does."""
 
 
@@ -204,10 +204,18 @@ class Timeline:
         created_at: str | datetime | None = None,
         actor: str = "system",
     ) -> int:
-        """Record metadata that is never sent: a state, scratchpad, config, command, usage or record event."""
-        if kind not in RECORD_KINDS:
-            raise CommandError(f"record takes {', '.join(RECORD_KINDS)}, not {kind!r}")
+        """Record an event that is never sent: a state, scratchpad, config, command, usage or record event.
+
+        A usage is metadata: it is recorded whatever others have appended since, and conflicts with no append of theirs.
+        """
+        if kind not in RECORD_KINDS or kind == "request":
+            accepted = ", ".join(each for each in RECORD_KINDS if each != "request")
+            raise CommandError(f"record takes {accepted}, not {kind!r}; a request is recorded by sending it")
         return self._append(kind, content, data, created_at, actor=actor)
+
+    def record_request(self, record: RequestRecord, created_at: str) -> int:
+        """Record that a request is sent, as metadata; its texts were kept before in the same transaction."""
+        return self._append("request", "", to_builtins(record, str_keys=True), created_at, actor="system")
 
     @contextmanager
     def batch(self, *, newborn: bool = False) -> Iterator[Transaction]:
@@ -375,12 +383,14 @@ class Timeline:
 
     def _record_draft(self, transaction: Transaction, draft: Draft, key: str | None) -> int:
         (event_id,) = transaction.append(self.id, self._head, [draft], key=key)
+        self._written.append(event_id)
+        if draft.kind in METADATA_KINDS:
+            return event_id
         if draft.kind not in _HIDES_NOTHING or self._asked_at != self._head:
             self._asked.clear()
         if draft.kind == "tool_call" and draft.data and self._batch is not None:
             self._asked[draft.data["call_id"]] = event_id
         self._head = self._asked_at = max(self._head or 0, event_id)  # the message with this key may be an old one
-        self._written.append(event_id)
         return event_id
 
 

@@ -19,6 +19,7 @@ from foldmark.log import Agent, Log, Result
 from foldmark.mcp.conversations import Conversations, all_conversations
 from foldmark.mcp.search import CONVERSATION
 from foldmark.rendering import json_text
+from foldmark.request.recorded import newest_requests
 from foldmark.sessions.install.locations import typed_program
 from foldmark.sessions.install.plugins import SKILLS, skill_template
 
@@ -104,10 +105,11 @@ def listed(conversations: Conversations, cursor: str | None) -> types.ListResour
 
 class ResourceTopic(NamedTuple):
     """The subject of a resource: the conversation with this name, or all of them (None). Only an erasure changes a
-    resource of the `past`."""
+    resource of the `past`; sent requests and their costs change one that `shows_metadata`."""
 
     name: str | None
     past: bool = False
+    shows_metadata: bool = False
 
 
 def about(uri: str) -> ResourceTopic:
@@ -115,7 +117,7 @@ def about(uri: str) -> ResourceTopic:
     if _PAGE.fullmatch(uri):
         return ResourceTopic(None)
     match = _of_one(uri)
-    return ResourceTopic(unquote(match["name"]), match["id"] is not None)
+    return ResourceTopic(unquote(match["name"]), match["id"] is not None, match["what"] != "context")
 
 
 def _of_one(uri: str) -> re.Match[str]:
@@ -144,7 +146,7 @@ def completed(conversations: Conversations, params: types.CompleteRequestParams)
             values = _names(conversations)
         elif argument.name == "id" and params.context and (name := (params.context.arguments or {}).get("name")):
             with suppress(CommandError), conversations.agent(name) as agent, agent.log.store.read() as moment:
-                values = [str(each.id) for each in moment.newest_sent(agent.id, MOST)]
+                values = [str(each.number) for each in newest_requests(moment, agent.id, MOST)]
     fitting = [value for value in values if value.startswith(argument.value)]
     return types.CompleteResult(
         completion=types.Completion(values=fitting[:MOST], total=len(fitting), has_more=len(fitting) > MOST)

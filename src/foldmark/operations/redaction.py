@@ -47,7 +47,7 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
     following = moment.message_after(owner, last)
     while following is not None and following.kind == "summary":  # inside the turn, whose metadata may follow it
         following = moment.message_after(owner, following.id)
-    return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(moment, at, messages))
+    return Erasure(owner, turn_id, following.id - 1 if following else record.last, ranges_of(moment, at, messages))
 
 
 def heirs(moment: Snapshot, owner: str) -> Iterator[Head]:

@@ -22,6 +22,7 @@ from msgspec import Struct, structs
 from foldmark.core.agents import AgentRecord, Fate
 from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, WAITS_FOR_MESSAGE, family_line
 from foldmark.core.assembly.prompt import CHILDREN
+from foldmark.core.assembly.sent import memo_text_name
 from foldmark.core.assembly.window import Unit
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
@@ -33,6 +34,7 @@ from foldmark.core.segments import Segment, Segments, contains, until
 from foldmark.core.turns import Message
 from foldmark.core.wording import title
 from foldmark.request.planning import planning
+from foldmark.request.recorded import newest_asked
 from foldmark.request.standing import Standing
 
 SHOWN, KILLED = 8, 3
@@ -65,9 +67,9 @@ def families_at(
     state."""
     if not _reports_family(moment, at):
         return {}
-    sent = moment.answered_last(at.record.id)
-    same = sent is not None and sent.record.edge.settled == settled
-    before = sent.record.told if sent is not None and same else {}
+    sent = newest_asked(moment, at.record.id)
+    same = sent is not None and sent.edge.settled == settled
+    before = sent.told if sent is not None and same else {}
     found = _still_quoted(moment, at, before)
     if sent is None or (newest not in before and (not same or sent.event < newest)):
         found[newest] = _present_family(moment, at, children)
@@ -144,7 +146,7 @@ def _sent_report(moment: Snapshot, at: Standing) -> Family | None:
     """Return the report in the newest request of the open turn; None without such a request, or if a person has acted
     since."""
     turn = at.record.open_turn
-    newest = moment.answered_last(at.record.id) if turn is not None else None
+    newest = newest_asked(moment, at.record.id) if turn is not None else None
     if newest is None or newest.turn != turn:
         return None
     own = Segment(at.record.id, newest.event + 1, at.newest)
@@ -152,7 +154,7 @@ def _sent_report(moment: Snapshot, at: Standing) -> Family | None:
     forks = moment.operations(at.record.id, after=newest.event)
     if answered or any(each.kind == "fork" and each.actor == "human" for each in forks):
         return None
-    return newest.record.told.get(0, Family())
+    return newest.told.get(0, Family())
 
 
 def _present_family(moment: Snapshot, at: Standing, children: Sequence[AgentRecord]) -> Family:
@@ -239,7 +241,7 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 
 
 def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
-    """Return the texts of the memos in a request, by their names in `sent.RequestRecord.hashes`, without memos that
+    """Return the texts of the memos in a request, by their names in `RequestRecord.hashes`, without memos that
     have been removed since."""
     from foldmark.text.keywords import entry_in_layer
 
@@ -253,11 +255,6 @@ def sent_memo_layers(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> l
     from foldmark.text.keywords import keywords, memo_layers, opening_words
 
     return memo_layers(entries, () if unit is None else keywords(opening_words(_opener(unit))))
-
-
-def memo_text_name(memo_id: int) -> str:
-    """Return the name of a memo's text among the texts of a request."""
-    return f"memo {memo_id}"
 
 
 def _opener(unit: Unit) -> Event | None:

@@ -141,7 +141,7 @@ def recorded_requests(moment: Snapshot, at: Standing, before: int = END) -> tupl
 
 def _answered(moment: Snapshot, at: Standing) -> list[Recorded]:
     found: list[Recorded] = []
-    page, until = 1, at.newest
+    page, until = 1, at.last
     while True:
         events = moment.recent("usage", at.record.id, until, page)
         for event in events:

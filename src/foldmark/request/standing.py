@@ -51,8 +51,13 @@ class Standing(Struct, frozen=True):
 
     @property
     def newest(self) -> int:
-        """The id of the newest event of this agent."""
+        """The id of the newest event of this agent's timeline."""
         return self.record.newest
+
+    @property
+    def last(self) -> int:
+        """The id of the newest event of this agent, of the timeline or of its metadata."""
+        return self.record.next_possible - 1
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -86,7 +91,7 @@ class Standing(Struct, frozen=True):
 
     def with_setting(self, key: str, value: Any) -> "Standing":
         """Return the standing that would follow from a change of a setting, which is the newest boundary then."""
-        at = self.newest + 1
+        at = self.record.next_possible
         data = {"settings": {**self.settings, key: value}}
         event = Event(at, self.record.id, None, "config", f"{key} = {value}", data, None, "human", 0, "", False)
         return structs.replace(
@@ -190,7 +195,7 @@ def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = N
             newest_of = {**since.newest_of, **later}
         else:
             newest_of = moment.newest_of(at.record.id, event_id)
-    return structs.replace(at, record=structs.replace(at.record, head=event_id), newest_of=newest_of)
+    return structs.replace(at, record=structs.replace(at.record, head=event_id, last=event_id), newest_of=newest_of)
 
 
 def _knows_none(at: Standing, kind: str, segments: Segments) -> bool:

@@ -212,7 +212,7 @@ class SteadyPrompt:
         first_reported = 0 if prompt.anchored >= 0 else swap.kept
         self.families = {at: each for at, each in self.families.items() if at >= swap.kept or at == first_reported}
         first = first_of([*kept, *later]) or None
-        return prompt, Edge(first, None, 0, "", reach.settled, oldest)
+        return prompt, Edge(first, None, 0, settled=reach.settled, oldest=oldest)
 
     def _measured(self, prompt: Prompt) -> int:
         encoded = self.windowing.encoded(prompt)

@@ -101,6 +101,8 @@ def snapshots(
         interactions[-1].append(message)
     owner = messages[0].agent_id
     end = until_next(moment, at, [(owner, messages[-1].id)])[0].last
+    if owner == at.record.id and end == at.record.head:
+        end = at.last  # no message follows, but metadata may
     usages = sorted(moment.of_kind("usage", (Segment(owner, messages[0].id, end),)))
     ends = [following[0].id for following in interactions[1:]]
     for interaction, until_id in zip(interactions, [*ends, end + 1], strict=True):

@@ -248,8 +248,8 @@ class _RunningTurn:
         `thrown_away` answer is still recorded."""
 
         def once() -> int | None:
-            if thrown_away is not None and thrown_away.request is not None and thrown_away.usage is not None:
-                record_usage(self._agent, thrown_away.request, thrown_away.usage, thrown_away.stopped)
+            if thrown_away is not None and thrown_away.sent is not None and thrown_away.usage is not None:
+                record_usage(self._agent, thrown_away.sent, thrown_away.usage, thrown_away.stopped)
             return self._agent.end_planning()
 
         if self._planning_passed() and self._recorded(once) is not None:
@@ -358,8 +358,8 @@ class _RunningTurn:
                 compacted=answer.compacted,
                 reader=answer.reader(agent),
             )
-            if answer.request is not None and answer.usage is not None:
-                record_usage(agent, answer.request, answer.usage, answer.stopped)
+            if answer.sent is not None and answer.usage is not None:
+                record_usage(agent, answer.sent, answer.usage, answer.stopped)
             if measured is not None and measured.request is not None and measured.usage is not None:
                 calibrate(agent, measured.request, measured.usage)
             turn_id = agent.open_turn if mine else opened

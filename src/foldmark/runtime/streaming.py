@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
+from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Compacted, Kept, Piece, Request, Stopped, ToolCall, Usage, Waiting
@@ -23,6 +24,8 @@ class StreamedAnswer:
 
     def __init__(self, request: Request | None = None) -> None:
         self.request = request
+        self.sent: SentRequest | None = None
+        """The request as it was recorded, once it is sent."""
         self.pieces: list[str] = []
         self.calls: list[ToolCall] = []
         self.kept: list[dict[str, Any]] = []
@@ -127,7 +130,7 @@ async def _gather(agent: Agent, provider: Provider, answer: StreamedAnswer, show
 
 async def _sent(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> None:
     assert answer.request is not None
-    record_sent(agent, answer.request)
+    answer.sent = record_sent(agent, answer.request)
     hiding, whole = Hiding(), False
     try:
         async with aclosing(provider.answer(answer.request)) as pieces:

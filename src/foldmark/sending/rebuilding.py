@@ -12,14 +12,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.assembly.sent import MessageSet, SentRequest
-from foldmark.core.errors import CommandError
+from foldmark.core.assembly.sent import QUESTION, MessageSet, SentRequest, memo_text_name
+from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Manifest, Part, Request
 from foldmark.core.segments import END
 from foldmark.core.wording import listing
-from foldmark.request.layers import memo_text_name, sent_memo_layers
+from foldmark.request.layers import sent_memo_layers
+from foldmark.request.recorded import newest_requests, numbered_request
 from foldmark.request.standing import Standing
 from foldmark.sending.sent import digests, quoting, truncated
 
@@ -47,23 +48,23 @@ class Rebuilt(Struct, frozen=True):
     on_the_wire: str
 
 
-def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
-    """Rebuild the request with record `sent_id` of this agent, without writing anything.
+def rebuilt(agent: "Agent", number: int) -> Rebuilt:
+    """Rebuild request `number` of this agent, counted from 1, without writing anything.
 
-    Raises CommandError for an id that is not one of this agent's requests, StoreError.
+    Raises CommandError for a number that is not one of this agent's requests, StoreError.
     """
     from foldmark.core.assembly.layers import describe_commands, guidelines, identity
     from foldmark.providers.registry import dialect_of
 
     with agent.reading() as (moment, at):
-        sent = moment.sent(agent.id, sent_id) if isinstance(sent_id, int) and 0 < sent_id < END else None
+        sent = numbered_request(moment, agent.id, number) if isinstance(number, int) else None
         if sent is None:
-            newest = [each.id for each in moment.newest_sent(agent.id, 5)]
+            newest = [each.number for each in newest_requests(moment, agent.id, 5)]
             available = f"its newest: {listing(newest)}" if newest else "none was sent for it yet"
-            raise CommandError(f"there is no request {sent_id} of this agent; {available}")
+            raise CommandError(f"there is no request {number} of this agent; {available}")
         remake = _Remake(moment, at, sent)
         request = remake.request()
-    how = dialect_of(sent.record.speaks).on_the_wire
+    how = dialect_of(sent.speaks).on_the_wire
     if remake.erased or remake.removed or remake.wordless:
         return Rebuilt(sent, request, "erased", remake.losses(), how)
     if sha256(request.bytes).hexdigest() != sent.sha256:
@@ -78,16 +79,16 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
 
 def _differences(sent: SentRequest, request: Request) -> str:
     """Describe how this version of Foldmark encodes the same messages differently."""
-    was, now = sent.record.digests, digests(request.manifest.parts)
+    was, now = sent.digests, digests(request.manifest.parts)
     changed = [
         layer for layer in (*was, *(layer for layer in now if layer not in was)) if was.get(layer) != now.get(layer)
     ]
     why = (
         f"other texts in {listing(changed)}"
         if changed
-        else f"the same texts, but this version encodes the format of {sent.record.speaks} differently"
+        else f"the same texts, but this version encodes the format of {sent.speaks} differently"
     )
-    if sent.record.truncated != truncated(request.manifest.parts):
+    if sent.truncated != truncated(request.manifest.parts):
         why += "; tool results are cut at other places"
     return f"{len(request.bytes):,} bytes where {sent.bytes:,} were sent: {why}"
 
@@ -98,13 +99,15 @@ class _Remake:
     setting `model_commands`, `guidelines` the text at that time."""
 
     def __init__(self, moment: Snapshot, at: Standing, sent: SentRequest) -> None:
-        self._moment, self._at, self._sent, self._record = moment, at, sent, sent.record
+        self._moment, self._at, self._sent = moment, at, sent
+        self._texts = moment.kept_texts(set(sent.hashes.values()))
         self.erased: set[int] = set()
         self.removed: set[int] = set()
         self.tools: Collection[str] = ()
         self.commands = "all"
         self.guidelines: str | None = None
-        self.wordless = self._record.quoted is not None and self._record.question is None
+        self.question = self._kept(QUESTION)
+        self.wordless = sent.quoted is not None and (self.question is None or self._is_turn_erased())
 
     def losses(self) -> str:
         """Describe the parts that can no longer be shown."""
@@ -126,34 +129,31 @@ class _Remake:
         from foldmark.request.prepare import on_the_wire, options
         from foldmark.request.windowing import thinking_stays
 
-        sent, record, hashes = self._sent, self._record, self._record.hashes
-        dialect = dialect_of(record.speaks)
-        settings = msgspec.json.decode(self._moment.kept_text(hashes["config"]))
-        if "context_policy" not in settings:  # recorded when only low water placed the anchors
-            in_steps = settings.get("sliding_context_low_water", 1) < 1
-            settings["context_policy"] = "steady" if in_steps else "eager"
+        sent, hashes = self._sent, self._sent.hashes
+        dialect = dialect_of(sent.speaks)
+        settings = msgspec.json.decode(self._text("config"))
         config = config_of(settings)
         self.commands = config.model_commands
         config = replace(config, isolation=False) if sent.provider == "offline" else config
-        kept = self._moment.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
+        kept = self._text("tools") if "tools" in hashes else "[]"
         self.tools = unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
-        system = [self._event(each) for each in record.layers.get("system", ())]
-        window = [event for event in self._messages(record.window) if event.kind != "system"]
-        self.guidelines = self._moment.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None
-        layers = self._layers(record.layers, config, _newest(window, record.edge), system, self.guidelines)
-        families = {0: record.family, **record.told} if record.family is not None else {**record.told}
+        system = [self._event(each) for each in sent.layers.get("system", ())]
+        window = [event for event in self._messages(sent.window) if event.kind != "system"]
+        self.guidelines = self._text("guidelines") if "guidelines" in hashes else None
+        layers = self._layers(sent.layers, config, _newest(window, sent.edge), system, self.guidelines)
+        families = dict(sent.told)
         lines = {
             at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in families.items()
         }
-        grown = config.steady and record.edge.why != "planning"
+        grown = config.steady and sent.edge.why != "planning"
         layers += [] if grown else lines.pop(0, [])
-        later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in record.later.items()}
+        later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in sent.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
-        asked = options(dialect, sent.model, config, record.output, record.purpose)
-        asked = replace(asked, cache_ttl=record.cache_ttl)
-        pinned = sorted(map(self._event, record.pinned), key=lambda event: (event.turn_id or 0, event.id))
-        evicted = {event: by for event, by in record.evicted.items() if event not in self.erased}
-        edge = record.edge
+        asked = options(dialect, sent.model, config, sent.output, sent.purpose)
+        asked = replace(asked, cache_ttl=sent.cache_ttl)
+        pinned = sorted(map(self._event, sent.pinned), key=lambda event: (event.turn_id or 0, event.id))
+        evicted = {event: by for event, by in sent.evicted.items() if event not in self.erased}
+        edge = sent.edge
         settled = edge.settled if grown else END
         shown = view(
             [*pinned, *window],
@@ -166,12 +166,12 @@ class _Remake:
             thoughts=thinking_stays(config, asked),
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
-        prompt = prompts.beginning(prompt, record.upto) if record.purpose == COMPACTION else prompt
+        prompt = prompts.beginning(prompt, sent.upto) if sent.purpose == COMPACTION else prompt
         body = dialect.encode(sent.model, prompt, tuple(unique.values()), asked)
-        body = dialect.thinking.without(body) if record.thoughtless else body
+        body = dialect.thinking.without(body) if sent.thoughtless else body
         known = {left.event for left in prompt.left_out}
         others = [
-            LeftOut(event, None, why, "") for why, ids in record.left_out.items() for event in ids if event not in known
+            LeftOut(event, None, why, "") for why, ids in sent.left_out.items() for event in ids if event not in known
         ]
         return Request(
             provider=sent.provider,
@@ -180,10 +180,10 @@ class _Remake:
             body=body,
             bytes=msgspec.json.encode(body),
             tokens=sent.tokens,
-            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), record.edge, families),
-            purpose=record.purpose,
+            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), sent.edge, families),
+            purpose=sent.purpose,
             names={own: tool.name for own, tool in unique.items() if own != tool.name},
-            cache_ttl=record.cache_ttl,
+            cache_ttl=sent.cache_ttl,
             cache_key=sent.agent,
         )
 
@@ -205,9 +205,8 @@ class _Remake:
 
     def _erased_since(self, event: Event) -> bool:
         """Return True if a message was erased after the request was sent."""
-        by, sent = self._moment.erased_by(event.id), self._sent
-        # If another agent erased the event, ids cannot be compared.
-        return by is not None and by.id > sent.event and (by.agent_id == sent.agent or by.created_at >= sent.created_at)
+        by = self._moment.erased_by(event.id)
+        return by is not None and by.id > self._sent.id
 
     def _layers(
         self,
@@ -220,7 +219,7 @@ class _Remake:
         """Return the layers of these events and memos. Later layers have no system prompt."""
         from foldmark.core.assembly import prompt as prompts
 
-        later = ids is not self._record.layers
+        later = ids is not self._sent.layers
         found = prompts.layers(
             config,
             system,
@@ -249,17 +248,30 @@ class _Remake:
         return None
 
     def _memo(self, memo_id: int) -> str:
-        sha = self._record.hashes.get(memo_text_name(memo_id))
-        if sha is not None:
-            return self._moment.kept_text(sha)
-        self.removed.add(memo_id)
-        return REDACTED
+        text = self._kept(memo_text_name(memo_id))
+        if text is None:
+            self.removed.add(memo_id)
+        return REDACTED if text is None else text
 
     def _instruction(self) -> str | None:
-        if self._record.quoted is None:
-            sha = self._record.hashes.get("instruction")
-            return None if sha is None else self._moment.kept_text(sha)
-        return quoting(self._messages(self._record.quoted), self._record.question or REDACTED)
+        if self._sent.quoted is None:
+            return self._text("instruction") if "instruction" in self._sent.hashes else None
+        return quoting(self._messages(self._sent.quoted), REDACTED if self.wordless else self.question or REDACTED)
+
+    def _kept(self, name: str) -> str | None:
+        """Return a text of the request by its name; None if it has none, or it was erased."""
+        return self._texts.get(self._sent.hashes.get(name, ""))
+
+    def _text(self, name: str) -> str:
+        """Return a text of the request that is never erased alone. Raises DamagedError if it is missing."""
+        text = self._kept(name)
+        if text is None:
+            hash = self._sent.hashes.get(name, "")
+            raise DamagedError(f"the text with the hash {hash[:12]} is missing; run `foldmark doctor`")
+        return text
+
+    def _is_turn_erased(self) -> bool:
+        return self._sent.turn is not None and self._moment.erased_by(self._sent.turn) is not None
 
     def _part(self, part: Part) -> Part:
         gone = part.event in self.erased or part.memo in self.removed

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 import msgspec
+from msgspec import structs
 
-from foldmark.core.assembly.sent import MessageSet, RequestRecord, SentRequest
+from foldmark.core.assembly.sent import QUESTION, MessageSet, RequestRecord, SentRequest
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -18,6 +19,7 @@ from foldmark.core.request import ANSWER, COMPACTION, Part, Request
 from foldmark.core.segments import since, until
 from foldmark.log.log import Agent
 from foldmark.request.layers import memo_texts
+from foldmark.request.recorded import newest_requests
 from foldmark.request.standing import Standing
 
 
@@ -27,8 +29,8 @@ def record_sent(
     instruction: str | None = None,
     quoted: Sequence[Event] | None = None,
     upto: int = 0,
-) -> int:
-    """Record that `request`, just made for this agent, is sent to its model; return the record's id.
+) -> SentRequest:
+    """Record that `request`, just made for this agent, is sent to its model; return it as it is recorded.
 
     `instruction` is the last message if the log does not contain it. With `quoted`, the messages that precede it
     (`quoting`), it contains a person's words and is erased with the turn. `upto` is as for `prepare`. Raises
@@ -51,10 +53,21 @@ def record_sent(
         texts |= memo_texts(transaction, manifest.parts)
         if instruction is not None and quoted is None:
             texts["instruction"] = instruction
+        if quoted is not None and instruction is not None and at.record.open_turn is not None:
+            texts[QUESTION] = instruction
         hashes = {name: _sha256(text) for name, text in texts.items()}
         window, pinned, layers, left_out = _recorded_ids(request)
+        before = newest_requests(transaction, agent.id, 1)
+        transaction.keep_texts({hashes[name]: text for name, text in texts.items()})
         record = RequestRecord(
+            number=before[0].number + 1 if before else 1,
+            event=at.newest,
+            provider=request.provider,
+            model=request.model,
             speaks=speaks(request.provider, at.given.dialects),
+            sha256=sha256(request.bytes).hexdigest(),
+            bytes=len(request.bytes),
+            tokens=request.tokens,
             output=agent.log.model_named(f"{request.provider}/{request.model}").answer,
             edge=manifest.edge,
             hashes=hashes,
@@ -68,7 +81,6 @@ def record_sent(
                 part.event: at.fold.evicted[part.event] for part in manifest.parts if part.event in at.fold.evicted
             },
             left_out=left_out,
-            question=instruction if quoted is not None and at.record.open_turn is not None else None,
             quoted=None
             if quoted is None
             else _message_set(transaction, at, [event.id for event in quoted], system=True),
@@ -78,21 +90,10 @@ def record_sent(
             cache_ttl=request.cache_ttl,
             upto=upto,
         )
-        return transaction.add_sent(
-            SentRequest(
-                agent=agent.id,
-                event=at.newest,
-                turn=at.record.open_turn,
-                created_at=agent.log.clock(),
-                provider=request.provider,
-                model=request.model,
-                sha256=sha256(request.bytes).hexdigest(),
-                bytes=len(request.bytes),
-                tokens=request.tokens,
-                record=record,
-            ),
-            {hashes[name]: text for name, text in texts.items()},
-        )
+        now = agent.log.clock()
+        event_id = agent.record_request(record, now)
+        turn = at.record.open_turn
+        return SentRequest(**structs.asdict(record), id=event_id, agent=agent.id, turn=turn, created_at=now)
 
 
 def quoting(messages: Iterable[Event], question: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
+from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.config import Config
 from foldmark.core.errors import CommandError
@@ -103,8 +104,12 @@ def was_cut_off(moment: Snapshot, at: Standing) -> bool:
     newest = next(moment.messages(at.visible, newest_first=True), None)
     if newest is None or at.record.open_turn is not None or not _wants_answer(newest):
         return False
-    behind = moment.events_after(at.record.id, newest.id, _RECORDS)
-    return any(each.kind == "turn_ended" and each.interrupted for each in behind)
+    after = newest.id
+    while behind := moment.events_after(at.record.id, after, _RECORDS):
+        if (end := next((each for each in behind if each.kind == "turn_ended"), None)) is not None:
+            return end.interrupted
+        after = behind[-1].id
+    return False
 
 
 def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
@@ -181,10 +186,10 @@ def _wants_answer(last: Event) -> bool:
     return last.interrupted if last.kind == "assistant" else last.kind not in ("summary", "system")
 
 
-def record_usage(agent: Agent, request: Request, usage: Usage, stopped: Stopped | None) -> None:
-    """Record the cost of a request by the provider's count, together with its estimate."""
+def record_usage(agent: Agent, request: SentRequest, usage: Usage, stopped: Stopped | None) -> None:
+    """Record the cost of a request by the provider's count."""
     data = usage_data(request.provider, request.model, usage, stopped)
-    agent.record("usage", data={**data, "estimate": request.tokens, "size": request.size})
+    agent.record("usage", data={"request": request.id, **data})
 
 
 def calibrate(agent: Agent, request: Request, usage: Usage) -> None:

@@ -1,5 +1,5 @@
-"""The tables beside the log, in any database: mail, ends, the archive, leases, sessions of coding agents, memos, sent
-requests, vectors.
+"""The tables beside the log, in any database: mail, ends, the archive, leases, sessions of coding agents, memos, texts
+of requests, vectors.
 
 `BesideReader` is the part of a snapshot that reads them, `BesideWriter` the part of a transaction that writes them.
 """
@@ -13,12 +13,10 @@ import msgspec
 from msgspec import structs
 
 from foldmark.core.agents import End, Fate, Lease, Mail
-from foldmark.core.assembly.sent import RequestRecord, SentRequest
-from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.records import CodingSession, Memo
 from foldmark.core.search import Coverage, Embedded, Unembedded
-from foldmark.core.segments import END, Segments
+from foldmark.core.segments import Segments
 from foldmark.stores.reader import Bindings, Row, SqlReader, SqlWriter
 
 LONGEST = 100_000
@@ -122,31 +120,7 @@ class BesideReader(SqlReader, Protocol):
             found[id] = Memo(id, content, self._tags(tags), *others)
         return [found[each] for each in ids if each in found]
 
-    # Sent requests
-
-    def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
-        return next(self._sent(agent_id, "sent", sent=sent_id), None)
-
-    def newest_sent(self, agent_id: str, limit: int, until: int = END) -> list[SentRequest]:
-        return list(self._sent(agent_id, "newest_sent", until=until, limit=limit))
-
-    def answered_last(self, agent_id: str) -> SentRequest | None:
-        return next(self._sent(agent_id, "answered_last"), None)
-
-    def _sent(self, agent_id: str, name: str, **bindings: Any) -> Iterator[SentRequest]:
-        for sent_id, *fields, data, question in self._run(name, **self._for_agent(agent_id), **bindings):
-            try:
-                record = msgspec.json.decode(data, type=RequestRecord)
-                if question is not None:
-                    record = structs.replace(record, question=question)
-                yield SentRequest(agent_id, *fields, record, sent_id)  # type: ignore[call-arg]
-            except (msgspec.MsgspecError, RecursionError):
-                raise DamagedError(f"the record of request {sent_id} of {agent_id[:8]} is not readable") from None
-
-    def kept_text(self, sha256: str) -> str:
-        for (text,) in self._run("kept_text", hash=sha256):
-            return str(text)
-        raise DamagedError(f"the text with the hash {sha256[:12]} is missing; run `foldmark doctor`")
+    # Erased messages
 
     def tombstones(self, segments: Segments) -> list[Event]:
         found = self._events("tombstones", **self._for_segments(segments)) if segments else []
@@ -252,37 +226,19 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
         with self.whole():
             for name in ("untag_memo", "unindex_memo", "erase_memo"):
                 self._write(name, memo=memo_id)
-            self._erase_sent_memo(memo_id)
+            self._erase_texts([hash for (hash,) in self._run("disown_memo", memo=memo_id)])
 
-    def _erase_sent_memo(self, memo_id: int) -> None:
-        """Remove a memo and its text from the requests that were sent with it."""
-        self._write("erase_sent_memo", memo=memo_id)
-        self._write("erase_texts")
+    # Texts of requests
 
-    # Sent requests
-
-    def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
-        row = {name: getattr(request, name) for name in SentRequest.__struct_fields__ if name not in _APART}
+    def keep_texts(self, texts: Mapping[str, str]) -> None:
         with self.whole():
-            self._keep(texts)
-            return self._record_sent({**self._for_agent(request.agent), **row, **self._record_columns(request.record)})
+            for sha256, text in sorted(texts.items()):
+                self._write("keep_text", hash=sha256, text=text)
 
-    def _keep(self, texts: Mapping[str, str]) -> None:
-        for sha256, text in sorted(texts.items()):
-            self._write("keep_text", hash=sha256, text=text)
-
-    def _record_sent(self, row: Bindings) -> int:
-        """Add a request and return its id."""
-        ((sent_id,),) = self._run("record_sent", **row)
-        return int(sent_id)
-
-    def _record_columns(self, record: RequestRecord) -> Bindings:
-        """Return the columns of a request's record."""
-        return {"data": msgspec.json.encode(record).decode()}
-
-
-_APART = ("agent", "record", "id")
-"""Fields of a request that are not columns, or whose columns have other names."""
+    def _erase_texts(self, hashes: Sequence[str]) -> None:
+        """Erase those of these texts that nothing owns any more."""
+        if hashes:
+            self._write("erase_texts", hashes=self._list(sorted(set(hashes))))
 
 
 def _lease(row: Row) -> Lease:

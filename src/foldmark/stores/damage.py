@@ -5,13 +5,18 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar, Protocol
 
-from foldmark.core.errors import StoreError
+from foldmark.core.assembly.sent import Owner, owners
+from foldmark.core.codec import decode_data
+from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import OPERATION_KINDS
+from foldmark.core.wording import count
 from foldmark.stores.reader import Row, SqlReader
 
 Check = Callable[[], Iterator[str]]
 
 _PAGE = 1000
+
+_START = -(2**63)
 
 _FAULTS = {
     "wrong_sums": "agent {0:.8}: the sums stored with event {1} do not match its events",
@@ -23,8 +28,6 @@ _FAULTS = {
     "wrong_remains": "agent {0:.8}: it is deleted, but {1} of its events still hold text",
     "wrong_names": "agent {0:.8}: it is deleted, but still named '{1}'",
     "wrong_archive": "agent {0:.8}: it is archived, but not a conversation",
-    "wrong_senders": "agent {0:.8}: request {1}, which it sent, belongs to a deleted agent",
-    "wrong_sent": "agent {0:.8}: request {1}, which it sent, needs {2} that are missing",
     "wrong_lineage": "{0} session {1:.8}: its number {2} does not follow its parent's",
 }
 """Statement -> the line for each of its rows."""
@@ -40,7 +43,7 @@ class SqlChecks(SqlReader, Protocol):
         """Yield one line for each fault. An unreadable part gives one line, and the other checks continue."""
         seen = set[str]()
         shared = [partial(self._found_by, name, line) for name, line in {**_FAULTS, **self._own_faults}.items()]
-        checks: list[Check] = [*self._checks(), *shared, self._wrong_texts, self._wrong_rows]
+        checks: list[Check] = [*self._checks(), *shared, self._wrong_texts, self._wrong_owners, self._wrong_rows]
         for check in checks:
             for line in _lines(check):
                 if line not in seen:
@@ -65,9 +68,34 @@ class SqlChecks(SqlReader, Protocol):
             if sha256(text if isinstance(text, bytes) else text.encode()).hexdigest() != hash:
                 yield f"requests: the text stored under hash {hash[:12]} does not match it"
 
+    def _wrong_owners(self) -> Iterator[str]:
+        """Compare the owners of texts with the requests. A memo may be gone, and the question of an erased turn is."""
+        stored, gone = set[tuple[int, str, Owner]](), set[tuple[int, str, Owner]]()
+        for agent, turn, memo, hash, is_there in self._run("text_owners"):
+            (stored if is_there else gone).add((agent, hash, Owner(turn, memo)))
+        left = stored | gone
+        for _, id, agent, turn, data, is_erased in self._pages("requests", 2, root=_START, id=_START):
+            try:
+                read = decode_data("request", data)
+            except DamagedError:
+                yield f"agent {self._id(agent)[:8]}: the record of its request, event {id}, is not readable"
+                continue
+            missing = 0
+            for hash, owner in owners(turn, read):
+                left.discard((agent, hash, owner))
+                missing += (agent, hash, owner) not in stored and not (owner.memo or (owner.turn and is_erased))
+            if missing:
+                texts = count(missing, "text")
+                yield f"agent {self._id(agent)[:8]}: its request, event {id}, needs {texts} that are missing"
+        for agent, hash, _ in sorted(left):
+            yield f"requests: the text with the hash {hash[:12]} belongs to no request of agent {self._id(agent)[:8]}"
+        for (hash,) in self._run("texts_of_nobody"):
+            yield f"requests: the text with the hash {hash[:12]} belongs to nothing; it should have been erased"
+
     def _wrong_rows(self) -> Iterator[str]:
         for agent_id, *row in self._run("wrong_rows"):
-            names, stored, counted = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
+            names, half = ("head", "newest event", "messages", "tokens", "open turn"), len(row) // 2
+            stored, counted = row[:half], row[half:]
             for name, recorded, actual in zip(names, stored, counted, strict=True):
                 if recorded != actual:
                     yield f"agent {agent_id[:8]}: its row says {name} {recorded}, its events say {actual}"

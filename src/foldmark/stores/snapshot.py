@@ -15,7 +15,7 @@ from foldmark.core.codec import checksum
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import BESIDE, NEWEST_KINDS, Head, Overview, Since
-from foldmark.core.records import CodingSession, Copied, CopiedEnd, CopiedEvent, CopiedMemo, CopiedSent, Numbers
+from foldmark.core.records import CodingSession, Copied, CopiedEnd, CopiedEvent, CopiedMemo, Numbers
 from foldmark.core.replay import Fold
 from foldmark.core.search import Hit, Outline, Surroundings
 from foldmark.core.segments import END, Segment, Segments
@@ -123,7 +123,7 @@ class LogSnapshot(BesideReader, Protocol):
         (key, root, *own, body, messages, tokens, memos, mail, children), *others = rows
         record = self._agent((*own, False, key, root))
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        events = [self._event(row[2:-3], place in damaged) for place, row in enumerate(others, 1)]
+        events = [self._event(row[2:-4], place in damaged) for place, row in enumerate(others, 1)]
         beside = frozenset(name for name, exists in zip(BESIDE, (memos, mail, children), strict=True) if exists)
         return Head(record, cache, {event.kind: event for event in events}, beside)
 
@@ -337,7 +337,6 @@ class LogSnapshot(BesideReader, Protocol):
         forms: dict[type, tuple[str, Callable[[Row], Any]]] = {
             CopiedEnd: ("copied_ends", _copied_end),
             Mail: ("copied_mail", lambda row: Mail(*row)),
-            CopiedSent: ("copied_sent", _copied_sent),
             CopiedMemo: ("copied_memos", lambda row: structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))),
             CodingSession: ("copied_sessions", lambda row: structs.replace(self._coding_session(row[1:]), id=row[0])),
         }
@@ -386,14 +385,3 @@ def _copied_end(row: Row) -> CopiedEnd:
     agent, killer, killed_by, died_at, deleted_by, deleted_at, archived = row
     killed = None if died_at is None else (killer, killed_by, died_at)
     return CopiedEnd(agent, killed, None if deleted_at is None else (deleted_by, deleted_at), archived)
-
-
-def _copied_sent(row: Row) -> CopiedSent:
-    *fields, data, question = row
-    try:
-        record = msgspec.json.decode(data, type=dict)
-        question = record.pop("question", question)
-        data = msgspec.json.encode(record).decode()
-    except (msgspec.MsgspecError, RecursionError):
-        pass  # it is unreadable in the copy as well
-    return CopiedSent(*fields, data, question)  # type: ignore[call-arg]

@@ -14,11 +14,12 @@ import msgspec
 from msgspec import structs
 
 from foldmark.core.agents import AgentRecord, Changes, End, Mail, Size, refused
+from foldmark.core.assembly.sent import Owner, owners
 from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data, outlives, without_content
 from foldmark.core.errors import CommandError, ConflictError, StoreError
-from foldmark.core.events import ROLES, Draft, is_replayed
+from foldmark.core.events import METADATA_KINDS, ROLES, Draft, is_replayed
 from foldmark.core.ports import NEWEST_KINDS
-from foldmark.core.records import Beside, CodingSession, CopiedEvent, CopiedMemo, CopiedSent
+from foldmark.core.records import Beside, CodingSession, CopiedEvent, CopiedMemo
 from foldmark.core.replay import Fold
 from foldmark.core.turns import place
 from foldmark.stores.beside import BesideWriter
@@ -34,6 +35,9 @@ class EventWriter(Protocol):
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
         call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
         `weight` is the weight of a message, and is included in `weights`, the sum of its agent."""
+
+    def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
+        """Record the owners of the texts of a request, by the hashes of these."""
 
     def bury(self, id: int, by: int) -> None:
         """Record that a new event has been erased by an operation."""
@@ -60,11 +64,11 @@ class Appender:
     def __init__(
         self, key: int, draw: Callable[[], int], writer: EventWriter, row: Row, newest: Row | None = None
     ) -> None:
-        """`row` is the stored state of the agent: head, open turn, messages, tokens, first call of the newest run of
-        calls, True if it has ended, sum of weights, erased messages, erased tokens. `draw` returns the next id.
-        `newest` is the turn and the kind of the newest message, if they are known."""
+        """`row` is the stored state of the agent: head, newest event of any class, open turn, messages, tokens, first
+        call of the newest run of calls, True if it has ended, sum of weights, erased messages, erased tokens. `draw`
+        returns the next id. `newest` is the turn and the kind of the newest message, if they are known."""
         self._key, self._draw, self._writer = key, draw, writer
-        self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
+        self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
         """How the agent ended, if `ended`."""
         self.has_replayed = False
@@ -94,7 +98,7 @@ class Appender:
     @property
     def row(self) -> Row:
         """The state of the agent as it will be stored."""
-        return (self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums)
+        return (self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums)
 
     @property
     def next_id(self) -> int:
@@ -115,9 +119,9 @@ class Appender:
         return id
 
     def take(self, event: CopiedEvent) -> None:
-        """Append an event copied from another store. Raises ConflictError unless its id is above the agent's head."""
-        if event.id <= self.head:
-            raise ConflictError(event.agent, event.id - 1, self.head)
+        """Append an event copied from another store. Raises ConflictError unless its id is above all of the agent's."""
+        if event.id <= self.last:
+            raise ConflictError(event.agent, event.id - 1, self.last)
         draft = Draft(
             kind=event.kind,
             created_at=event.created_at,
@@ -166,10 +170,15 @@ class Appender:
         weight = self._weight(id, draft) if kind in ROLES else None
         row = (*checked, apart, replayed, tokens, nth, total, content, data, check)
         self._writer.record(row, draft, weight, self._sums[0])
+        if kind == "request" and (texts := list(owners(turn, draft.data))):
+            self._writer.own(self._key, texts)
 
     def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, present: bool = True) -> None:
         """Update the state after a recorded event. `present` is False for an event that was erased in the source."""
         kind = draft.kind
+        self.last, self._is_ahead, self.has_moved = id, True, True
+        if kind in METADATA_KINDS:
+            return
         if kind == "tool_call" and present:
             self._writer.wait(self._key, id)
         elif draft.answers is not None:
@@ -178,7 +187,6 @@ class Appender:
             self._writer.end_waiting(self._key)
         self._run = self._run_after(id, kind, turn)
         self.head, self.open_turn = id, open_turn
-        self._is_ahead = self.has_moved = True
 
     def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
         """Return the first call of the newest run of calls, if only results follow that run."""
@@ -219,8 +227,8 @@ class Appender:
 
 def moved(record: AgentRecord, row: Row) -> AgentRecord:
     """Return an agent's record after appends that led to this state (see `Appender`)."""
-    head, open_turn, messages, tokens, *_ = row
-    return structs.replace(record, head=head, open_turn=open_turn, messages=messages, tokens=tokens)
+    head, last, open_turn, messages, tokens, *_ = row
+    return structs.replace(record, head=head, last=last, open_turn=open_turn, messages=messages, tokens=tokens)
 
 
 @cache
@@ -258,7 +266,8 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         if key is not None:
             for (before,) in self._run("append_ids", **self._for_agent(agent_id), key=key):
                 return msgspec.json.decode(before, type=list[int])
-        if expected is not None and appender.head != expected:
+        is_expected = not drafts or any(draft.kind not in METADATA_KINDS for draft in drafts)
+        if expected is not None and is_expected and appender.head != expected:
             raise ConflictError(agent_id, expected, appender.head)
         if not drafts:
             return []
@@ -294,11 +303,11 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
                 remains = [(id, without_content(kind, data, handed_down=turn > 0)) for id, kind, _, data, *_ in rows]
                 self._write("erase", **agent, by=by, **self._rows_of(remains))
             if turn:
-                self._write("erase_questions", **agent, turn=turn)
+                self._erase_texts([hash for (hash,) in self._run("disown_turn", **agent, turn=turn)])
                 self._write("lower_totals", **agent, **gone._asdict())
                 self._note_erased(agent, messages)
             else:
-                self._erase_sent(agent)
+                self._erase_texts([hash for (hash,) in self._run("disown_agent", **agent)])
                 self._write("forget_totals", **agent)
                 self._write("forget_erased_sums", **agent)
             appender.lose(gone, whole=not turn)
@@ -306,11 +315,6 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
     def _unindexed(self, ids: Sequence[int]) -> AbstractContextManager[None]:
         """Take messages out of the index of words; their content is erased inside the block."""
         return nullcontext()
-
-    def _erase_sent(self, agent: Bindings) -> None:
-        """Remove the requests of an agent, and the texts that only they needed."""
-        self._write("erase_sent", **agent)
-        self._write("erase_texts")
 
     def _note_erased(self, agent: Bindings, messages: Sequence[Row]) -> None:
         """Record the sizes of erased messages. The sums stored with later messages do not change."""
@@ -364,9 +368,8 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
         """Reserve the ids of these events. Raises StoreError if they are taken."""
 
-    def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
+    def take(self, records: Sequence[Beside]) -> None:
         with self.whole():
-            self._keep(texts)
             for record in records:
                 self._take(record, structs.asdict(record))
 
@@ -374,8 +377,6 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         match record:
             case Mail():
                 self._take_mail({**row, "sender": self._key(record.sender), **self._for_agent(record.recipient)})
-            case CopiedSent():
-                self._take_sent({**row, **self._for_agent(record.agent)})
             case CopiedMemo():
                 self._take_memo({**row, "agent": None if record.agent is None else self._key(record.agent)})
                 self._mark_memo(record.id, record.content, record.tags)
@@ -387,9 +388,6 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
 
     def _take_memo(self, row: Bindings) -> None:
         """Record a memo without its tags and words; `event` is the newest event before it."""
-
-    def _take_sent(self, row: Bindings) -> None:
-        """Record a request; its `question` is separate from its `data`."""
 
     # To be implemented
 

@@ -27,6 +27,7 @@ from foldmark.testing.parts.connections import Connections, ListeningTests  # no
 from foldmark.testing.parts.copying import CopyingTests  # noqa: E402
 from foldmark.testing.parts.damaged import Damaged  # noqa: E402
 from foldmark.testing.parts.inbox import InboxTests  # noqa: E402
+from foldmark.testing.parts.metadata import MetadataTests  # noqa: E402
 from foldmark.testing.parts.round_trips import RoundTrips  # noqa: E402
 from foldmark.testing.parts.searching import MemoTests, Searching  # noqa: E402
 from foldmark.testing.parts.transactions import Transactions  # noqa: E402
@@ -37,6 +38,7 @@ from foldmark.testing.suite import Harness as Harness  # noqa: E402
 class StoreContract(
     RoundTrips,
     Transactions,
+    MetadataTests,
     Blocks,
     Connections,
     ListeningTests,

@@ -2,19 +2,31 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from operator import attrgetter
 from typing import Any
 
 from foldmark.app import open_over
 from foldmark.core.agents import Mail
-from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.ports import Snapshot, Store, Transaction
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedMemo, CopiedSent
-from foldmark.core.request import Edge
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedMemo
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
-from foldmark.testing.suite import HARD, METADATA, NOW, add_fork, append, call, draft, erase, fork, result, root
+from foldmark.testing.suite import (
+    HARD,
+    INDEXED,
+    NOW,
+    add_fork,
+    append,
+    call,
+    draft,
+    erase,
+    fork,
+    hashed,
+    request,
+    result,
+    root,
+    usage,
+)
 
 
 def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
@@ -30,9 +42,14 @@ def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
         found += [moment.waiting(agent), moment.results(calls, erased=True)]
         found += [moment.apart_results(agent, each.id) for each in calls]
         found += [moment.tombstones(own), [moment.erased_by(event.id) for event in moment.tombstones(own)]]
-        found += [moment.of_kind(kind, own) for kind in METADATA]
+        found += [moment.of_kind(kind, own) for kind in INDEXED]
         found += [moment.calls(agent, call_id) for call_id in ("c0", "c1")]
-        found += [moment.end(agent), moment.archived(agent), moment.unread(agent), moment.newest_sent(agent, 100)]
+        found += [
+            moment.end(agent),
+            moment.archived(agent),
+            moment.unread(agent),
+            moment.recent("request", agent, END, 100),
+        ]
         found += [moment.children(agent), moment.fates(agent), moment.root_of(agent)]
     return found
 
@@ -53,9 +70,10 @@ def same(store: Store, other: Store) -> None:
         assert shared(ours) == shared(theirs)
         assert all(had <= has for had, has in zip(ours.numbers(), theirs.numbers(), strict=True))
         assert sorted(ours.copied(CopiedEnd), key=by_agent) == sorted(theirs.copied(CopiedEnd), key=by_agent)
-        kinds: tuple[type[Any], ...] = (Mail, CopiedSent, CopiedMemo, CodingSession)
+        kinds: tuple[type[Any], ...] = (Mail, CopiedMemo, CodingSession)
         for kind in kinds:
             assert list(ours.copied(kind)) == list(theirs.copied(kind))
+        assert ours.kept_texts(TEXTS) == theirs.kept_texts(TEXTS)
         heads = dict.fromkeys(agents, 0)
         assert sorted(ours.copied_events(heads), key=by_id) == sorted(theirs.copied_events(heads), key=by_id)
         assert sorted(ours.erased(agents)) == sorted(theirs.erased(agents))
@@ -67,28 +85,21 @@ def sound(store: Store) -> None:
     assert list(examine(open_over(store))) == []
 
 
-def request(agent: str, event: int, texts: dict[str, str], question: str | None = None) -> SentRequest:
-    """Return a request that needs these texts, to be recorded."""
-    record = RequestRecord("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
-    return SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
-
-
-def hashed(*texts: str) -> dict[str, str]:
-    """Return texts, hash -> text."""
-    return {sha256(text.encode()).hexdigest(): text for text in texts}
+TEXTS = hashed(HARD, "memo", "secret", "later")
+"""The texts of the requests that `fill` and `change` record."""
 
 
 def fill(store: Store) -> dict[str, str]:
     """Fill a store with every kind of record, and return its agents, named after their later changes."""
     work, gone, quiet = root(store, f"work {HARD}"), root(store, "gone"), root(store, "quiet")
-    first, asked = append(store, work, draft(content=HARD, data={HARD: [2**70, 0.1]}), call("c0"))
+    _, asked = append(store, work, draft(content=HARD, data={HARD: [2**70, 0.1]}), call("c0"))
     append(store, work, draft("assistant"), result("c0", asked, interrupted=True), draft("turn_ended", ""))
     append(store, work, draft(content="secret"))
     child = fork(store, work)
     append(store, child, draft(content="quartz"), call("c1"))
     append(store, gone, draft(content="gone"), draft("turn_ended", ""))
-    texts = hashed(HARD, "memo")
-    named = dict(zip(("config", "memo 2"), texts, strict=True))
+    texts = hashed(HARD, "memo", "secret")
+    named = dict(zip(("config", "memo 2", "question"), texts, strict=True))
     with store.write() as writing:
         for name in ("x", "y", "z"):
             writing.save_memo(f"{name} {HARD}", ("x", name), work if name == "y" else None, "human", NOW)
@@ -96,9 +107,11 @@ def fill(store: Store) -> dict[str, str]:
             writing.send(work, child, text, "human", NOW)
         (event,) = writing.append(child, None, [draft(content="carried")])
         writing.carried(writing.unread(child)[1].id, event)
-        sent = writing.add_sent(request(work, first, named, question="secret"), texts)
-        writing.add_sent(request(gone, first, named), texts)
-        writing.add_sent(request(child, sent, named), texts)
+        writing.keep_texts(texts)
+        (sent,) = writing.append(work, None, [request(named)])
+        writing.append(work, None, [usage(request=sent)])
+        for agent in (gone, child):
+            writing.append(agent, None, [request({name: named[name] for name in ("config", "memo 2")})])
         writing.save_coding_session(CodingSession("claude", "s1", "/s1", worker_id=7, summary=HARD))
         writing.save_coding_session(CodingSession("codex", "s1", "/s2", "s0", 2, "seven", ended_at=NOW))
         writing.archive(quiet, NOW)
@@ -124,9 +137,8 @@ def change(store: Store, agents: dict[str, str]) -> None:
         writing.remove_memo(2)
         writing.remove_memo(writing.save_memo("never copied", (), None, "human", NOW))
         writing.save_coding_session(CodingSession("claude", "s1", "/s1", worker_id=8, ended_at=NOW, context_at_end=7))
-        texts = hashed("later")
-        sent = request(work, head.head, dict(zip(("config",), texts, strict=True)))
-        writing.add_sent(sent, texts)
+        writing.keep_texts(hashed("later"))
+        writing.append(work, None, [request(dict(zip(("config",), hashed("later"), strict=True)), number=2)])
         writing.append(add_fork(writing, work), None, [draft(content="quartz", actor="model")])
 
 

@@ -13,17 +13,17 @@ from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft, Event
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment, Segments, contains, normal
 from foldmark.core.turns import Message, place
-from foldmark.testing.suite import add_fork, add_root, append, draft
+from foldmark.testing.suite import add_fork, add_root, append, draft, hashed, request, usage
 
 KINDS = (
     *("user", "user", "client", "assistant", "tool_call", "tool_call", "tool_result", "summary", "system"),
-    *("state", "scratchpad", "mark", "clear", "turn_ended", "usage", "erase"),
+    *("state", "scratchpad", "mark", "clear", "turn_ended", "request", "usage", "erase"),
 )
 Step = tuple[int, str, int]
 """A step: the number of an agent, an action, and a number that selects its object."""
 
 STEPS = st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(0, 5))
-KEPT = ("turn_ended", "agent_killed", "scratchpad", "config")
+KEPT = ("turn_ended", "agent_killed", "scratchpad", "config", "request")
 """Kinds of events that the erasure of a turn does not change."""
 
 
@@ -39,6 +39,8 @@ class RecordedHistory:
             self.events: list[Event] = writing.events(heads)
         self.apart: set[int] = set()
         self.gone: dict[int, int] = {}
+        self.texts: dict[str, tuple[str, set[int | None]]] = {}
+        """Each text of a request by its hash, with the turns that own it, None for the agent that sent it."""
         self._open: dict[str, int | None] = {}
         self._unanswered: dict[str, list[int]] = {agent: [] for agent in self.agents}
 
@@ -47,16 +49,19 @@ class RecordedHistory:
         """The root and its fork. Only ids within one tree can be compared."""
         return self.agents[:2]
 
-    def play(self, store: Store, steps: Sequence[Step]) -> None:
-        """Carry out the steps, each in a separate transaction."""
+    def play(self, store: Store, steps: Sequence[Step], elsewhere: Store | None = None) -> None:
+        """Carry out the steps, each in a separate transaction. Every third time, metadata is appended `elsewhere`,
+        another connection to the same database, after the step was decided and before it is recorded."""
         for number, (who, kind, pick) in enumerate(steps):
             agent = self.agents[who]
             if kind == "erase":
                 self._erase(store, agent, pick)
             else:
-                self._append(store, agent, kind, pick, number)
+                self._append(store, agent, kind, pick, number, elsewhere if pick % 3 == 0 else None)
 
-    def _append(self, store: Store, agent: str, kind: str, pick: int, number: int) -> None:
+    def _append(
+        self, store: Store, agent: str, kind: str, pick: int, number: int, elsewhere: Store | None = None
+    ) -> None:
         data: dict[str, Any] | None = {"call_id": f"c{pick % 2}", "name": "probe"} if kind == "tool_call" else None
         answers = None
         if kind == "tool_result":
@@ -67,7 +72,21 @@ class RecordedHistory:
             data = {"state": f"Goal: {number}"} if kind != "turn_ended" else {"closes": number}
         apart = answers is not None and self._stands_apart(agent, answers)
         given = draft(kind, "é" * pick + str(number), data=data, answers=answers)
-        (id,) = append(store, agent, given)
+        texts = dict[str, str]()
+        if kind == "request":
+            texts = hashed(f"settings {pick}", f"question {pick}")
+            given = request(dict(zip(("config", "question"), texts, strict=True)), number=number + 1)
+            for (hash, text), owner in zip(texts.items(), (None, self._open.get(agent)), strict=True):
+                self.texts.setdefault(hash, (text, set()))[1].add(owner)
+        with store.read() as moment:
+            expected = moment.head(agent).record.head
+        if elsewhere is not None:
+            other = usage(elsewhere=number)
+            (beside,) = append(elsewhere, agent, other)
+            self.events.append(self._recorded(agent, beside, other))
+        with store.write() as writing:
+            writing.keep_texts(texts)
+            (id,) = writing.append(agent, expected, [given])
         if kind == "tool_call":
             self._unanswered[agent].append(id)
         if apart:
@@ -104,6 +123,8 @@ class RecordedHistory:
             (redact,) = writing.append(by, None, [given])
             writing.erase(agent, turn, last, redact)
         self.events.append(self._recorded(by, redact, given))
+        for _, owners in self.texts.values():
+            owners.discard(turn)
         for at, event in enumerate(self.events):
             mine = event.agent_id == agent and event.turn_id == turn and event.id <= last
             if mine and event.kind not in KEPT and event.id not in self.gone:
@@ -118,6 +139,11 @@ class RecordedHistory:
     def of(self, agent: str) -> list[Event]:
         """Return the events of an agent, in order."""
         return sorted((event for event in self.events if event.agent_id == agent), key=lambda event: event.id)
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The texts of requests that something still owns, hash -> text."""
+        return {hash: text for hash, (text, owners) in self.texts.items() if owners}
 
     def open_turn(self, agent: str) -> int | None:
         """Return the open turn of an agent."""

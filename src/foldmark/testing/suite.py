@@ -1,9 +1,10 @@
 """Code shared by all parts of the suite: the fixtures, the harness of a store, functions that fill a store, a second
 process."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum
+from hashlib import sha256
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, Protocol
@@ -11,12 +12,15 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
+from msgspec import to_builtins
 
 from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Draft, Event
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
+from foldmark.core.request import Edge
 
 
 class Damage(Enum):
@@ -73,7 +77,7 @@ NOW = "2026-03-01T12:00:00.000000Z"
 HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
 """Text that databases, drivers and JSON columns handle wrongly."""
 
-METADATA = ("state", "scratchpad", "system", "usage")
+INDEXED = ("state", "scratchpad", "system", "request", "usage")
 """Kinds of events whose newest event is read by kind."""
 
 examples = settings(
@@ -136,6 +140,27 @@ def call(call_id: str, name: str = "probe") -> Draft:
 def result(call_id: str, answers: int, **more: Any) -> Draft:
     """Return a tool result to append."""
     return draft("tool_result", "text", data={"call_id": call_id}, answers=answers, **more)
+
+
+def hashed(*texts: str) -> dict[str, str]:
+    """Return texts, hash -> text."""
+    return {sha256(text.encode()).hexdigest(): text for text in texts}
+
+
+def request(hashes: Mapping[str, str] = {}, **more: Any) -> Draft:
+    """Return a request to append, which needs the texts with these hashes, name -> hash. `more` are further fields of
+    its `RequestRecord`."""
+    about = {"number": 1, "event": 0, "provider": "openai", "model": "gpt-5", "speaks": "openai"}
+    sizes = {"sha256": "f" * 64, "bytes": 2**40, "tokens": 7, "output": 4096}
+    record = RequestRecord(
+        **{**about, **sizes, "edge": Edge(1, "budget", 3), "digests": {"system": "1" * 64}, **more}, hashes=hashes
+    )
+    return draft("request", "", data=to_builtins(record, str_keys=True), actor="system")
+
+
+def usage(**data: Any) -> Draft:
+    """Return a usage to append."""
+    return draft("usage", "", data={"fresh": 7, **data}, actor="system")
 
 
 def add_root(writing: Transaction, name: str | None = None) -> str:
@@ -289,6 +314,12 @@ def stop_inside(store: Store, connection: Connection, agent: str) -> None:
         writing.send(agent, child, "lost", "human", NOW)
         connection.send(ids)
         connection.recv()  # no answer comes: the process is killed here
+
+
+def append_metadata(store: Store, connection: Connection, agent: str, times: int) -> None:
+    """Append `times` usages to `agent`, each in a transaction, and send their ids."""
+    for _ in range(times):
+        connection.send(append(store, agent, usage())[0])
 
 
 def append_in_turn(store: Store, connection: Connection, agent: str, own: str, times: int) -> None:

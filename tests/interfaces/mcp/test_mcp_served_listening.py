@@ -12,8 +12,11 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
 import foldmark
+from foldmark.core.request import Usage
 from foldmark.mcp.listening import LIST, News, Subscriptions
 from foldmark.mcp.stdio import MessageLines, Pending
+from foldmark.sending.sent import record_sent
+from foldmark.sending.status import record_usage
 
 ROOT = "foldmark://conversations"
 
@@ -54,6 +57,21 @@ def test_another_process_and_a_tool_change_what_a_client_follows(db: str, log: f
                 agent.append("user", "nobody follows this any more")
                 other.append("user", "now somebody does")
                 assert await told() == uri("other")
+
+    visit(visiting)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_sent_request_changes_no_context(db: str, log: foldmark.Log, era: str) -> None:
+    agent = log.agent("one")
+    agent.append("user", "hello")
+
+    async def visiting() -> None:
+        async with outside(era=era) as guest, guest.following(ROOT, uri("one"), uri("one", "requests")) as told:
+            record_usage(agent, record_sent(agent, agent.request()), Usage(5), None)
+            assert await told() == uri("one", "requests")
+            agent.append("assistant", "hi")
+            assert {await told() for _ in range(3)} == {ROOT, uri("one"), uri("one", "requests")}
 
     visit(visiting)
 

@@ -83,10 +83,9 @@ def test_what_the_cache_had_of_the_newest_turn(db: str, log: foldmark.Log) -> No
     for usage in (Usage(cache_write=5000), Usage(cache_read=1000, cache_write=4200)):
         agent.append("user", "hello")
         agent.configure("context_size", 7)
-        request = agent.request()
-        record_sent(agent, request)
+        sent = record_sent(agent, agent.request())
         agent.append("assistant", "hi")
-        record_usage(agent, request, usage, None)
+        record_usage(agent, sent, usage, None)
         agent.end_turn()
         agent.configure("truncate_recent", 400)
     line = "Cache: in the newest turn 1 request read 1,000 tokens and wrote 4,200."

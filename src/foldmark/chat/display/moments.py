@@ -14,16 +14,15 @@ from foldmark.chat.display.operated import WHO, told
 from foldmark.commands.history import difference_lines
 from foldmark.commands.show import context_text, message_line, rebuilt_text, request_text
 from foldmark.core.agents import Size
-from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.ports import Snapshot
 from foldmark.core.wording import one_line
 from foldmark.cost.messages import next_messages
 from foldmark.log import Agent
 from foldmark.operations.differences import difference
 from foldmark.operations.history import OperationEntry, operations, sized
+from foldmark.request.recorded import request_at
 from foldmark.request.standing import showing
 from foldmark.sending.rebuilding import rebuilt
 
@@ -168,30 +167,13 @@ def _request(agent: Agent, at: int) -> str:
     """Return the newest request up to a moment, rebuilt. If none had been sent yet, return the request that would have
     been."""
     with agent.log.store.read() as moment:
-        sent = sent_before(moment, agent.id, at)
+        sent = request_at(moment, agent.id, at)
         standing = agent.stood(moment, at)
     if sent is not None:
-        return rebuilt_text(agent, rebuilt(agent, sent.id))
+        return rebuilt_text(agent, rebuilt(agent, sent.number))
     request = agent.request(at=standing)
     opening = f"No request was sent up to event {at}. With the settings of now, this one would have been:"
     return request_text(opening, agent.at(at), request)
-
-
-def sent_before(moment: Snapshot, agent_id: str, event_id: int) -> SentRequest | None:
-    """Return the newest request that an agent sent up to one of its events, or None. Cost grows with the logarithm of
-    the number of requests."""
-    found, newest = None, moment.newest_sent(agent_id, 1)
-    if not newest or newest[0].event <= event_id:
-        return newest[0] if newest else None
-    low, high = 0, newest[0].id - 1
-    while low < high:  # requests up to `low` are early enough, those after `high` are not
-        middle = (low + high + 1) // 2
-        newest = moment.newest_sent(agent_id, 1, middle)
-        if not newest or newest[0].event <= event_id:
-            low, found = middle, newest[0] if newest else None
-        else:
-            high = newest[0].id - 1
-    return found
 
 
 def way_back(agent: Agent, entry: OperationEntry) -> tuple[str, str]:

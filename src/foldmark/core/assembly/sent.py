@@ -1,18 +1,26 @@
 """Records of the requests that were sent to models [SPEC 5.6].
 
-A record holds the ids of a request's messages, how they were shortened, and hashes of everything else, which is enough
-to rebuild the request byte for byte. Records are kept beside the log, so they change no context and no event id. They
-never contain texts of messages, which are only in the log, where `/message remove` erases them.
+A record is the data of a `request` event: the ids of the request's messages, how they were shortened, and hashes of
+everything else, which is enough to rebuild the request byte for byte. It never contains texts. Those of messages are
+only in the log, where `/message remove` erases them; the others are kept by their hashes as long as something owns
+them.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
+from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.request import Edge, Family
-from foldmark.core.segments import END, Segments
+from foldmark.core.segments import Segments
+
+QUESTION = "question"
+"""The name of a question among the texts of a request: a person's words, which are erased with its turn."""
+
+_MEMO = "memo "
 
 
 class MessageSet(Struct, frozen=True, omit_defaults=True):
@@ -22,43 +30,81 @@ class MessageSet(Struct, frozen=True, omit_defaults=True):
     ids: tuple[int, ...] = ()
 
 
-class RequestRecord(Struct, frozen=True, omit_defaults=True):
-    """The inputs of a recorded request that are not columns of its row.
+class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The data of a `request` event, whose turn and time are those of the event."""
 
-    `purpose` is `Request.purpose`; `speaks` is the built-in provider whose format the request has; `output` is the
-    maximum tokens of the answer. `window` and `pinned` are the messages, sent or left out; `layers` is layer -> its
-    events, 0 for a scratchpad that a fork handed down; `edge` is the beginning of the window. `truncated` is event id
-    -> characters kept of a tool result, `evicted` event id -> the operation that evicted it, `left_out` reason -> event
-    ids. `hashes` are the SHA-256 of texts: `config` (the settings as JSON), `tools` (their specs as JSON),
-    `guidelines`, `instruction` (a last message by Foldmark itself). `question` is an instruction in a person's words,
-    `quoted` are the messages that precede it in the same message. For memos, `layers` has the ids and `hashes` the
-    texts, as `memo 3`, unless one has since been removed. `digests` is layer -> SHA-256 of the texts sent in it. `told`
-    is the content of the layer `children`, as in the manifest (`family` in older records is today's `told[0]`); `later`
-    has the layers before a later message. `thoughtless` is True if thinking was left out because the provider refused
-    it; `cache_ttl` is how long the provider was asked to cache the request (`Options`). `upto` is the event that opened
-    the turn before which a compaction ends, 0 for none.
-    """
+    number: int
+    """The number of the request among those of its agent, from 1."""
+
+    event: int
+    """The head of the agent's timeline when the request was sent."""
+
+    provider: str
+    model: str
 
     speaks: str
+    """The built-in provider whose format the request has."""
+
+    sha256: str
+    """The SHA-256 of `Request.bytes`."""
+
+    bytes: int
+    """The length of `Request.bytes`."""
+
+    tokens: int
+    """The estimate of its tokens."""
+
     output: int
+    """The maximum number of tokens of the answer."""
+
     edge: Edge
+    """The beginning of the window."""
+
     hashes: Mapping[str, str]
+    """The SHA-256 of texts by their names: `config` (the settings as JSON), `tools` (their specs as JSON),
+    `guidelines`, `instruction` (a last message by Foldmark itself), `question` (one in a person's words), `memo 3`."""
+
     digests: Mapping[str, str]
+    """Layer -> SHA-256 of the texts sent in it."""
+
     purpose: str = "answer"
+    """`Request.purpose`."""
+
     window: MessageSet = MessageSet()
+    """The messages of the window, sent or left out."""
+
     pinned: tuple[int, ...] = ()
+    """The pinned messages, sent or left out."""
+
     layers: Mapping[str, tuple[int, ...]] = {}
+    """Layer -> its events, 0 for a scratchpad that a fork handed down; for memos, their ids."""
+
     truncated: Mapping[int, int] = {}
+    """Tool result -> characters kept of it."""
+
     evicted: Mapping[int, int] = {}
+    """Tool result -> the operation that evicted it."""
+
     left_out: Mapping[str, tuple[int, ...]] = {}
-    question: str | None = None
+    """Reason -> the messages left out for it."""
+
     quoted: MessageSet | None = None
-    family: Family | None = None
+    """The messages that precede the `question` in the same message."""
+
     told: Mapping[int, Family] = {}
+    """The content of the layer `children`, as in the manifest."""
+
     later: Mapping[int, Mapping[str, tuple[int, ...]]] = {}
+    """The layers before a later message, by the message."""
+
     thoughtless: bool = False
+    """True if thinking was left out because the provider refused it."""
+
     cache_ttl: str = "5m"
+    """How long the provider was asked to cache the request (`Options`)."""
+
     upto: int = 0
+    """The event that opened the turn before which a compaction ends, 0 for none."""
 
     @property
     def planning(self) -> bool:
@@ -66,45 +112,44 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True):
         return self.purpose == "answer" and self.edge.why == "planning"
 
 
-class SentRequest(Struct, frozen=True):
-    """A request that was sent to a model: `event` is the agent's newest event at that time, `turn` the open turn,
-    `bytes` the length of `Request.bytes` and `sha256` its hash, `tokens` the estimate; `id` is 0 before it is
-    recorded."""
+class SentRequest(RequestRecord, frozen=True, kw_only=True):
+    """A recorded request: its record, and the id, the agent, the turn and the time of its event."""
 
+    id: int
     agent: str
-    event: int
     turn: int | None
     created_at: str
-    provider: str
-    model: str
-    sha256: str
-    bytes: int
-    tokens: int
-    record: RequestRecord
-    id: int = 0
 
 
-class SentView(Protocol):
-    """The part of `Snapshot` that reads sent requests."""
-
-    def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
-        """Return this agent's request with this id, or None."""
-
-    def newest_sent(self, agent_id: str, limit: int, until: int = END) -> list[SentRequest]:
-        """Return the newest requests that the agent sent, with ids up to `until`, newest first, at most `limit`."""
-
-    def answered_last(self, agent_id: str) -> SentRequest | None:
-        """Return the newest request that the agent sent for an answer, not for a summary or a filter."""
-
-    def kept_text(self, sha256: str) -> str:
-        """Return the text with this hash. Raises DamagedError if it is missing."""
-
-    def tombstones(self, segments: Segments) -> list[Event]:
-        """Return the erased messages inside `segments`, without content, by id."""
+def sent_request(event: Event) -> SentRequest:
+    """Return the request that a `request` event records. Raises DamagedError."""
+    own = {"id": event.id, "agent": event.agent_id, "turn": event.turn_id, "created_at": event.created_at}
+    try:
+        return msgspec.convert({**(event.data or {}), **own}, SentRequest, str_keys=True)
+    except (msgspec.ValidationError, RecursionError):
+        raise DamagedError(
+            f"event {event.id} of agent {event.agent_id[:8]}: its record of a request is not readable"
+        ) from None
 
 
-class Sent(SentView, Protocol):
-    """The part of `Transaction` that records sent requests. Rows never change; `Transaction.erase` erases."""
+class Owner(NamedTuple):
+    """What a text of a request belongs to: a `turn` of the agent that sent it, or a `memo`; if both are 0, only to the
+    agent. A text is erased with the last of its owners."""
 
-    def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
-        """Record a request and those of its texts (hash -> text) that are not stored yet; return its id."""
+    turn: int
+    memo: int
+
+
+def owners(turn: int | None, data: Mapping[str, Any] | None) -> Iterator[tuple[str, Owner]]:
+    """Yield the hash and the owner of each text of a request, from the turn and the data of its event. Yields nothing
+    for unreadable data."""
+    hashes = (data or {}).get("hashes")
+    for name, sha256 in hashes.items() if isinstance(hashes, dict) else ():
+        memo = name.removeprefix(_MEMO) if name.startswith(_MEMO) else ""
+        asked = turn or 0 if name == QUESTION else 0
+        yield str(sha256), Owner(asked, int(memo) if memo.isascii() and memo.isdigit() else 0)
+
+
+def memo_text_name(memo_id: int) -> str:
+    """Return the name of a memo's text among the texts of a request."""
+    return f"{_MEMO}{memo_id}"

@@ -37,7 +37,7 @@ from foldmark.core.assembly.prompt import OMITTED
 from foldmark.core.assembly.view import CallGroup, pair
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.segments import Segments
+from foldmark.core.segments import until
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
 from foldmark.log.context import Context
@@ -299,7 +299,7 @@ def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: 
         session_id=session_id,
         cwd=os.path.realpath(cwd),
         model=_model(agent),
-        models=_models(agent, context.ranges),
+        models=_models(agent),
         about={
             "conversation": agent.name,
             "agent": agent.id,
@@ -344,10 +344,10 @@ def _model(agent: Agent) -> str:
     return SYNTHETIC
 
 
-def _models(agent: Agent, visible: Segments) -> dict[str, str]:
+def _models(agent: Agent) -> dict[str, str]:
     """Return the models of responses by their ids, for all responses whose model the provider reported."""
-    with agent.log.store.read() as moment:
-        usages = moment.events(moment.of_kind("usage", visible))
+    with agent.reading() as (moment, at):
+        usages = moment.events(moment.of_kind("usage", until(at.fold.segments, at.last)))
     found = {}
     for event in usages:
         if (response := _response(event)) and (model := filled_text(member(event.data, "model"))):

@@ -170,7 +170,7 @@ def packed(key: bytes, line: ImportedLine) -> bytes:
 def model_of(agent: Agent) -> str | None:
     """Return the model of the newest usage that was imported into a conversation; None if there is none."""
     with agent.reading() as (moment, at):
-        newest = moment.recent("usage", agent.id, at.newest, 1)
+        newest = moment.recent("usage", agent.id, at.last, 1)
     model = (newest[0].data or {}).get("model") if newest else None
     return model if isinstance(model, str) else None
 

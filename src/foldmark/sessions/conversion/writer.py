@@ -112,7 +112,7 @@ class ImportWriter:
         self._sizes: dict[int, Amount] = {}
         self._sent_lines: set[int] = set()
         self._agent, self._session, self._format, self._meter, self._report = agent, session, kept, meter, report
-        self.begin = agent.standing().newest + 1
+        self.begin = agent.standing().last + 1
         self.lines = bytearray()
         self.hidden: dict[int, int] = {}
         self.back: list[int] = []
@@ -177,7 +177,7 @@ class ImportWriter:
                 self._append(made, entry.moment)
                 self._measure(entry, made)
                 begun = self._events[entry.line].start
-                self._events[entry.line] = range(begun, self._agent.standing().newest + 1)
+                self._events[entry.line] = range(begun, self._agent.standing().last + 1)
             if astray or not reading.complete:
                 kept = self._keep(record, entry.moment)
                 if entry.line not in self._events and reading.parts:

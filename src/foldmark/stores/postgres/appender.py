@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from foldmark.core.assembly.sent import Owner
 from foldmark.core.events import Draft
 from foldmark.core.search import Phrase
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
@@ -58,8 +59,8 @@ class Tree:
 
     def locked(self, row: Row) -> None:
         """Take the values of the root agent's row, which is now locked."""
-        self.position = row[:11]
-        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
+        self.position = row[:12]
+        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[12:]
 
     def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
         tool, planning, stateful = facts(draft.kind, draft.data)
@@ -68,6 +69,10 @@ class Tree:
         self.recorded += 1
         if row[_NTH] is not None and draft.content:
             self._unindexed.append((row[0], draft))
+
+    def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
+        turns, memos = Ints(owner.turn for _, owner in texts), Ints(owner.memo for _, owner in texts)
+        self._later("own", agent=agent, hashes=Texts(hash for hash, _ in texts), turns=turns, memos=memos)
 
     def bury(self, id: int, by: int) -> None:
         self._buried[id] = by
@@ -92,9 +97,9 @@ class Tree:
         self._ended.add(agent)
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
-        head, open_turn, messages, tokens, run, _, weights, *_ = state
+        head, last, open_turn, messages, tokens, run, _, weights, *_ = state
         turn, kind = newest or (None, None)
-        row = {"head": head, "open_turn": open_turn, "messages": messages, "tokens": tokens, "run": run}
+        row = {"head": head, "last": last, "open_turn": open_turn, "messages": messages, "tokens": tokens, "run": run}
         row |= {"weights": weights, "newest_turn": turn, "newest_kind": kind}
         if agent == self.root:
             self.is_ahead = False

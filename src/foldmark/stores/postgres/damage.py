@@ -5,8 +5,6 @@ PostgreSQL checks its own pages (`data_checksums`, `pg_amcheck`). Every event is
 
 from collections.abc import Iterator
 
-import msgspec
-
 from foldmark.core.assembly.wire import weight
 from foldmark.core.codec import checksum, count_tokens, decode_data
 from foldmark.core.errors import DamagedError
@@ -31,7 +29,6 @@ class PostgresChecks(SqlChecks, PostgresReader):
         return (
             self._damaged_events,
             self._damaged_index,
-            self._damaged_requests,
             self._damaged_memos,
         )
 
@@ -74,13 +71,6 @@ class PostgresChecks(SqlChecks, PostgresReader):
                 f"search: {missing} messages are not in the index, {surplus} of its rows belong to no message, {wrong} "
                 "hold other words than their messages; searches miss these messages, which are otherwise sound"
             )
-
-    def _damaged_requests(self) -> Iterator[str]:
-        for *_, sent_id, agent_id, data in self._pages("all_sent", 3, root=_START, agent=_START, id=_START):
-            try:
-                msgspec.json.decode(data)
-            except msgspec.DecodeError:
-                yield f"agent {agent_id[:8]}: the record of request {sent_id} is not readable"
 
     def _damaged_memos(self) -> Iterator[str]:
         for memo_id, content, tags, line, words in self._run("all_memos"):

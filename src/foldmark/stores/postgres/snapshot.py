@@ -160,8 +160,8 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
         rows = self._run(name, **bindings)
         # These two statements return two kinds of rows, in adjacent columns.
         if name == "head":
-            nothing = (None, None, None)
-            rows = [row[:17] if row[0] is not None else (None, None, *row[17:], *nothing) for row in rows]
+            nothing = (None, None, None, None)
+            rows = [row[:18] if row[0] is not None else (None, None, *row[18:], *nothing) for row in rows]
         elif name == "outlines":
             rows = [row[:5] if row[0] == 0 else (1, *row[5:]) for row in rows]
         return rows, ()

@@ -14,7 +14,6 @@ from typing import Any, Self
 import msgspec
 
 from foldmark.core.agents import AgentRecord
-from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Head
 from foldmark.core.records import Beside, CodingSession, CopiedEvent, Numbers
@@ -224,24 +223,6 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
             raise StoreError(f"there is a conversation named '{name}' already; take another name")
         return False
 
-    def _record_sent(self, row: Bindings) -> int:
-        # Drawn from the tree's ids: the id of a request is unique in the whole database, and stays the same in a copy.
-        sent_id = self._draw(row["root"])
-        self._write("record_sent", **row, id=sent_id)
-        return sent_id
-
-    def _record_columns(self, record: RequestRecord) -> Bindings:
-        memos = [int(name.removeprefix("memo ")) for name in record.hashes if name.startswith("memo ")]
-        hashes = Texts(dict.fromkeys(record.hashes.values()))
-        columns = super()._record_columns(msgspec.structs.replace(record, question=None))
-        return {
-            **columns,
-            "purpose": record.purpose,
-            "question": record.question,
-            "hashes": hashes,
-            "memos": Ints(memos),
-        }
-
     def _worker(self, worker: int | str | None) -> str | None:
         return None if worker is None else msgspec.json.encode(worker).decode()
 
@@ -264,25 +245,10 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
     def _rows_of(self, datas: Sequence[tuple[int, str | None]]) -> Bindings:
         return {"ids": Ints(id for id, _ in datas), "datas": Texts(data for _, data in datas)}
 
-    def _erase_sent(self, agent: Bindings) -> None:
-        found = self._run("erase_sent", **agent)
-        self._erase_texts({hash for (hashes,) in found for hash in hashes})
-
-    def _erase_sent_memo(self, memo_id: int) -> None:
-        gone = set[str]()
-        for root, agent, id, hashes, data in self._run("sent_with_memo", memo=memo_id):
-            record = msgspec.json.decode(data)
-            gone.add(record["hashes"].pop(f"memo {memo_id}"))
-            kept = [each for each in hashes if each in record["hashes"].values()]
-            row = {"root": root, "agent": agent, "id": id, "memo": memo_id, "hashes": Texts(kept)}
-            self._write("erase_sent_memo", **row, data=msgspec.json.encode(record).decode())
-        self._erase_texts(gone)
-
-    def _erase_texts(self, hashes: set[str]) -> None:
-        """Remove those of these texts that no request needs any more."""
+    def _erase_texts(self, hashes: Sequence[str]) -> None:
         if hashes:
             self._write("lock_texts")
-            self._write("erase_texts", hashes=Texts(sorted(hashes)))
+        super()._erase_texts(hashes)
 
     # Copied records: events keep their ids, so several trees may have ids in one block. A tree that received events, or
     # has a block in which others received some, continues in a new block above all of them.
@@ -321,15 +287,6 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         self._write("take_mail", **row, stamp=tree.stamp)
         self._write("had_mail")
 
-    def _take_sent(self, row: Bindings) -> None:
-        try:
-            columns = self._record_columns(msgspec.json.decode(row["data"], type=RequestRecord))
-        except (msgspec.MsgspecError, RecursionError):
-            raise DamagedError(
-                f"the record of request {row['id']} is not readable: it cannot be copied; run `foldmark doctor`"
-            ) from None
-        self._write("take_sent", **{**columns, **row})
-
     def _take_memo(self, row: Bindings) -> None:
         event = row.pop("event")
         self._write("save_memo", **row)
@@ -338,8 +295,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
     def take_numbers(self, numbers: Numbers) -> None:
         with self.whole():
             self._write("raise_number", name="memos", value=numbers.memos)
-            highest = max(numbers.mail, numbers.sent)
-            self._write("raise_number", name="blocks", value=highest // BLOCK + 1 if highest else 0)
+            self._write("raise_number", name="blocks", value=numbers.mail // BLOCK + 1 if numbers.mail else 0)
 
     # Reads under the lock
 

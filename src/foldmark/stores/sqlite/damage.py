@@ -21,7 +21,6 @@ class SqliteChecks(SqlChecks, SqliteReader):
     """The checks of one database."""
 
     _own_faults = {  # noqa: RUF012 - a ClassVar in the base
-        "wrong_sent_data": "agent {0:.8}: the record of request {1} is not readable",
         "wrong_memo_rows": "memo {0}: its words in the index are not those of its content and tags",
         "wrong_memo_tags": "memo {0}: its tag {1!r} is not a valid tag",
     }

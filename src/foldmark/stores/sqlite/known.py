@@ -45,7 +45,7 @@ class KnownAgents:
         """Return the current head of an agent; None if it is not cached."""
         self.check()
         head, position = self.heads.get(agent_id), self.positions.get(agent_id)
-        if head is not None and position is not None and position[0][0] != head.record.head:
+        if head is not None and position is not None and position[0][:2] != (head.record.head, head.record.last):
             head = self.heads[agent_id] = head._replace(record=moved(head.record, position[0]))
         return head
 
@@ -63,7 +63,7 @@ class KnownAgents:
         self._version = self._db.data_version()
         for agent_id, appender in appenders.items():
             if appender.has_moved:
-                self.next_id = max(self.next_id, appender.head + 1)
+                self.next_id = max(self.next_id, appender.last + 1)
                 if bool(appender.ended) == (appender.end is not None):  # an end in this transaction is not in the row
                     self.positions[agent_id] = appender.row, appender.newest
         self._limit()

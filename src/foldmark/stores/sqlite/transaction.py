@@ -9,9 +9,9 @@ from threading import get_ident
 from typing import Any
 
 import apsw
-import msgspec
 
 from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.assembly.sent import Owner
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Draft
 from foldmark.core.ports import Head
@@ -70,6 +70,9 @@ class SqliteEvents:
             self._run(self._sql["index"], ids)
             self._ids, self._parts = [], False
 
+    def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
+        self._run(self._sql["own"], (agent, listed((hash, *owner) for hash, owner in texts)))
+
     def bury(self, id: int, by: int) -> None:
         self._run(self._sql["bury"], (by, id))
 
@@ -87,7 +90,7 @@ class SqliteEvents:
         self._run(self._sql["end_waiting"], (agent,))
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
-        self._run(self._sql["advance"], (*state[:5], agent))
+        self._run(self._sql["advance"], (*state[:6], agent))
 
 
 class AtomicBlock(AbstractContextManager["SqliteTransaction", None]):
@@ -268,12 +271,6 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
 
     def _take_memo(self, row: Bindings) -> None:
         self._write("take_memo", **row)
-
-    def _take_sent(self, row: Bindings) -> None:
-        question = row.pop("question")
-        if question is not None:
-            row["data"] = msgspec.json.encode({**msgspec.json.decode(row["data"]), "question": question}).decode()
-        self._write("take_sent", **row)
 
     def take_numbers(self, numbers: Numbers) -> None:
         with self.whole():

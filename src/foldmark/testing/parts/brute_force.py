@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldmark.core.events import METADATA_KINDS
 from foldmark.core.ports import NEWEST_KINDS, Since, Store
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment, Segments
@@ -21,7 +22,7 @@ from foldmark.testing.histories import (
     weights_of,
 )
 from foldmark.testing.parts.searching import terms_of
-from foldmark.testing.suite import METADATA, Suite, append, call, draft, erase, examples, result
+from foldmark.testing.suite import INDEXED, Suite, append, call, draft, erase, examples, result
 
 
 class BruteForce(Suite):
@@ -29,16 +30,20 @@ class BruteForce(Suite):
 
     @examples
     @given(steps=st.lists(STEPS, max_size=30), data=st.data())
-    def test_whole_contexts_equal_brute_force(self, store: Store, steps: list[Step], data: st.DataObject) -> None:
+    def test_whole_contexts_equal_brute_force(
+        self, store: Store, other: Store, steps: list[Step], data: st.DataObject
+    ) -> None:
         history = RecordedHistory(store)
-        history.play(store, steps)
+        history.play(store, steps, other)
         segments: Segments = data.draw(segments_of(history))
         shown = history.inside(segments)
         with store.read() as moment:
             for agent in history.agents:
                 record = moment.head(agent).record
                 mine, messages = history.of(agent), history.inside((Segment(agent, 1, END),))
-                assert record.head == max([event.id for event in mine], default=0)
+                assert record.head == max([event.id for event in mine if event.kind not in METADATA_KINDS], default=0)
+                assert record.last == max([event.id for event in mine], default=0)
+                assert moment.events_after(agent, 0, 1000) == mine
                 assert record.open_turn == history.open_turn(agent)
                 assert record.own == size_of(messages)
                 assert moment.events([event.id for event in mine]) == mine
@@ -58,7 +63,8 @@ class BruteForce(Suite):
             )
             assert moment.opened(segments) == sorted(event.id for event in shown if event.turn_id == event.id)
             assert moment.tombstones(segments) == history.tombstones(segments)
-            for kind in METADATA:
+            assert moment.kept_texts(list(history.texts)) == history.kept
+            for kind in INDEXED:
                 inside = history.of_kind(kind, segments)
                 assert moment.of_kind(kind, segments) == [event.id for event in inside]
                 assert moment.newest(kind, segments) == (inside[-1] if inside else None)
@@ -67,9 +73,11 @@ class BruteForce(Suite):
 
     @examples
     @given(steps=st.lists(STEPS, min_size=5, max_size=30), data=st.data())
-    def test_single_events_equal_brute_force(self, store: Store, steps: list[Step], data: st.DataObject) -> None:
+    def test_single_events_equal_brute_force(
+        self, store: Store, other: Store, steps: list[Step], data: st.DataObject
+    ) -> None:
         history = RecordedHistory(store)
-        history.play(store, steps)
+        history.play(store, steps, other)
         ids, places = ids_of(history), places_in(history)
         agent, at, until = (
             data.draw(st.sampled_from(history.agents)),
@@ -86,7 +94,7 @@ class BruteForce(Suite):
             assert moment.operations(agent, after=at, until=until) == [
                 event for event in history.operations(agent) if at < event.id <= until
             ]
-            for kind in METADATA:
+            for kind in INDEXED:
                 recent = history.of_kind(kind, (Segment(agent, 0, until),))[::-1]
                 assert moment.recent(kind, agent, until, most) == recent[:most]
             newest = {kind: history.of_kind(kind, (Segment(agent, 0, until),))[-1:] for kind in NEWEST_KINDS}

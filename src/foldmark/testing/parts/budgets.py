@@ -17,6 +17,7 @@ from foldmark.core.ports import Snapshot, Store
 from foldmark.core.search import Filters, Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.operations.effects import Asking
+from foldmark.request.recorded import newest_requests
 from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.suite import Harness, Suite, append, draft, root, save_memo, send
 
@@ -85,7 +86,7 @@ AT_ONCE: dict[str, Reading] = {
     "calls": lambda moment, agent, ids: moment.calls(agent, "c0-0"),
     "apart": lambda moment, agent, ids: moment.apart_results(agent, ids[0]),
     "tombstones": lambda moment, agent, ids: moment.tombstones(_each(ids, agent)),
-    "newest sent": lambda moment, agent, ids: moment.newest_sent(agent, 5),
+    "newest requests": lambda moment, agent, ids: newest_requests(moment, agent, 5),
     "memos": lambda moment, agent, ids: moment.memos_with([(["question"], id) for id in ids], 5),
     "unread": lambda moment, agent, ids: moment.unread(agent),
     "lease": lambda moment, agent, ids: moment.lease(agent),

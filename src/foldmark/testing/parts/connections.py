@@ -24,6 +24,7 @@ from foldmark.testing.suite import (
     append,
     append_batches,
     append_in_turn,
+    append_metadata,
     call,
     draft,
     fork,
@@ -290,23 +291,27 @@ class ListeningTests(Suite):
 
     def test_two_processes_never_interleave(self, store: Store, other: Store, harness: Harness) -> None:
         """Each event of the shared agent directly follows the head that its writer had read. The batches that each
-        process appends to its own agent, a fork of the shared one, are complete and in order."""
+        process appends to its own agent, a fork of the shared one, are complete and in order. A third process appends
+        metadata to the shared agent all the time, and disturbs neither."""
         times, parent = 20, root(store)
         own = [fork(store, parent), fork(store, parent)]
         begin = head_and_texts(store, parent)[0].record.head
         seen, cursor = list[Change](), changes(other).cursor
         processes = [SecondProcess(harness.open, store.address, append_in_turn, parent, each, times) for each in own]
+        elsewhere = SecondProcess(harness.open, store.address, append_metadata, parent, times)
         with closing(other.watch()) as watch:
-            for process in processes:
+            for process in (*processes, elsewhere):
                 process.begin()
-            while len(seen) < 2 * times * 4:
+            while len(seen) < 2 * times * 4 + times:
                 page = changes(other, cursor, 7)
                 seen, cursor = seen + page.changes, page.cursor
                 assert page.changes or watch.wait(LIMIT)
         found = sorted(pair for process in processes for pair in process.receive_all())
-        for process in processes:
+        beside = elsewhere.receive_all()
+        for process in (*processes, elsewhere):
             process.close()
         assert len(found) == 2 * times
+        assert [each.event_id for each in seen if each.is_metadata] == beside
         assert [head for head, _ in found] == [begin, *(id for _, id in found[:-1])]
         for each in (store, other):
             with each.read() as moment:
@@ -317,7 +322,7 @@ class ListeningTests(Suite):
         assert changes(other, cursor).changes == []
         ids = [each.event_id for each in seen if each.event_id is not None]
         assert ids == sorted(set(ids))  # one tree
-        assert len(ids) == len(seen) == 2 * times * 4
+        assert len(ids) == len(seen) == 2 * times * 4 + times
         assert [(event.agent_id, event.id, event.kind) for event in read(store, ids)] == list(seen)
 
     def test_a_watch_wakes_for_a_commit_of_this_process(self, store: Store) -> None:

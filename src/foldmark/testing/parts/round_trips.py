@@ -9,26 +9,22 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foldmark.core.agents import AgentRecord, Size
-from foldmark.core.assembly.sent import MessageSet, RequestRecord, SentRequest
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import ACTORS, DIALECTS, Draft, Event
 from foldmark.core.ports import Store
 from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold, birth
-from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
-from foldmark.testing.copies import request
 from foldmark.testing.suite import (
     HARD,
     NOW,
     Suite,
-    add_root,
     append,
     call,
     draft,
-    erase,
     examples,
     fork,
+    request,
     result,
     roll_back,
     root,
@@ -122,10 +118,12 @@ class RoundTrips(Suite):
         grandchild = fork(store, child)
         with store.read() as moment:
             born = moment.head(first).record.head
-            record = AgentRecord(child, None, first, born, NOW, head=moment.head(child).record.head)
+            record = AgentRecord(
+                child, None, first, born, NOW, head=moment.head(child).record.head, last=moment.head(child).record.head
+            )
             assert moment.agent(child) == moment.head(child).record == record
             assert (record.newest, record.own) == (record.head, Size(0, 0))
-            assert moment.named(f"a {HARD}") == AgentRecord(first, f"a {HARD}", None, 0, NOW, head=born)
+            assert moment.named(f"a {HARD}") == AgentRecord(first, f"a {HARD}", None, 0, NOW, head=born, last=born)
             assert [each.id for each in moment.agents()] == [first, second, child, grandchild]
             assert [each.record for each in moment.overview()] == moment.agents()
             assert moment.children(first) == [record]
@@ -139,8 +137,7 @@ class RoundTrips(Suite):
     def test_an_agent_with_a_message_or_a_request_has_started(self, store: Store, agent: str) -> None:
         silent, speaking, answering = (fork(store, agent) for _ in range(3))
         append(store, speaking, draft())
-        with store.write() as writing:
-            writing.add_sent(request(answering, 0, {}, "What is this?"), {})
+        append(store, answering, request())
         with store.read() as moment:
             assert [each.id for each in moment.unstarted()] == [silent]
             assert moment.fates(agent) == {silent: "waits", speaking: "begun", answering: "begun"}
@@ -207,56 +204,6 @@ class RoundTrips(Suite):
                 with pytest.raises(DamagedError, match="nobody"):
                     ask()
             assert moment.agent("nobody") is moment.named("nobody") is None
-
-    def test_recorded_requests_are_read_as_they_were_stored(self, store: Store) -> None:
-        with store.write() as writing:
-            agent, other = add_root(writing), add_root(writing)
-            (event,) = writing.append(agent, None, [draft()])
-            record = RequestRecord(
-                "openai",
-                4096,
-                Edge(event, "budget", 3, settled=event),
-                {"config": SHA256},
-                {"system": "1" * 64},
-                window=MessageSet((Segment(agent, 1, event),), (event,)),
-                truncated={event: 300},
-                question=HARD,
-            )
-            answer = SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
-            first = writing.add_sent(answer, {SHA256: HARD})
-            other_purpose = replace(answer, record=replace(record, purpose="summary"))
-            second = writing.add_sent(other_purpose, {SHA256: HARD})
-        first_sent, second_sent = replace(answer, id=first), replace(other_purpose, id=second)
-        with store.read() as moment:
-            assert moment.sent(agent, first) == first_sent
-            assert moment.sent(other, first) is None
-            assert moment.newest_sent(agent, 5) == [second_sent, first_sent]
-            assert moment.newest_sent(agent, 1) == [second_sent]
-            assert moment.newest_sent(agent, 5, first) == [first_sent]
-            assert moment.newest_sent(other, 5) == []
-            assert moment.answered_last(agent) == first_sent
-            assert moment.answered_last(other) is None
-            assert moment.kept_text(SHA256) == HARD
-            with pytest.raises(DamagedError):
-                moment.kept_text("2" * 64)
-
-    def test_recorded_requests_are_erased_with_their_turn_and_their_agent(self, store: Store, agent: str) -> None:
-        (event,) = append(store, agent, draft())
-        asked = request(agent, event, {"config": SHA256}, "secret")
-        with store.write() as writing:
-            sent = writing.add_sent(asked, {SHA256: HARD})
-            erase(writing, agent, event, event)
-        with store.read() as moment:
-            found = moment.sent(agent, sent)
-            assert found is not None
-            assert found.record == replace(asked.record, question=None)
-        with store.write() as writing:
-            writing.append(agent, None, [draft("turn_ended", "")])
-            erase(writing, agent, 0)
-        with store.read() as moment:
-            assert moment.newest_sent(agent, 5) == []
-            with pytest.raises(DamagedError):
-                moment.kept_text(SHA256)
 
     def test_outlines_hold_the_events_of_planning_conversations(self, store: Store) -> None:
         one, two, three = root(store), root(store), root(store)

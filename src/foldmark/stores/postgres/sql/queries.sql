@@ -1,18 +1,18 @@
 -- name: lock
 -- The row of a root agent, which locks its tree: its state, the tree's counters, this transaction, the newest memo.
-SELECT head, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind,
+SELECT head, last, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind,
     next_id, last_id, greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint), memos,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 FROM agents WHERE root = :root AND key = :root FOR UPDATE
 
 -- name: position
 -- The state for the next append to a fork; under the lock of its tree.
-SELECT head, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind
+SELECT head, last, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind
 FROM agents WHERE root = :root AND key = :agent
 
 -- name: transaction
 -- The initial values of a new tree, in the columns of `lock`.
-SELECT 0, NULL, 0, 0, NULL, false, 0, 0, 0, NULL, NULL,
+SELECT 0, 0, NULL, 0, 0, NULL, false, 0, 0, 0, NULL, NULL,
     0, -1, (SELECT base FROM home) + pg_current_xact_id()::text::bigint, 0,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 
@@ -36,13 +36,13 @@ SELECT to_char(
 
 -- name: agents
 -- All agents, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
 FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent ORDER BY a.key
 
 -- name: overview
 -- All agents, oldest first: the time of last use, the time of archiving, and for conversations the stored segments.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root,
     coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
 FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent
@@ -52,29 +52,30 @@ ORDER BY a.key
 
 -- name: agent_by_id
 -- One agent by its uuid.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
 FROM directory i JOIN agents a ON a.root = i.root AND a.key = i.key
 LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent WHERE i.id = :id
 
 -- name: agent_by_name
 -- One root agent by its name.
-SELECT a.id, a.name, NULL, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, false, a.key, a.root
+SELECT a.id, a.name, NULL, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, false, a.key, a.root
 FROM names n JOIN agents a ON a.root = n.root AND a.key = n.root WHERE n.name = :name
 
 -- name: children
 -- The agents forked from one, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
 FROM agents a JOIN agents p ON p.root = a.root AND p.key = a.parent
 WHERE a.root = :root AND a.parent = :agent ORDER BY a.key
 
 -- name: unstarted
 -- The living forks without a message of their own whose model was never asked, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, false, a.key, a.root
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, false, a.key, a.root
 FROM agents a JOIN agents p ON p.root = a.root AND p.key = a.parent
 WHERE a.parent IS NOT NULL AND a.messages = 0
-    AND NOT EXISTS (SELECT 1 FROM sent s WHERE s.root = a.root AND s.agent = a.key)
+    AND NOT EXISTS (SELECT 1 FROM events e WHERE e.root = a.root AND e.agent = a.key AND e.kind = 'request'
+        AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary'))
     AND NOT EXISTS (SELECT 1 FROM deaths d WHERE d.root = a.root AND d.agent = a.key)
     AND NOT EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key)
 ORDER BY a.key
@@ -136,13 +137,13 @@ FROM unnest(
 
 -- name: advance
 -- Stores the state for the next append to an agent.
-UPDATE agents SET head = :head, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
+UPDATE agents SET head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
     weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind
 WHERE root = :root AND key = :agent
 
 -- name: advance_root
 -- Stores the state for the next append to a root agent, and its tree's counters.
-UPDATE agents SET head = :head, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
+UPDATE agents SET head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
     weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
     next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
 WHERE root = :root AND key = :root
@@ -192,9 +193,9 @@ INSERT INTO folds (root, agent, body, messages, tokens) VALUES (:root, :agent, :
 ON CONFLICT (root, agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
 -- name: head
--- An agent by its uuid, after its key and root and with its stored segment cache: 17 columns.
+-- An agent by its uuid, after its key and root and with its stored segment cache: 18 columns.
 -- Then, in 12 columns more, its newest event of each of some kinds that is not erased.
-SELECT a.key, a.root, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.key, a.root, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     f.body, f.messages, f.tokens, (SELECT value > 0 FROM numbers WHERE name = 'memos'),
     (SELECT value > 0 FROM numbers WHERE name = 'mail'),
     EXISTS (SELECT 1 FROM agents c WHERE c.root = a.root AND c.parent = a.key),
@@ -203,12 +204,12 @@ FROM directory i JOIN agents a ON a.root = i.root AND a.key = i.key
 LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
 WHERE i.id = :agent
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM directory i CROSS JOIN unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
     SELECT * FROM events
     WHERE root = i.root AND agent = i.key
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND kind = k.kind AND redacted IS NULL
     ORDER BY id DESC LIMIT 1
 ) e
@@ -220,7 +221,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.t
 FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
     SELECT * FROM events
     WHERE root = :root AND agent = :agent
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND kind = k.kind AND redacted IS NULL AND id <= :until
     ORDER BY id DESC LIMIT 1
 ) e
@@ -232,7 +233,7 @@ SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, 
 FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
     SELECT * FROM events
     WHERE root = :root AND agent = :agent
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND kind = k.kind AND redacted IS NULL AND id <= :after
     ORDER BY id DESC LIMIT 1
 ) e
@@ -242,7 +243,7 @@ FROM events e WHERE e.root = :root AND e.agent = :agent AND e.replayed = 1 AND e
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM events e WHERE e.root = :root AND e.agent = :agent
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND e.kind = ANY(:kinds::text[]) AND e.id > :after AND e.redacted IS NULL AND e.replayed <> 1
 
 -- name: events
@@ -344,7 +345,7 @@ UNION ALL
 SELECT 1, NULL, NULL, NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
 WHERE i.id = ANY(:agents::text[])
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND e.kind = 'command' AND e.redacted IS NULL AND e.planning
 UNION ALL
 SELECT 1, NULL, NULL, NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
@@ -352,7 +353,7 @@ FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
 WHERE i.id = ANY(:agents::text[]) AND e.replayed = 1 AND (
     EXISTS (
         SELECT 1 FROM events c WHERE c.root = i.root AND c.agent = i.key
-        AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+        AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
         AND c.kind = 'command' AND c.planning
     ) OR EXISTS (
         SELECT 1 FROM events c
@@ -383,7 +384,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.t
 FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
     SELECT * FROM events
     WHERE root = :root AND agent = s.agent
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND kind = :kind AND id BETWEEN s.first AND s.last AND redacted IS NULL AND (kind <> 'summary' OR stateful)
     ORDER BY id DESC LIMIT 1
 ) e ORDER BY e.id DESC LIMIT 1
@@ -392,13 +393,13 @@ FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent,
 -- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM events e WHERE e.root = :root AND e.agent = :agent
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND e.kind = :kind AND e.id <= :until AND e.redacted IS NULL ORDER BY e.id DESC LIMIT :limit
 
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments; none erased.
 SELECT e.id FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
-WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND e.kind = :kind AND e.id BETWEEN s.first AND s.last AND e.redacted IS NULL
 
 -- name: size
@@ -683,7 +684,10 @@ WHERE a.root = :root AND a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS N
 -- The fate of each of an agent's children: see `foldmark.core.agents`.
 SELECT a.id, CASE
     WHEN EXISTS (SELECT 1 FROM deaths d WHERE d.root = a.root AND d.agent = a.key) THEN 'killed'
-    WHEN a.messages > 0 OR EXISTS (SELECT 1 FROM sent s WHERE s.root = a.root AND s.agent = a.key) THEN 'begun'
+    WHEN a.messages > 0 OR EXISTS (
+        SELECT 1 FROM events e WHERE e.root = a.root AND e.agent = a.key AND e.kind = 'request'
+        AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+    ) THEN 'begun'
     ELSE 'waits'
 END FROM agents a WHERE a.root = :root AND a.parent = :agent
 
@@ -707,48 +711,50 @@ SELECT archived_at FROM archived WHERE root = :root AND agent = :agent
 -- Stores a text, unless it exists.
 INSERT INTO texts (hash, text) VALUES (:hash, :text) ON CONFLICT DO NOTHING
 
--- name: kept_text
--- The text behind a hash.
-SELECT text FROM texts WHERE hash = :hash
+-- name: own
+-- Records the owners of the texts of a request, unless they were erased since.
+INSERT INTO text_owners (root, agent, turn, memo, hash)
+SELECT :root, :agent, o.turn, o.memo, o.hash
+FROM unnest(:hashes::text[], :turns::bigint[], :memos::bigint[]) AS o (hash, turn, memo)
+WHERE EXISTS (SELECT 1 FROM texts t WHERE t.hash = o.hash)
+    AND NOT EXISTS (SELECT 1 FROM events e WHERE e.root = :root AND e.id = o.turn AND e.redacted IS NOT NULL)
+ON CONFLICT DO NOTHING
 
--- name: record_sent
--- Records a request that goes to a model.
-INSERT INTO sent (root, agent, id, event, turn, created_at, provider, model, sha256, bytes, tokens, purpose, question,
-    hashes, memos, data)
-VALUES (:root, :agent, :id, :event, :turn::bigint, :created_at, :provider, :model, :sha256, :bytes, :tokens, :purpose,
-    :question, :hashes::text[], :memos::bigint[], :data)
+-- name: disown_turn
+-- Removes what a turn of an agent owns, and returns the hashes of these texts.
+DELETE FROM text_owners WHERE root = :root AND agent = :agent AND turn = :turn RETURNING hash
 
--- name: sent
--- One request of an agent.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, question
-FROM sent WHERE root = :root AND agent = :agent AND id = :sent
+-- name: disown_agent
+-- Removes what an agent owns, and returns the hashes of these texts.
+DELETE FROM text_owners WHERE root = :root AND agent = :agent RETURNING hash
 
--- name: newest_sent
--- An agent's newest requests up to an id, newest first.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, question
-FROM sent WHERE root = :root AND agent = :agent AND id <= :until ORDER BY id DESC LIMIT :limit
+-- name: disown_memo
+-- Removes what a memo owns, and returns the hashes of these texts.
+DELETE FROM text_owners WHERE memo = :memo AND memo > 0 RETURNING hash
 
--- name: answered_last
--- An agent's newest request for an answer, not for a summary or a filter.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, question
-FROM sent WHERE root = :root AND agent = :agent AND purpose = 'answer' ORDER BY id DESC LIMIT 1
+-- name: erase_texts
+-- Removes those of some texts that nothing owns any more.
+DELETE FROM texts t
+WHERE t.hash = ANY(:hashes::text[]) AND NOT EXISTS (SELECT 1 FROM text_owners o WHERE o.hash = t.hash)
 
--- name: erase_sent
--- Removes the requests of an agent that is erased as a whole.
-DELETE FROM sent WHERE root = :root AND agent = :agent RETURNING hashes
+-- name: requests
+-- A page of all requests after an id, and whether the message that opened their turn is erased.
+SELECT e.root, e.id, e.agent, e.turn, e.data, t.redacted IS NOT NULL
+FROM events e LEFT JOIN events t ON t.root = e.root AND t.id = e.turn
+WHERE (e.root, e.id) > (:root::bigint, :id::bigint) AND e.kind = 'request' AND e.redacted IS NULL
+ORDER BY e.root, e.id LIMIT :limit
 
--- name: erase_questions
--- Removes a person's words from the questions asked in an erased turn.
-UPDATE sent SET question = NULL WHERE root = :root AND turn = :turn
+-- name: text_owners
+-- Every owner of a text, and whether the text is there.
+SELECT o.agent, o.turn, o.memo, o.hash, EXISTS (SELECT 1 FROM texts t WHERE t.hash = o.hash) FROM text_owners o
+
+-- name: texts_of_nobody
+-- Texts without an owner.
+SELECT hash FROM texts t WHERE NOT EXISTS (SELECT 1 FROM text_owners o WHERE o.hash = t.hash)
 
 -- name: lock_texts
 -- Keeps others from recording requests until the end of this transaction: one could need a text that is removed.
 LOCK TABLE texts IN SHARE ROW EXCLUSIVE MODE
-
--- name: erase_texts
--- Removes those of some texts that no request needs any more.
-DELETE FROM texts t
-WHERE t.hash = ANY(:hashes::text[]) AND NOT EXISTS (SELECT 1 FROM sent s WHERE s.hashes @> ARRAY[t.hash])
 
 -- name: lease
 -- An agent's lease.
@@ -856,15 +862,6 @@ DELETE FROM memo_words WHERE memo = :memo
 -- name: erase_memo
 -- Removes a memo.
 DELETE FROM memos WHERE id = :memo
-
--- name: sent_with_memo
--- The requests that were sent with a memo.
-SELECT root, agent, id, hashes, data FROM sent WHERE memos @> ARRAY[:memo::bigint]
-
--- name: erase_sent_memo
--- Removes a memo from a request.
-UPDATE sent SET hashes = :hashes::text[], memos = array_remove(memos, :memo::bigint), data = :data
-WHERE root = :root AND agent = :agent AND id = :id
 
 -- name: coding_session
 -- The record of one session of a coding agent.
@@ -1070,10 +1067,12 @@ SELECT id, CASE WHEN replayed = 1 THEN 'is' ELSE 'is not' END FROM events WHERE 
 
 -- name: wrong_rows
 -- Each agent's row, beside the values that its events give.
-SELECT a.id, a.head, a.messages, a.tokens, a.open_turn, coalesce(e.newest, 0), coalesce(e.messages, 0), coalesce(e.tokens, 0),
+SELECT a.id, a.head, a.last, a.messages, a.tokens, a.open_turn,
+    coalesce(e.newest, 0), coalesce(e.last, 0), coalesce(e.messages, 0), coalesce(e.tokens, 0),
     CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
 FROM agents a LEFT JOIN (
-    SELECT root, agent, max(id) AS newest, count(*) FILTER (WHERE nth IS NOT NULL) AS messages,
+    SELECT root, agent, max(id) FILTER (WHERE kind NOT IN ('request', 'usage')) AS newest, max(id) AS last,
+        count(*) FILTER (WHERE nth IS NOT NULL) AS messages,
         (sum(tokens) FILTER (WHERE nth IS NOT NULL))::bigint AS tokens,
         max(turn) FILTER (WHERE nth IS NOT NULL AND kind NOT IN ('summary', 'system')) AS newest_turn,
         max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end
@@ -1123,25 +1122,9 @@ SELECT a.id, a.name FROM deletions d JOIN agents a ON a.root = d.root AND a.key 
 -- Forks that are recorded as archived.
 SELECT a.id FROM archived r JOIN agents a ON a.root = r.root AND a.key = r.agent WHERE a.parent IS NOT NULL
 
--- name: wrong_senders
--- Requests of deleted agents.
-SELECT a.id, s.id FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
-JOIN deletions d ON d.root = s.root AND d.agent = s.agent
-
 -- name: all_texts
 -- A page of the texts that requests need, with their hashes.
 SELECT hash, text FROM texts WHERE hash > :after ORDER BY hash LIMIT :limit
-
--- name: wrong_sent
--- Requests that need missing texts.
-SELECT a.id, s.id, 'texts' FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
-WHERE NOT EXISTS (SELECT 1 FROM deletions d WHERE d.root = s.root AND d.agent = s.agent)
-    AND EXISTS (SELECT 1 FROM unnest(s.hashes) AS h (hash) WHERE NOT EXISTS (SELECT 1 FROM texts t WHERE t.hash = h.hash))
-
--- name: all_sent
--- A page of the records of requests.
-SELECT s.root, s.agent, s.id, a.id, s.data FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
-WHERE (s.root, s.agent, s.id) > (:root::bigint, :agent::bigint, :id::bigint) ORDER BY s.root, s.agent, s.id LIMIT :limit
 
 -- name: all_memos
 -- All memos with their tags and words.
@@ -1190,12 +1173,6 @@ SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
 FROM mail m JOIN directory s ON s.key = m.sender JOIN directory r ON r.key = m.recipient
 WHERE m.id > :after AND (:agents::bigint[] IS NULL OR m.recipient = ANY(:agents::bigint[])) ORDER BY m.id LIMIT :limit
 
--- name: copied_sent
--- The next requests after an id of some agents, or of all.
-SELECT s.id, a.id, s.event, s.turn, s.created_at, s.provider, s.model, s.sha256, s.bytes, s.tokens, s.data, s.question
-FROM sent s JOIN directory a ON a.key = s.agent
-WHERE s.id > :after AND (:agents::bigint[] IS NULL OR s.agent = ANY(:agents::bigint[])) ORDER BY s.id LIMIT :limit
-
 -- name: copied_memos
 -- The next memos after an id with their tags, each with the newest event, of any tree, that did not know of it.
 WITH spans AS (
@@ -1231,9 +1208,8 @@ WHERE i.key = ANY(:agents::bigint[]) AND e.redacted IS NOT NULL
 SELECT hash, text FROM texts WHERE hash = ANY(:hashes::text[])
 
 -- name: numbers
--- Upper bounds of the ids that mail, requests and memos ever had: mail and requests have ids of their trees.
-SELECT CASE WHEN (SELECT value > 0 FROM numbers WHERE name = 'mail') THEN b.value * 4096 - 1 ELSE 0 END,
-    CASE WHEN EXISTS (SELECT 1 FROM sent) THEN b.value * 4096 - 1 ELSE 0 END, m.value
+-- Upper bounds of the ids that mail and memos ever had: mail has ids of its trees.
+SELECT CASE WHEN (SELECT value > 0 FROM numbers WHERE name = 'mail') THEN b.value * 4096 - 1 ELSE 0 END, m.value
 FROM numbers b, numbers m WHERE b.name = 'blocks' AND m.name = 'memos'
 
 -- name: raise_number
@@ -1264,15 +1240,6 @@ DELETE FROM folds WHERE root = :root AND agent = :agent
 INSERT INTO mail (root, id, recipient, sender, actor, sent_at, content, event, stamp)
 VALUES (:root, :id, :agent, :sender, :actor, :sent_at, :content, :event::bigint, :stamp)
 ON CONFLICT (root, id) DO UPDATE SET content = excluded.content, event = excluded.event
-
--- name: take_sent
--- Adds or updates a copied request, whose content may have been erased since.
-INSERT INTO sent (root, agent, id, event, turn, created_at, provider, model, sha256, bytes, tokens, purpose, question,
-    hashes, memos, data)
-VALUES (:root, :agent, :id, :event, :turn::bigint, :created_at, :provider, :model, :sha256, :bytes, :tokens, :purpose,
-    :question, :hashes::text[], :memos::bigint[], :data)
-ON CONFLICT (root, agent, id) DO UPDATE SET question = excluded.question, hashes = excluded.hashes,
-    memos = excluded.memos, data = excluded.data
 
 -- name: take_memo_marks
 -- Records from which event on each tree knows of a copied memo, which was saved after an event.

@@ -1,12 +1,12 @@
 -- name: agents
 -- All agents, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
 FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
 
 -- name: overview
 -- All agents, oldest first: the time of last use, the time of archiving, and for conversations the stored segments.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL,
     coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN events e ON e.id = a.head
@@ -14,27 +14,30 @@ LEFT JOIN archived h ON h.agent = a.key LEFT JOIN folds f ON f.agent = a.key ORD
 
 -- name: agent_by_id
 -- One agent by its uuid.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
 FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.id = :id
 
 -- name: agent_by_name
 -- One root agent by its name.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, 0, a.key, NULL
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, 0, a.key, NULL
 FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.name = :name
 
 -- name: children
 -- The agents forked from one, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
 FROM agents a JOIN agents p ON p.key = a.parent WHERE a.parent = :agent ORDER BY a.key
 
 -- name: unstarted
 -- The living forks without a message of their own whose model was never asked, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, 0, a.key, NULL
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, 0, a.key, NULL
 FROM agents a JOIN agents p ON p.key = a.parent
 WHERE a.parent IS NOT NULL AND a.messages = 0
-    AND NOT EXISTS (SELECT 1 FROM sent WHERE agent = a.key)
+    AND NOT EXISTS (
+        SELECT 1 FROM events WHERE agent = a.key AND kind = 'request'
+        AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+    )
     AND NOT EXISTS (SELECT 1 FROM deaths WHERE agent = a.key)
     AND NOT EXISTS (SELECT 1 FROM deletions WHERE agent = a.key)
 ORDER BY a.key
@@ -65,7 +68,7 @@ INSERT INTO agents (key, id, name, parent, fork_event, created_at) VALUES (
 -- name: position
 -- The state for the next append to an agent: whether it has ended, its sums, the sum of its weights up to the next
 -- message, the sums of everything erased of it, and the newest id in the database.
-SELECT a.head, a.open_turn, a.messages, a.tokens, a.run,
+SELECT a.head, a.last, a.open_turn, a.messages, a.tokens, a.run,
     EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = a.key),
     coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
         SELECT weight FROM redacted_sums WHERE agent = a.key AND event < w.event ORDER BY event DESC LIMIT 1
@@ -123,7 +126,7 @@ FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = :agent ORDER BY w.
 
 -- name: advance
 -- Stores the state for the next append to an agent.
-UPDATE agents SET head = ?, open_turn = ?, messages = ?, tokens = ?, run = ? WHERE key = ?
+UPDATE agents SET head = ?, last = ?, open_turn = ?, messages = ?, tokens = ?, run = ? WHERE key = ?
 
 -- name: save_fold
 -- Stores the segment cache of an agent.
@@ -135,17 +138,17 @@ ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.mess
 -- Then, after NULL, its newest event of each of some kinds, JSON [kind, ...], that is not erased. The one kind is asked for
 -- before the list that the index needs: SQLite takes the first of the two for its search, and by the list it reads them all.
 -- Whether there were ever memos and mail is known from their ids' counters: damage there must not hide the agent.
-SELECT a.key, NULL, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.key, NULL, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
     f.body, f.messages, f.tokens, EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memos'),
     EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'mail'), EXISTS (SELECT 1 FROM agents WHERE parent = a.key)
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.id = :agent
 UNION ALL
 SELECT NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
-    NULL, NULL, NULL
+    NULL, NULL, NULL, NULL
 FROM agents a CROSS JOIN json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT id FROM events
     WHERE agent = a.key AND kind = k.value
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND redacted IS NULL ORDER BY id DESC LIMIT 1
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND redacted IS NULL ORDER BY id DESC LIMIT 1
 ) WHERE a.id = :agent
 
 -- name: anchors
@@ -154,7 +157,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.t
 FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT id FROM events
     WHERE agent = :agent AND kind = k.value
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND redacted IS NULL AND id <= :until ORDER BY id DESC LIMIT 1
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND redacted IS NULL AND id <= :until ORDER BY id DESC LIMIT 1
 )
 
 -- name: since
@@ -164,7 +167,7 @@ SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, 
 FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT id FROM events
     WHERE agent = :agent AND kind = k.value
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND redacted IS NULL AND id <= :after ORDER BY id DESC LIMIT 1
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND redacted IS NULL AND id <= :after ORDER BY id DESC LIMIT 1
 )
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
@@ -172,7 +175,7 @@ FROM events e WHERE e.agent = :agent AND e.replayed = 1 AND e.id > :after
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM json_each(:kinds) k CROSS JOIN events e ON e.agent = :agent AND e.kind = k.value
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND e.id > :after AND e.redacted IS NULL AND e.replayed IS NOT 1
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND e.id > :after AND e.redacted IS NULL AND e.replayed IS NOT 1
 
 -- name: events
 -- Some events, JSON [id, ...].
@@ -217,7 +220,7 @@ FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value LEFT JOIN folds 
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value CROSS JOIN events e ON e.agent = a.key
-WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
     AND e.kind = 'command' AND e.redacted IS NULL AND iif(json_valid(e.data), e.data, '{}') ->> 'planning' IS NOT NULL
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
@@ -225,7 +228,7 @@ FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value CROSS JOIN event
 WHERE e.replayed = 1 AND (
     EXISTS (
         SELECT 1 FROM events c
-        WHERE c.agent = a.key AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+        WHERE c.agent = a.key AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
         AND c.kind = 'command' AND iif(json_valid(c.data), c.data, '{}') ->> 'planning' IS NOT NULL
     ) OR EXISTS (
         SELECT 1 FROM events c
@@ -256,7 +259,7 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE id = (
     SELECT max((
         SELECT id FROM events
-        WHERE agent = s.value ->> 0 AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+        WHERE agent = s.value ->> 0 AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
         AND id BETWEEN s.value ->> 1 AND s.value ->> 2 AND redacted IS NULL
         AND (kind <> 'summary' OR CASE WHEN json_valid(data) THEN data ->> 'state' END IS NOT NULL)
         ORDER BY id DESC LIMIT 1
@@ -267,13 +270,13 @@ FROM events WHERE id = (
 -- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
 FROM events WHERE agent = :agent
-AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
 AND id <= :until AND redacted IS NULL ORDER BY id DESC LIMIT :limit
 
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments, JSON [[agent, first, last], ...]; none erased.
 SELECT e.id FROM json_each(:segments) s JOIN events e ON e.agent = s.value ->> 0
-WHERE e.kind = :kind AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+WHERE e.kind = :kind AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
 AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 
 -- name: size
@@ -461,10 +464,6 @@ SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict AND name <> 
 -- A page of the texts that requests need, with their hashes.
 SELECT hash, CAST(text AS BLOB) FROM texts WHERE hash > :after ORDER BY hash LIMIT :limit
 
--- name: wrong_sent_data
--- Requests with unreadable records.
-SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent WHERE NOT json_valid(sent.data)
-
 -- name: rebuild_index
 -- Makes the index of words anew; reads every message.
 INSERT INTO search (search) VALUES ('rebuild')
@@ -510,12 +509,12 @@ WHERE w.call IS NULL OR open.id IS NULL GROUP BY a.key
 
 -- name: wrong_rows
 -- Each agent's row, beside the values that its events give.
-SELECT a.id, a.head, a.messages, a.tokens, a.open_turn,
-    coalesce(e.newest, 0), coalesce(m.nth, 0) - coalesce(r.messages, 0), coalesce(m.sum, 0) - coalesce(r.tokens, 0),
+SELECT a.id, a.head, a.last, a.messages, a.tokens, a.open_turn,
+    coalesce(e.newest, 0), coalesce(e.last, 0), coalesce(m.nth, 0) - coalesce(r.messages, 0), coalesce(m.sum, 0) - coalesce(r.tokens, 0),
     CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
 FROM agents a
 LEFT JOIN (
-    SELECT agent, max(id) AS newest,
+    SELECT agent, max(id) FILTER (WHERE kind NOT IN ('request', 'usage')) AS newest, max(id) AS last,
         max(turn) FILTER (WHERE nth IS NOT NULL AND kind NOT IN ('summary', 'system')) AS newest_turn,
         max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end
     FROM events GROUP BY agent
@@ -807,7 +806,10 @@ WHERE a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
 -- The fate of each of an agent's children: see `foldmark.core.agents`.
 SELECT a.id, CASE
     WHEN EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) THEN 'killed'
-    WHEN a.messages > 0 OR EXISTS (SELECT 1 FROM sent WHERE agent = a.key) THEN 'begun'
+    WHEN a.messages > 0 OR EXISTS (
+        SELECT 1 FROM events WHERE agent = a.key AND kind = 'request'
+        AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+    ) THEN 'begun'
     ELSE 'waits'
 END FROM agents a WHERE a.parent = :agent
 
@@ -854,37 +856,47 @@ SELECT a.id, a.name FROM deletions d JOIN agents a ON a.key = d.agent WHERE a.na
 -- Forks that are recorded as archived.
 SELECT a.id FROM archived r JOIN agents a ON a.key = r.agent WHERE a.parent IS NOT NULL
 
--- name: wrong_senders
--- Requests of deleted agents.
-SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent JOIN deletions d ON d.agent = a.key
-
 -- name: keep_text
 -- Stores a text, unless it exists.
 INSERT OR IGNORE INTO texts (hash, text) VALUES (:hash, :text)
 
--- name: kept_text
--- The text behind a hash.
-SELECT text FROM texts WHERE hash = :hash
+-- name: own
+-- Records the owners of the texts of a request, JSON [[hash, turn, memo], ...], unless they were erased since.
+INSERT OR IGNORE INTO text_owners (agent, turn, memo, hash)
+SELECT ?1, o.value ->> 1, o.value ->> 2, o.value ->> 0 FROM json_each(?2) o
+WHERE EXISTS (SELECT 1 FROM texts WHERE hash = o.value ->> 0)
+AND NOT EXISTS (SELECT 1 FROM events WHERE id = o.value ->> 1 AND redacted IS NOT NULL)
 
--- name: record_sent
--- Records a request that goes to a model.
-INSERT INTO sent (agent, event, turn, created_at, provider, model, sha256, bytes, tokens, data)
-VALUES (:agent, :event, :turn, :created_at, :provider, :model, :sha256, :bytes, :tokens, :data) RETURNING id
+-- name: disown_turn
+-- Removes what a turn of an agent owns, and returns the hashes of these texts.
+DELETE FROM text_owners WHERE agent = :agent AND turn = :turn RETURNING hash
 
--- name: sent
--- One request of an agent.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, NULL FROM sent WHERE agent = :agent AND id = :sent
+-- name: disown_agent
+-- Removes what an agent owns, and returns the hashes of these texts.
+DELETE FROM text_owners WHERE agent = :agent RETURNING hash
 
--- name: newest_sent
--- An agent's newest requests up to an id, newest first.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, NULL
-FROM sent WHERE agent = :agent AND id <= :until ORDER BY id DESC LIMIT :limit
+-- name: disown_memo
+-- Removes what a memo owns, and returns the hashes of these texts.
+DELETE FROM text_owners WHERE memo = :memo AND memo > 0 RETURNING hash
 
--- name: answered_last
--- An agent's newest request for an answer, not for a summary or a filter.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, NULL
-FROM sent WHERE agent = :agent AND iif(json_valid(data), data ->> '$.purpose', NULL) IS NULL
-ORDER BY id DESC LIMIT 1
+-- name: erase_texts
+-- Removes those of some texts, JSON [hash, ...], that nothing owns any more.
+DELETE FROM texts
+WHERE hash IN (SELECT value FROM json_each(:hashes)) AND NOT EXISTS (SELECT 1 FROM text_owners o WHERE o.hash = texts.hash)
+
+-- name: requests
+-- A page of all requests after an id, and whether the message that opened their turn is erased; `root` is not needed here.
+SELECT :root, e.id, e.agent, e.turn, e.data, t.redacted IS NOT NULL
+FROM events e LEFT JOIN events t ON t.id = e.turn
+WHERE e.id > :id AND e.kind = 'request' AND e.redacted IS NULL ORDER BY e.id LIMIT :limit
+
+-- name: text_owners
+-- Every owner of a text, and whether the text is there.
+SELECT o.agent, o.turn, o.memo, o.hash, EXISTS (SELECT 1 FROM texts t WHERE t.hash = o.hash) FROM text_owners o
+
+-- name: texts_of_nobody
+-- Texts without an owner.
+SELECT hash FROM texts t WHERE NOT EXISTS (SELECT 1 FROM text_owners o WHERE o.hash = t.hash)
 
 -- name: tombstones
 -- The messages inside segments, JSON [[agent, first, last], ...], whose content was erased.
@@ -892,26 +904,6 @@ SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.t
 FROM json_each(:segments) s CROSS JOIN events e
 WHERE e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.agent = s.value ->> 0 AND e.redacted IS NOT NULL
 AND e.kind IN ('system', 'user', 'client', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
-
--- name: erase_sent
--- Removes the requests of an agent that is erased as a whole.
-DELETE FROM sent WHERE agent = :agent
-
--- name: erase_questions
--- Removes a person's words from the questions asked in an erased turn.
-UPDATE sent SET data = iif(json_valid(data), json_remove(data, '$.question'), '{}') WHERE turn = :turn
-
--- name: erase_texts
--- Removes the texts that no request needs any more.
-DELETE FROM texts WHERE hash NOT IN (
-    SELECT h.value FROM sent, json_each(iif(json_valid(sent.data), sent.data, '{}'), '$.hashes') h
-)
-
--- name: wrong_sent
--- Requests that need a missing text.
-SELECT a.id, sent.id, h.key FROM sent JOIN agents a ON a.key = sent.agent
-JOIN json_each(iif(json_valid(sent.data), sent.data, '{}'), '$.hashes') h ON h.value NOT IN (SELECT hash FROM texts)
-WHERE NOT EXISTS (SELECT 1 FROM deletions WHERE agent = a.key)
 
 -- name: lease
 -- An agent's lease.
@@ -998,11 +990,6 @@ DELETE FROM memo_words WHERE rowid = :memo
 -- Removes a memo.
 DELETE FROM memos WHERE id = :memo
 
--- name: erase_sent_memo
--- Removes a memo from the requests that were sent with it; `erase_texts` removes its text.
-UPDATE sent SET data = json_remove(data, '$.hashes."memo ' || :memo || '"')
-WHERE CASE WHEN json_valid(data) THEN json_type(data, '$.hashes."memo ' || :memo || '"') END IS NOT NULL
-
 -- name: wrong_memo_rows
 -- Memos whose row in the index does not match their content and tags, and rows of the index that are no memos.
 SELECT m.id FROM memos m LEFT JOIN memo_words w ON w.rowid = m.id
@@ -1048,7 +1035,7 @@ WHERE s.session_number <> p.session_number + 1
 
 -- name: newest_head
 -- The newest event of the agents with these keys, JSON [key, ...].
-SELECT coalesce(max(head), 0) FROM agents WHERE key IN (SELECT value FROM json_each(:agents))
+SELECT coalesce(max(last), 0) FROM agents WHERE key IN (SELECT value FROM json_each(:agents))
 
 -- name: copied_events
 -- The next events after an id and up to another, of any agent, with their texts as bytes and their checksums.
@@ -1069,13 +1056,6 @@ SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
 FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipient
 WHERE m.id > :after AND (:agents IS NULL OR m.recipient IN (SELECT value FROM json_each(:agents)))
 ORDER BY m.id LIMIT :limit
-
--- name: copied_sent
--- The next requests after an id of the agents with these keys, JSON [key, ...], or of all.
-SELECT s.id, a.id, s.event, s.turn, s.created_at, s.provider, s.model, s.sha256, s.bytes, s.tokens, s.data, NULL
-FROM sent s JOIN agents a ON a.key = s.agent
-WHERE s.id > :after AND (:agents IS NULL OR s.agent IN (SELECT value FROM json_each(:agents)))
-ORDER BY s.id LIMIT :limit
 
 -- name: copied_memos
 -- The next memos after an id with their tags, a JSON array.
@@ -1099,9 +1079,8 @@ WHERE e.agent = i.value AND e.redacted IS NOT NULL
 SELECT hash, text FROM texts WHERE hash IN (SELECT value FROM json_each(:hashes))
 
 -- name: numbers
--- The highest ids that mail, requests and memos ever had.
+-- The highest ids that mail and memos ever had.
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'mail'), 0),
-    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'sent'), 0),
     coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'memos'), 0)
 
 -- name: bury
@@ -1120,12 +1099,6 @@ UPDATE embedders SET until = min(until, :until)
 -- Adds or updates copied mail.
 INSERT INTO mail (id, sender, recipient, actor, sent_at, content, event) VALUES (:id, :sender, :agent, :actor, :sent_at, :content, :event)
 ON CONFLICT (id) DO UPDATE SET content = excluded.content, event = excluded.event
-
--- name: take_sent
--- Adds or updates a copied request, whose content may have been erased since.
-INSERT INTO sent (id, agent, event, turn, created_at, provider, model, sha256, bytes, tokens, data)
-VALUES (:id, :agent, :event, :turn, :created_at, :provider, :model, :sha256, :bytes, :tokens, :data)
-ON CONFLICT (id) DO UPDATE SET data = excluded.data
 
 -- name: take_memo
 -- Adds a copied memo.

@@ -53,7 +53,7 @@ CREATE TABLE blocks (
     PRIMARY KEY (block, root)
 );
 
--- Every text once, by its SHA-256.
+-- Every text of requests once, by its SHA-256.
 CREATE TABLE texts (
     hash text COLLATE "C" PRIMARY KEY,
     text text NOT NULL
@@ -106,7 +106,7 @@ CREATE TABLE sessions (
 
 -- The row of a root agent is the lock of its tree, and holds what the tree counts: the next id and the last of its block,
 -- the number of its last transaction and of the newest memo that there was at its last event. `lives` counts what became of
--- the tree's agents. `run` is the first call of the newest run of calls; `weights` the running sum of weights; `gone_messages` and
+-- the tree's agents. `head` is the newest event of an agent's timeline, `last` its newest of all. `run` is the first call of the newest run of calls; `weights` the running sum of weights; `gone_messages` and
 -- `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those of the newest message, as far as they are known.
 CREATE TABLE agents (
     root bigint NOT NULL,
@@ -117,6 +117,7 @@ CREATE TABLE agents (
     fork_event bigint NOT NULL,
     created_at text COLLATE "C" NOT NULL,
     head bigint NOT NULL DEFAULT 0,
+    last bigint NOT NULL DEFAULT 0,
     open_turn bigint,
     messages bigint NOT NULL DEFAULT 0,
     tokens bigint NOT NULL DEFAULT 0,
@@ -177,7 +178,7 @@ CREATE INDEX others ON events (root, agent, id) WHERE nth IS NULL;
 CREATE INDEX operations ON events (root, agent, id) WHERE replayed = 1;
 
 CREATE INDEX anchors ON events (root, agent, kind, id)
-WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary');
+WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary');
 
 CREATE INDEX calls ON events (root, agent, call_id, id) WHERE call_id IS NOT NULL;
 
@@ -305,35 +306,20 @@ CREATE TABLE leases (
 
 CREATE INDEX leases_by_holder ON leases (holder);
 
--- `question` is a person's words and stands apart from `data`, so that it can be erased; `hashes` are the texts that the
--- request needs, `memos` those among its layers, so that both are found.
-CREATE TABLE sent (
+-- What the texts of requests belong to: a turn, whose question one is; a memo; or the agent that sent them, where both are
+-- 0. A text goes with the last of its owners.
+CREATE TABLE text_owners (
     root bigint NOT NULL,
     agent bigint NOT NULL,
-    id bigint NOT NULL,
-    event bigint NOT NULL,
-    turn bigint,
-    created_at text NOT NULL,
-    provider text NOT NULL,
-    model text NOT NULL,
-    sha256 text NOT NULL,
-    bytes bigint NOT NULL,
-    tokens bigint NOT NULL,
-    purpose text COLLATE "C" NOT NULL,
-    question text,
-    hashes text[] COLLATE "C" NOT NULL,
-    memos bigint[] NOT NULL,
-    data text NOT NULL,
-    PRIMARY KEY (root, agent, id)
+    turn bigint NOT NULL,
+    memo bigint NOT NULL,
+    hash text COLLATE "C" NOT NULL,
+    PRIMARY KEY (root, agent, turn, memo, hash)
 );
 
-CREATE INDEX sent_by_turn ON sent (root, turn) WHERE turn IS NOT NULL;
+CREATE INDEX owners_by_hash ON text_owners (hash);
 
-CREATE INDEX sent_by_hash ON sent USING gin (hashes);
-
-CREATE INDEX sent_by_memo ON sent USING gin (memos);
-
-CREATE INDEX sent_by_id ON sent (id);
+CREATE INDEX owners_by_memo ON text_owners (memo) WHERE memo > 0;
 
 -- What messages are found by: their words, as `foldmark.stores.postgres.words` makes them, and vectors of what was said.
 

@@ -1,5 +1,6 @@
 -- The log of all agents, and what is computed from it. docs/development/format.md describes every column.
 
+-- `head` is the newest event of the agent's timeline, `last` the newest of all, metadata among them.
 -- `run` is the first call of the agent's newest run of calls; null where anything but results follows that run.
 CREATE TABLE agents (
     key INTEGER PRIMARY KEY,
@@ -9,6 +10,7 @@ CREATE TABLE agents (
     fork_event INTEGER NOT NULL DEFAULT 0,
     created_at TEXT NOT NULL,
     head INTEGER NOT NULL DEFAULT 0,
+    last INTEGER NOT NULL DEFAULT 0,
     open_turn INTEGER,
     messages INTEGER NOT NULL DEFAULT 0,
     tokens INTEGER NOT NULL DEFAULT 0,
@@ -47,7 +49,7 @@ CREATE INDEX operations ON events (agent, id) WHERE replayed = 1;
 
 -- The newest event of a kind, and what answers cost by turn.
 CREATE INDEX anchors ON events (agent, kind, id)
-WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary');
+WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary');
 
 CREATE INDEX calls ON events (agent, call_id, id) WHERE call_id IS NOT NULL;
 
@@ -124,29 +126,25 @@ CREATE TABLE weights (
     PRIMARY KEY (agent, event)
 ) STRICT, WITHOUT ROWID;
 
--- Every text once, by its SHA-256.
+-- Every text of requests once, by its SHA-256.
 CREATE TABLE texts (
     hash TEXT PRIMARY KEY,
     text TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE sent (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+-- What the texts of requests belong to: a turn, whose question one is; a memo; or the agent that sent them, where both are
+-- 0. A text goes with the last of its owners.
+CREATE TABLE text_owners (
     agent INTEGER NOT NULL REFERENCES agents (key),
-    event INTEGER NOT NULL,
-    turn INTEGER,
-    created_at TEXT NOT NULL,
-    provider TEXT NOT NULL,
-    model TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
-    bytes INTEGER NOT NULL,
-    tokens INTEGER NOT NULL,
-    data TEXT NOT NULL
-) STRICT;
+    turn INTEGER NOT NULL,
+    memo INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    PRIMARY KEY (agent, turn, memo, hash)
+) STRICT, WITHOUT ROWID;
 
-CREATE INDEX sent_by_agent ON sent (agent, id);
+CREATE INDEX owners_by_hash ON text_owners (hash);
 
-CREATE INDEX sent_by_turn ON sent (turn) WHERE turn IS NOT NULL;
+CREATE INDEX owners_by_memo ON text_owners (memo) WHERE memo > 0;
 
 -- A runtime holds a lease on each agent that it runs, and renews it; beyond `until` whoever comes next may take it.
 CREATE TABLE leases (
