@@ -11,7 +11,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import structs
 
-from foldmark.core.assembly.sent import QUESTION, MessageSet, RequestRecord, SentRequest
+from foldmark.core.assembly.sent import OF_AGENT, QUESTION, MessageSet, RequestRecord, SentRequest, owners
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -57,10 +57,12 @@ def record_sent(
             texts[QUESTION] = instruction
         hashes = {name: _sha256(text) for name, text in texts.items()}
         window, pinned, layers, left_out = _recorded_ids(request)
-        before = newest_requests(transaction, agent.id, 1)
-        transaction.keep_texts({hashes[name]: text for name, text in texts.items()})
+        before = next(iter(newest_requests(transaction, agent.id, 1)), None)
+        same = owners(before.turn, {"hashes": before.hashes}) if before is not None else ()
+        kept = {sha for sha, owner in same if owner == OF_AGENT}  # as long as the agent is
+        transaction.keep_texts({hashes[name]: text for name, text in texts.items() if hashes[name] not in kept})
         record = RequestRecord(
-            number=before[0].number + 1 if before else 1,
+            number=1 if before is None else before.number + 1,
             event=at.newest,
             provider=request.provider,
             model=request.model,

@@ -140,6 +140,10 @@ class Owner(NamedTuple):
     memo: int
 
 
+OF_AGENT = Owner(0, 0)
+"""The owner of a text that belongs to the agent alone: it stays as long as the agent does."""
+
+
 def owners(turn: int | None, data: Mapping[str, Any] | None) -> Iterator[tuple[str, Owner]]:
     """Yield the hash and the owner of each text of a request, from the turn and the data of its event. Yields nothing
     for unreadable data."""
