@@ -40,6 +40,7 @@ NAMES = {
     "fork": "forks",
     "erase": "erasures",
     "mail": "mails",
+    "metadata": "usages",
     "deliver": "deliveries",
 }
 
