@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from elsewhere import Elsewhere
 from naive_model import NaiveAgent, Operation, RefusedError
 
 import foldmark
@@ -67,6 +68,7 @@ class SideBySide:
         self.folder = tempfile.TemporaryDirectory(dir=FOLDER)
         self.path = str(Path(self.folder.name) / "chat.db")
         self.log: Any = foldmark.open(self.path)
+        self.elsewhere = Elsewhere(self.log, self.path)
         self.pairs: list[Pair] = []
         self.ids: list[int] = []
         self.erased: dict[int, int] = {}
@@ -75,12 +77,15 @@ class SideBySide:
         self.quotes: dict[int, list[str]] = {}
 
     def close(self) -> None:
+        self.elsewhere.close()
         self.log.close()
         self.folder.cleanup()
 
     def reopen(self) -> None:
+        self.elsewhere.close()
         self.log.close()
         self.log = foldmark.open(self.path)
+        self.elsewhere = Elsewhere(self.log, self.path)
         for pair in self.pairs:
             pair.real = self.log.agent(pair.uuid)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elsewhere import Elsewhere
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -53,12 +54,14 @@ class Histories(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(dir=FOLDER)
         self.path = str(Path(self.folder.name) / "chat.db")
         self.log = foldmark.open(self.path)
+        self.elsewhere = Elsewhere(self.log, self.path)
         self.pairs: list[Pair] = []
         self.ids: list[int] = []
         self.stored: dict[int, tuple[str, str]] = {}
         self.quotes: dict[int, str] = {}
 
     def teardown(self) -> None:
+        self.elsewhere.close()
         self.log.close()
         self.folder.cleanup()
 
@@ -299,8 +302,10 @@ class Histories(RuleBasedStateMachine):
     def reopen(self) -> None:
         """L1: everything is the same after a restart."""
         before = [self.view(pair) for pair in self.pairs]
+        self.elsewhere.close()
         self.log.close()
         self.log = foldmark.open(self.path)
+        self.elsewhere = Elsewhere(self.log, self.path)
         for pair in self.pairs:
             pair.real = self.log.agent(pair.uuid)
         assert [self.view(pair) for pair in self.pairs] == before
