@@ -1,7 +1,7 @@
-"""Golden bytes: the policy `eager` is the one of the documents [S2, S3], so its requests for real sessions never change.
+"""Golden bytes: the requests of the policy `eager` for real sessions stay as they are [S2, S3].
 
-A change of Foldmark's own texts does not count: the requests have no tools, and so no guidelines. After a change that is
-meant, `FOLDMARK_GOLDEN=write` writes the hashes anew.
+Foldmark's own texts do not count: the requests have no tools, and so no guidelines. After a change that is meant,
+`FOLDMARK_GOLDEN=write` writes the hashes anew.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ def test_requests_of_real_sessions_have_the_same_bytes(session: str) -> None:
         found.setdefault(name, []).append(hash)
     golden = json.loads(HASHES.read_text(encoding="utf-8")) if HASHES.is_file() else {}
     if os.environ.get("FOLDMARK_GOLDEN") == "write":
-        HASHES.write_text(
-            json.dumps(golden | {session: found}, indent=None, separators=(",\n", ": ")) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(golden | {session: found}, separators=(",\n", ": "))
+        HASHES.write_text(f"{text}\n", encoding="utf-8")
         return
     assert found == golden[session]
