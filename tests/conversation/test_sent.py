@@ -22,10 +22,12 @@ import forked
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.core.assembly import layers, view
+from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.assembly.wire import Shortened
-from foldmark.core.errors import ContextOverflowError
-from foldmark.core.events import Mark
+from foldmark.core.errors import ContextOverflowError, DamagedError
+from foldmark.core.events import Draft, Mark
 from foldmark.core.request import Manifest, Piece, Request, Usage
+from foldmark.cost.misses import cached, newest_cached
 from foldmark.dialects.openai import chat as openai
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
@@ -512,6 +514,81 @@ def test_recording_a_request_moves_no_head(log: Log, agent: Agent) -> None:
     done = agent.do("/clear")
     assert done.event_id == after.last + 4
     assert preview["after"] == done.data["after"]
+
+
+def test_a_record_of_another_version_stops_nothing(path: Path) -> None:
+    with foldmark.open(path, settings={}) as log:
+        agent = log.agent("root")
+        agent.append("user", "one")
+        assert record_sent(agent, agent.request()).number == 1
+        (event,) = newest_requests(stored(log), agent.id, 1)
+        odd = {**(stored(log).events([event.id])[0].data or {}), "number": 2, "edge": "of another shape"}
+        with log.store.write() as transaction:
+            (wrong,) = transaction.append(
+                agent.id, None, [Draft(kind="request", created_at=event.created_at, data=odd)]
+            )
+        sent = record_sent(agent, agent.request())
+        assert (sent.number, rebuilt(agent, 3).verdict, rebuilt(agent, 1).verdict) == (3, "identical", "identical")
+        assert [row["id"] for row in agent.do("/context sent").data["sent"]] == [3, 1]
+        with pytest.raises(DamagedError, match="record of a request is not readable"):
+            rebuilt(agent, 2)
+        found = [finding.text for finding in examine(log)]
+        assert found == [f"agent {agent.id[:8]}: the record of its request, event {wrong}, is not readable"]
+
+
+def test_a_cost_is_found_behind_the_next_request(log: Log, agent: Agent) -> None:
+    """Another program may ask a question of its own before the answer has come."""
+    agent.configure("model", "anthropic/claude-sonnet-4-5")
+    agent.append("user", "one")
+    sent = [record_sent(agent, agent.request()) for _ in range(2)]
+    for each, tokens in zip(sent, (5000, 70), strict=True):
+        record_usage(agent, each, Usage(10, cache_write=tokens), None)
+    one, (_, listed) = cached(agent, sent[0]), newest_cached(agent, 5)
+    assert one is not None
+    assert one == listed[sent[0].id]
+    assert [each.usage.cache_write for each in listed.values()] == [5000, 70]
+
+
+def test_a_cost_belongs_to_the_turn_of_its_request(log: Log, agent: Agent) -> None:
+    def asked(text: str) -> SentRequest:
+        agent.append("user", text)
+        sent = record_sent(agent, agent.request())
+        agent.append("assistant", "answer")
+        return sent
+
+    first = asked("one")
+    agent.record("usage", data={"provider": "openai"})  # without counts
+    agent.end_turn()
+    second = asked("two")
+    record_usage(agent, first, Usage(100, output=3), None)
+    record_usage(agent, second, Usage(200, output=3), None)
+    agent.end_turn()
+    turns = agent.do("/message list").data["turns"]
+    assert [turn["snapshot"] for turn in turns] == [103, 203]
+    shown = [agent.do(f"/message show {turn['id']}").text for turn in turns]
+    assert ["103 tokens" in shown[0], "203 tokens" in shown[1]] == [True, True]
+
+
+def test_a_fork_shows_no_cost_of_later_turns_of_its_parent(log: Log, agent: Agent) -> None:
+    for text, tokens in (("one", 100), ("two", 77_777)):
+        agent.append("user", text)
+        agent.append("assistant", "answer")
+        agent.record("usage", data={"fresh": tokens, "cache_read": 0, "cache_write": 0, "output": 0})
+        agent.end_turn()
+        if text == "one":
+            child = log.agent(agent.do("/fork").data["child"])
+    child.append("user", "three")
+    child.end_turn()
+    (turn, _) = child.do("/message list").data["turns"]
+    assert turn["snapshot"] == 100
+
+
+def test_a_moment_of_metadata_is_that_of_the_timeline(log: Log, agent: Agent) -> None:
+    last = agent.append("user", "one")
+    usage = agent.record("usage", data={"fresh": 1})
+    assert agent.at(usage).at == last
+    found = agent.do(f"/context diff {usage}").data
+    assert (found["from"], found["to"]) == (last, last)
 
 
 def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:

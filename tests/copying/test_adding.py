@@ -20,6 +20,7 @@ from foldmark.editing.offers import look
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import NOBODY
 from foldmark.request.layers import Covered, visible_hash
+from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.sessions.conversion.importing import import_session
 
@@ -249,3 +250,34 @@ def everything_else(log: foldmark.Log, tmp_path: Path) -> None:
     sent = log.agent("sent to")
     talk.do(f"/send {sent.id} hello")
     sent.do("/check-mail")
+
+
+@pytest.mark.parametrize("has_own", [True, False])
+def test_a_memo_removed_after_the_copy_leaves_the_copy_too(tmp_path: Path, has_own: bool) -> None:
+    """Memos are not copied with a conversation; their texts are, in its requests. Another memo has the same number."""
+    log = foldmark.open(tmp_path / "source.db", settings={})
+    agent = log.agent("talk")
+    agent.do("/memo add the SECRETMEMO of the apple plan")
+    agent.append("user", "apple plan please")
+    assert "SECRETMEMO" in str(agent.request().body)
+    record_sent(agent, agent.request())
+    agent.append("assistant", "ok")
+    agent.end_turn()
+    path = tmp_path / "target.db"
+    with foldmark.open(path, settings={}) as target:
+        if has_own:
+            target.agent("own").append("user", "mine")
+            target.agent("own").do("/memo add nothing of the kind")
+        copy(log.store, target.store, ["talk"])
+        assert rebuilt(target.agent("talk"), 1).verdict == "identical"
+        if has_own:
+            target.agent("own").do("/memo remove 1 --yes")
+            assert rebuilt(target.agent("talk"), 1).verdict == "identical"
+        agent.do("/memo remove 1 --yes")
+        for _ in range(2):
+            copy(log.store, target.store, ["talk"])
+            assert rebuilt(target.agent("talk"), 1).verdict == "erased"
+            assert list(examine(target)) == []
+        assert target.store.forget_erased()
+    assert b"SECRETMEMO" not in path.read_bytes()
+    log.close()

@@ -104,7 +104,7 @@ def _fork(call: CommandCall) -> Result:
         nonlocal alone
         whole = places.fork(moment, at, place, child)
         fork = places.delegated(moment, at, whole) if typed and place is not None else whole
-        alone = fork.start != whole.start
+        alone = fork.start != whole.start and moment.size(fork.start) != moment.size(whole.start)
         return fork
 
     receipt = _record(call, decision)

@@ -25,7 +25,7 @@ from foldmark.operations.history import explain
 from foldmark.operations.receipts import Retried
 from foldmark.operations.redaction import TRACES_MAY_STAY, others_losing
 from foldmark.request.standing import Standing
-from foldmark.request.usage import Weighed, snapshots, usage_of
+from foldmark.request.usage import Weighed, costs_in, snapshots
 from foldmark.sending.status import is_unanswered
 from foldmark.text.code_blocks import code_blocks
 
@@ -92,8 +92,8 @@ def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, coming: NextMe
     places = [coming.place(each) for each in turn.messages]
     shown, inside = len(places) - places.count(OUT), places.count(SENT)
     # The tokens of the turn's last request, as counted by its provider [S2].
-    usage = moment.newest("usage", (Segment(turn.messages[0].agent_id, turn.messages[0].id, end),))
-    counted = usage_of(usage.data) if usage else None
+    costs = costs_in(moment, at, Segment(turn.messages[0].agent_id, turn.messages[0].id, end))
+    counted = costs[-1].usage if costs else None
     weighed = counted.input + counted.output if counted else None
     snapshot = weighed
     if weighed is None and shown:

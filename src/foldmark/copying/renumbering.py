@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from foldmark.core.agents import AgentRecord, Mail
+from foldmark.core.assembly.sent import foreign_text_name
 from foldmark.core.codec import decode_data, encode_data
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS
 from foldmark.core.records import IMPORTED_LINE, CopiedEvent
@@ -191,6 +192,11 @@ def _span(value: Any, to: Renumbering) -> Any:
     return "..".join(str(to.id(int(end))) if end.isascii() and end.isdigit() else end for end in value.split(".."))
 
 
+def _foreign(value: Any, to: Renumbering) -> Any:
+    """Change the names of texts: the memos of the target are others."""
+    return {foreign_text_name(name): hash for name, hash in value.items()} if isinstance(value, dict) else value
+
+
 def _words(value: Any, to: Renumbering) -> Any:
     """Change the ids in a reason of Foldmark's own, `read again by call 30`."""
     return re.sub(r"\bcall (\d+)", lambda found: f"call {to.id(int(found[1]))}", str(value))
@@ -226,6 +232,7 @@ _REQUEST: tuple[tuple[_Path, _Change], ...] = (
     *((("later", "*", layer), _ids) for layer in _LAYERS),
     *((("edge", name), _ids) for name in ("first", "settled", "turn")),
     *(((name,), _keys) for name in ("truncated", "evicted", "told", "later")),
+    (("hashes",), _foreign),
     (("evicted", "*"), _ids),
     (("left_out", "*"), _ids),
     (("pinned",), _ids),

@@ -4,7 +4,7 @@ Each step is a transaction that leaves a sound database, and none is repeated. T
 so an interrupted copy resumes when it is started again, and a repeated one copies only new records.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -247,6 +247,15 @@ class Copy:
                         own = writing.head(record.id).record
                         writing.save_fold(fold, writing.size(until(fold.segments, own.newest)).less(own.own))
 
+    def _erase_texts(self, absent: Mapping[str, Collection[str]]) -> None:
+        """Erase the texts of requests that were erased in the source after they were copied."""
+        for agent, gone in absent.items():
+            with self._target.read() as reading:
+                left = reading.kept_texts(gone)
+            if left:
+                with self._target.write() as writing:
+                    writing.disown(agent, left)
+
     # The end
 
     def _as_copied(self, reading: Snapshot) -> Snapshot:
@@ -256,9 +265,17 @@ class Copy:
     def _compare(self) -> tuple[int, str]:
         """Compare the whole scope of the copy with the target. Return the number of events and the hash of everything.
         Raises StoreError if the two differ."""
-        number, ours = hashes(self._moment, self._wanted, self._advance)
+        number = 0
+
+        def counted(event: CopiedEvent) -> None:
+            nonlocal number
+            number += 1
+            self._advance(event)
+
+        texts, ours = hashes(self._moment, self._wanted, counted)
+        self._erase_texts(texts.absent)
         with self._target.read() as reading:
-            _, theirs = hashes(self._as_copied(reading), self._wanted, self._advance)
+            _, theirs = hashes(self._as_copied(reading), self._wanted, self._advance, texts)
         if wrong := [part for part, hash in ours.items() if theirs[part] != hash]:
             agents = self._wanted.agents
             named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]

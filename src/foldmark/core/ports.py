@@ -323,7 +323,8 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, CodingSessions, Proto
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
         """Store the texts that a request needs, hash -> text, unless they are stored already. Requests that are
-        appended later in this transaction own them."""
+        appended later in this transaction own them. From this call to the end of the transaction, also without texts,
+        no other transaction erases a text or removes a memo."""
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
         """Add an agent with its initial fold and the size of that fold. Raises StoreError if its name is taken."""

@@ -254,5 +254,9 @@ class Copying(CopyingView, Protocol):
     def take(self, records: Sequence[Beside]) -> None:
         """Store records beside the log, replacing records with the same id."""
 
+    def disown(self, agent: str, hashes: Collection[str]) -> None:
+        """Erase texts of an agent's requests that were erased in the source of a copy, unless something else owns
+        them."""
+
     def take_numbers(self, numbers: Numbers) -> None:
         """Reserve these ids and all lower ones, so that they are never given to new records."""

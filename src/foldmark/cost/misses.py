@@ -98,7 +98,8 @@ def cached(agent: Agent, sent: SentRequest) -> Cached | None:
     """Return the cache hits of one request of the agent; None if its cost is not known."""
     with agent.reading() as (moment, _):
         found = newest_requests(moment, agent.id, BEFORE + 1, sent.id)
-        following = numbered_request(moment, agent.id, sent.number + 1)  # sent after the cost was recorded
+        # Others may have sent requests before the cost of this one was recorded.
+        following = numbered_request(moment, agent.id, sent.number + BEFORE)
         until = END if following is None else following.id
         return _cached(moment, agent, found, until, complete=len(found) <= BEFORE).get(sent.id)
 

@@ -103,7 +103,7 @@ class ClientTranscript(TranscriptView):
                     self._begun = True
                     self._follow(event.id, about)
                     self._remember(about)
-                elif event.kind == "usage":  # the ledger of an older version; a newer record has the sums
+                elif event.kind == "usage" and SENT in (event.data or {}):  # the sums are in a record
                     self._passed = {}
                     self.ledger = counted(self.ledger, event, agent.log.model_named)
                     usage = usage_of(event.data)

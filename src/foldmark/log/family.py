@@ -19,10 +19,10 @@ from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Snapshot
+from foldmark.core.segments import END
 from foldmark.log.log import Agent
 from foldmark.request.layers import is_delegation
 from foldmark.request.planning import not_while_planning
-from foldmark.request.recorded import newest_requests
 
 
 class TreeNode(NamedTuple):
@@ -147,7 +147,7 @@ def _check_there(moment: Snapshot, agent: Agent) -> None:
 def waits_for(moment: Snapshot, child: AgentRecord) -> str | None:
     """Return the state in words of a living fork that has not begun: it waits to be run, or for its first message.
     None for any other agent, and for a sub-agent of a coding agent, which the coding agent runs."""
-    if child.parent is None or child.messages or moment.end(child.id) or newest_requests(moment, child.id, 1):
+    if child.parent is None or child.messages or moment.end(child.id) or moment.recent("request", child.id, END, 1):
         return None
     born = moment.event(child.fork_event)
     if born is None or born.actor == "system":

@@ -159,6 +159,7 @@ class Operable(Timeline):
             raise CommandError(f"there is no event {event_id}; events are numbered from 1")
         if event_id < now.record.fork_event:
             raise CommandError(f"this agent was born with event {now.record.fork_event}, after event {event_id}")
+        event_id = min(event_id, now.newest)  # metadata behind the newest event of the timeline changes nothing
         fold = replay(now.origin, recorded(moment.operations(self.id, until=event_id)))
         then = as_of(moment, now, event_id)
         record = replace(then.record, open_turn=None)

@@ -146,6 +146,8 @@ def _answered(moment: Snapshot, at: Standing) -> list[Recorded]:
         events = moment.recent("usage", at.record.id, until, page)
         for event in events:
             about, usage = (event.data or {}).get(SENT), usage_of(event.data)
+            if about is None:
+                continue  # somebody else recorded it
             if not isinstance(about, dict) or usage is None:
                 return found[::-1] if found and not found[-1].about["kept"] else []
             found.append(Recorded(about, event, usage))

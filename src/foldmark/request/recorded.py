@@ -1,50 +1,87 @@
-"""The recorded requests of an agent: what was sent to models, newest first [SPEC 5.6]."""
+"""The recorded requests of an agent: what was sent to models, newest first [SPEC 5.6].
+
+A record that cannot be read, which another version may have made, stops nothing: it is left out, and `foldmark doctor`
+names it.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
 
 from foldmark.core.assembly.sent import SentRequest, sent_request
+from foldmark.core.errors import DamagedError
+from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import ANSWER
 from foldmark.core.segments import END
 
 
 def newest_requests(moment: Snapshot, agent_id: str, limit: int, until: int = END) -> list[SentRequest]:
-    """Return the newest requests that an agent sent, up to event `until`, newest first, at most `limit`. Raises
-    DamagedError."""
-    return list(map(sent_request, moment.recent("request", agent_id, until, limit)))
+    """Return the newest readable requests that an agent sent, up to event `until`, newest first, at most `limit`."""
+    found: list[SentRequest] = []
+    for event in _newest_first(moment, agent_id, limit, until):
+        with suppress(DamagedError):
+            found.append(sent_request(event))
+        if len(found) == limit:
+            break
+    return found
 
 
 def newest_asked(moment: Snapshot, agent_id: str) -> SentRequest | None:
-    """Return the newest request that an agent sent for an answer, not for a summary or a filter. Raises
-    DamagedError."""
-    page, until = 1, END
-    while requests := newest_requests(moment, agent_id, page, until):
-        for each in requests:
-            if each.purpose == ANSWER:
-                return each
-        page, until = page * 4, requests[-1].id - 1
+    """Return the newest request that an agent sent for an answer, not for a summary or a filter."""
+    for event in _newest_first(moment, agent_id, 1):
+        with suppress(DamagedError):
+            if (sent := sent_request(event)).purpose == ANSWER:
+                return sent
     return None
+
+
+def newest_number(moment: Snapshot, agent_id: str) -> int:
+    """Return the number of the newest request that an agent sent, 0 if it sent none."""
+    return next((number_of(event) for event in _newest_first(moment, agent_id, 1)), 0)
 
 
 def numbered_request(moment: Snapshot, agent_id: str, number: int) -> SentRequest | None:
     """Return an agent's request with this number, or None. Cost grows with the logarithm of the number of requests.
     Raises DamagedError."""
-    found, low = next(iter(newest_requests(moment, agent_id, 1)), None), 0
-    while found is not None and found.number > number and found.id > low + 1:
+    found, low = next(_newest_first(moment, agent_id, 1), None), 0
+    while found is not None and number_of(found) > number and found.id > low + 1:
         # The requests up to event `low` have lower numbers.
         middle = (low + found.id) // 2
-        older = next(iter(newest_requests(moment, agent_id, 1, middle)), None)
-        if older is not None and older.number >= number:
+        older = next(_newest_first(moment, agent_id, 1, middle), None)
+        if older is not None and number_of(older) >= number:
             found = older
         else:
             low = middle
-    return found if found is not None and found.number == number else None
+    return sent_request(found) if found is not None and number_of(found) == number else None
 
 
 def request_at(moment: Snapshot, agent_id: str, event_id: int) -> SentRequest | None:
     """Return the newest request that an agent had sent before anything followed event `event_id` in its timeline, or
-    None. Raises DamagedError."""
-    found = next(iter(newest_requests(moment, agent_id, 1, event_id)), None)
-    while True:
-        following = numbered_request(moment, agent_id, 1 if found is None else found.number + 1)
-        if following is None or following.event > event_id:
-            return found
-        found = following
+    None. Cost grows with the logarithm of the number of requests."""
+    found, newest = None, newest_requests(moment, agent_id, 1)
+    if not newest or newest[0].event <= event_id:
+        return newest[0] if newest else None
+    low, high = 0, newest[0].id - 1
+    while low < high:  # requests up to event `low` are early enough, those after `high` are not
+        middle = (low + high + 1) // 2
+        newest = newest_requests(moment, agent_id, 1, middle)
+        if not newest or newest[0].event <= event_id:
+            low, found = middle, newest[0] if newest else None
+        else:
+            high = newest[0].id - 1
+    return found
+
+
+def number_of(event: Event) -> int:
+    """Return the number of a `request` event, 0 if its record has none."""
+    number = (event.data or {}).get("number")
+    return number if isinstance(number, int) else 0
+
+
+def _newest_first(moment: Snapshot, agent_id: str, page: int, until: int = END) -> Iterator[Event]:
+    """Yield the `request` events of an agent up to event `until`, read as they are consumed: first `page` of them."""
+    while events := moment.recent("request", agent_id, until, page):
+        yield from events
+        if len(events) < page:
+            return
+        page, until = page * 4, events[-1].id - 1

@@ -1,7 +1,7 @@
 """Usage: the cost of answers as counted by the provider, and the values derived from it [SPEC 5.4]."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Stopped, Usage
-from foldmark.core.segments import Segment, Segments, contains, until
+from foldmark.core.segments import Segment, Segments, contains, intersect, until
 from foldmark.request.exchanges import until_next
 from foldmark.request.standing import Standing
 
@@ -81,6 +81,34 @@ class Weighed(Struct, frozen=True):
         return f"· {'' if self.counted else '~'}{self.tokens:,} tokens"
 
 
+class Cost(NamedTuple):
+    """A recorded usage with its event, and the request that it names, if it names one."""
+
+    usage: Usage
+    event: int
+    request: int | None
+
+    def belongs(self, first: int, last: int, until_id: int) -> bool:
+        """Return True if this is the cost of what was answered by message `last`, with input from message `first` on.
+        It names a request between the two, or none and directly follows, before event `until_id`."""
+        return last < self.event < until_id if self.request is None else first < self.request < last
+
+
+def costs_in(moment: Snapshot, at: Standing, segment: Segment) -> list[Cost]:
+    """Return the costs of requests inside a segment of the agent's lineage, oldest first. One that names its request
+    is inside if that is, whenever the cost was recorded; usages without counts are none."""
+    agent, first, last = segment
+    reach = at.last if agent == at.record.id else last
+    found = []
+    inside = intersect(until(at.lineage, reach), (Segment(agent, first, reach),))
+    for event in moment.events(sorted(moment.of_kind("usage", inside))):
+        usage, request = usage_of(event.data), (event.data or {}).get("request")
+        place = request if isinstance(request, int) else event.id
+        if usage is not None and first <= place <= last:
+            found.append(Cost(usage, event.id, request if isinstance(request, int) else None))
+    return found
+
+
 def snapshots(
     moment: Snapshot, at: Standing, messages: Sequence[Event], size: Callable[[Segments], Size]
 ) -> dict[int, Weighed]:
@@ -103,13 +131,11 @@ def snapshots(
     end = until_next(moment, at, [(owner, messages[-1].id)])[0].last
     if owner == at.record.id and end == at.record.head:
         end = at.last  # no message follows, but metadata may
-    usages = sorted(moment.of_kind("usage", (Segment(owner, messages[0].id, end),)))
+    costs = costs_in(moment, at, Segment(owner, messages[0].id, end))
     ends = [following[0].id for following in interactions[1:]]
     for interaction, until_id in zip(interactions, [*ends, end + 1], strict=True):
-        last = interaction[-1]
-        own = next((each for each in usages if last.id < each < until_id), None)
-        event = None if own is None else moment.event(own)
-        usage = None if event is None else usage_of(event.data)
+        first, last = interaction[0], interaction[-1]
+        usage = next((cost.usage for cost in costs if cost.belongs(first.id, last.id, until_id)), None)
         if usage is not None:
             weighed = Weighed(usage.size + usage.output, True)
         elif contains(at.visible, last.agent_id, last.id):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.assembly.sent import QUESTION, MessageSet, SentRequest, memo_text_name
+from foldmark.core.assembly.sent import QUESTION, MessageSet, SentRequest, foreign_text_name, memo_text_name
 from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -248,7 +248,8 @@ class _Remake:
         return None
 
     def _memo(self, memo_id: int) -> str:
-        text = self._kept(memo_text_name(memo_id))
+        name = memo_text_name(memo_id)
+        text = self._kept(name) or self._kept(foreign_text_name(name))
         if text is None:
             self.removed.add(memo_id)
         return REDACTED if text is None else text

@@ -16,10 +16,10 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import ANSWER, COMPACTION, Part, Request
-from foldmark.core.segments import since, until
+from foldmark.core.segments import END, since, until
 from foldmark.log.log import Agent
 from foldmark.request.layers import memo_texts
-from foldmark.request.recorded import newest_requests
+from foldmark.request.recorded import number_of
 from foldmark.request.standing import Standing
 
 
@@ -39,7 +39,8 @@ def record_sent(
     from foldmark.providers.registry import dialect_of, speaks
     from foldmark.request.exchanges import read_as, read_by
 
-    with agent.log.store.write() as transaction:  # a memo in the request cannot be removed in the meantime
+    with agent.log.store.write() as transaction:
+        transaction.keep_texts({})  # from here on nothing that the request needs can be erased by others
         reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
         at = read_by(transaction, agent.standing_in(transaction), reads)
         if (end := transaction.end(agent.id)) is not None and end.killer is None:
@@ -57,12 +58,12 @@ def record_sent(
             texts[QUESTION] = instruction
         hashes = {name: _sha256(text) for name, text in texts.items()}
         window, pinned, layers, left_out = _recorded_ids(request)
-        before = next(iter(newest_requests(transaction, agent.id, 1)), None)
-        same = owners(before.turn, {"hashes": before.hashes}) if before is not None else ()
+        before = next(iter(transaction.recent("request", agent.id, END, 1)), None)
+        same = owners(before.turn_id, before.data) if before is not None else ()
         kept = {sha for sha, owner in same if owner == OF_AGENT}  # as long as the agent is
         transaction.keep_texts({hashes[name]: text for name, text in texts.items() if hashes[name] not in kept})
         record = RequestRecord(
-            number=1 if before is None else before.number + 1,
+            number=1 if before is None else number_of(before) + 1,
             event=at.newest,
             provider=request.provider,
             model=request.model,

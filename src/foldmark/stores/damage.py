@@ -5,7 +5,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar, Protocol
 
-from foldmark.core.assembly.sent import Owner, owners
+from foldmark.core.assembly.sent import Owner, is_readable, owners
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import OPERATION_KINDS
@@ -80,6 +80,8 @@ class SqlChecks(SqlReader, Protocol):
             except DamagedError:
                 yield f"agent {self._id(agent)[:8]}: the record of its request, event {id}, is not readable"
                 continue
+            if not is_readable(read):
+                yield f"agent {self._id(agent)[:8]}: the record of its request, event {id}, is not readable"
             missing = 0
             for hash, owner in owners(turn, read):
                 left.discard((agent, hash, owner))

@@ -4,7 +4,7 @@ An `Appender` appends to one agent and computes the columns that the store adds 
 appender for each agent that it appends to; it also erases, and receives records copied from another store.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import groupby
@@ -367,6 +367,11 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
 
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
         """Reserve the ids of these events. Raises StoreError if they are taken."""
+
+    def disown(self, agent: str, hashes: Collection[str]) -> None:
+        with self.whole():
+            self._write("disown_texts", **self._for_agent(agent), hashes=self._list(sorted(hashes)))
+            self._erase_texts(list(hashes))
 
     def take(self, records: Sequence[Beside]) -> None:
         with self.whole():

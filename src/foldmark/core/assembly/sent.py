@@ -20,7 +20,7 @@ from foldmark.core.segments import Segments
 QUESTION = "question"
 """The name of a question among the texts of a request: a person's words, which are erased with its turn."""
 
-_MEMO = "memo "
+_MEMO, _FOREIGN = "memo ", "foreign "
 
 
 class MessageSet(Struct, frozen=True, omit_defaults=True):
@@ -132,9 +132,18 @@ def sent_request(event: Event) -> SentRequest:
         ) from None
 
 
+def is_readable(data: Mapping[str, Any] | None) -> bool:
+    """Return True if the data of a `request` event is a record of a request."""
+    try:
+        msgspec.convert(data or {}, RequestRecord, str_keys=True)
+    except (msgspec.ValidationError, RecursionError):
+        return False
+    return True
+
+
 class Owner(NamedTuple):
-    """What a text of a request belongs to: a `turn` of the agent that sent it, or a `memo`; if both are 0, only to the
-    agent. A text is erased with the last of its owners."""
+    """What a text of a request belongs to: a `turn` of the agent that sent it, or a `memo` (-1: of another database);
+    if both are 0, only to the agent. A text is erased with the last of its owners."""
 
     turn: int
     memo: int
@@ -150,10 +159,16 @@ def owners(turn: int | None, data: Mapping[str, Any] | None) -> Iterator[tuple[s
     hashes = (data or {}).get("hashes")
     for name, sha256 in hashes.items() if isinstance(hashes, dict) else ():
         memo = name.removeprefix(_MEMO) if name.startswith(_MEMO) else ""
-        asked = turn or 0 if name == QUESTION else 0
-        yield str(sha256), Owner(asked, int(memo) if memo.isascii() and memo.isdigit() else 0)
+        asked, foreign = turn or 0 if name == QUESTION else 0, name.startswith(_FOREIGN)
+        yield str(sha256), Owner(asked, -1 if foreign else int(memo) if memo.isascii() and memo.isdigit() else 0)
 
 
 def memo_text_name(memo_id: int) -> str:
     """Return the name of a memo's text among the texts of a request."""
     return f"{_MEMO}{memo_id}"
+
+
+def foreign_text_name(name: str) -> str:
+    """Return the name of a text in a database that has other memos, to which the request was copied. What becomes
+    of the memo there is known only to a later copy."""
+    return f"{_FOREIGN}{name}" if name.startswith(_MEMO) else name

@@ -6,7 +6,7 @@ before a read; agents' rows and the index of words are written once, when `settl
 event.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Self
@@ -244,6 +244,15 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
 
     def _rows_of(self, datas: Sequence[tuple[int, str | None]]) -> Bindings:
         return {"ids": Ints(id for id, _ in datas), "datas": Texts(data for _, data in datas)}
+
+    def keep_texts(self, texts: Mapping[str, str]) -> None:
+        self._write("share_texts")  # also without a text to add: the ones that are there must stay
+        super().keep_texts(texts)
+
+    def remove_memo(self, memo_id: int) -> None:
+        # First: whoever records a request with this memo is either done before it is removed, or finds it removed.
+        self._write("lock_texts")
+        super().remove_memo(memo_id)
 
     def _erase_texts(self, hashes: Sequence[str]) -> None:
         if hashes:

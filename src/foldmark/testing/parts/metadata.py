@@ -43,6 +43,10 @@ def _asked(memo: int, question: str, **more: Any) -> _Asked:
     return _Asked(texts, request(dict(zip(("config", f"memo {memo}", "question"), texts, strict=True)), **more))
 
 
+def _of_kind(kind: str) -> Draft:
+    return usage(x=HARD) if kind == "usage" else request()
+
+
 def _record(store: Store, agent: str, asked: _Asked) -> int:
     with store.write() as writing:
         writing.keep_texts(asked.texts)
@@ -55,7 +59,7 @@ class MetadataTests(Suite):
     @pytest.mark.parametrize("kind", METADATA_KINDS)
     def test_metadata_moves_no_head(self, store: Store, agent: str, other: Store, kind: str) -> None:
         (opened,) = append(store, agent, draft())
-        (beside,) = append(other, agent, draft(kind, "", data={"x": HARD}))
+        (beside,) = append(other, agent, _of_kind(kind))
         assert beside > opened
         for each in (store, other):
             with each.read() as moment:
@@ -90,7 +94,7 @@ class MetadataTests(Suite):
             head = moment.head(agent).record.head
         for drafts in ([draft()], [call("c0"), call("c1")], [result("c0", 0)], [draft("assistant")]):
             for kind in METADATA_KINDS:
-                append(other, agent, draft(kind, ""))
+                append(other, agent, _of_kind(kind))
             if drafts[0].kind == "tool_result":
                 with store.read() as moment:
                     calls = moment.waiting(agent)
@@ -184,6 +188,25 @@ class MetadataTests(Suite):
             assert moment.recent("request", agent, END, 9) == []
             assert [event.data for event in moment.events(ids)] == [None, None]
 
+    def test_what_was_erased_in_the_source_of_a_copy_is_disowned(
+        self, store: Store, agent: str, neighbour: str
+    ) -> None:
+        asked = _asked(7, "what?")
+        for each in (agent, neighbour):
+            _record(store, each, asked)
+        gone = hashed("the memo", "what?")
+        with store.write() as writing:
+            writing.disown(agent, gone)
+        with store.read() as moment:  # the neighbour has them still
+            assert moment.kept_texts(asked.texts) == asked.texts
+        with store.write() as writing:
+            writing.disown(neighbour, gone)
+        with store.read() as moment:
+            assert moment.kept_texts(asked.texts) == hashed(HARD)
+        for each in (agent, neighbour):  # the question belongs to no turn, so that its loss would be damage
+            with store.write() as writing:
+                erase(writing, each, 0)
+
     def test_a_failed_transaction_keeps_no_text(self, store: Store, agent: str) -> None:
         texts = hashed("lost")
 
@@ -200,9 +223,10 @@ class MetadataTests(Suite):
         "data", [None, {}, {"hashes": 7}, {"hashes": {"memo x": "0", "memo": "1", "question": "2"}}]
     )
     def test_any_data_of_a_request_is_kept(self, store: Store, agent: str, data: dict[str, Any] | None) -> None:
-        """A log may have been made by another version."""
+        """A log may have been made by another version. Only the check for damage complains."""
         (id,) = append(store, agent, draft("request", "", data=data))
         assert (read(store, [id])[0].data or None) == (data or None)
+        assert any(f"event {id}, is not readable" in line for line in store.damage())
         with store.write() as writing:
             writing.append(agent, None, [draft(), draft("turn_ended", "")])
             erase(writing, agent, 0)

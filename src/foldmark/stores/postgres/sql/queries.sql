@@ -728,6 +728,10 @@ DELETE FROM text_owners WHERE root = :root AND agent = :agent AND turn = :turn R
 -- Removes what an agent owns, and returns the hashes of these texts.
 DELETE FROM text_owners WHERE root = :root AND agent = :agent RETURNING hash
 
+-- name: disown_texts
+-- Removes an agent's ownership of some texts.
+DELETE FROM text_owners WHERE root = :root AND agent = :agent AND hash = ANY(:hashes::text[])
+
 -- name: disown_memo
 -- Removes what a memo owns, and returns the hashes of these texts.
 DELETE FROM text_owners WHERE memo = :memo AND memo > 0 RETURNING hash
@@ -751,6 +755,10 @@ SELECT o.agent, o.turn, o.memo, o.hash, EXISTS (SELECT 1 FROM texts t WHERE t.ha
 -- name: texts_of_nobody
 -- Texts without an owner.
 SELECT hash FROM texts t WHERE NOT EXISTS (SELECT 1 FROM text_owners o WHERE o.hash = t.hash)
+
+-- name: share_texts
+-- Keeps others from erasing texts until the end of this transaction.
+LOCK TABLE texts IN ROW EXCLUSIVE MODE
 
 -- name: lock_texts
 -- Keeps others from recording requests until the end of this transaction: one could need a text that is removed.

@@ -875,6 +875,10 @@ DELETE FROM text_owners WHERE agent = :agent AND turn = :turn RETURNING hash
 -- Removes what an agent owns, and returns the hashes of these texts.
 DELETE FROM text_owners WHERE agent = :agent RETURNING hash
 
+-- name: disown_texts
+-- Removes an agent's ownership of some texts, JSON [hash, ...].
+DELETE FROM text_owners WHERE agent = :agent AND hash IN (SELECT value FROM json_each(:hashes))
+
 -- name: disown_memo
 -- Removes what a memo owns, and returns the hashes of these texts.
 DELETE FROM text_owners WHERE memo = :memo AND memo > 0 RETURNING hash
