@@ -11,6 +11,7 @@ from foldmark.cli.parameters import AS_JSON, MODEL, conversations, settings_for,
 from foldmark.cli.process import leaving, warn
 from foldmark.core.agents import DEFAULT, check_name
 from foldmark.core.errors import CommandError, ContextFullError, FoldmarkError, ProviderError
+from foldmark.core.segments import Segment
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter, json_text
@@ -176,12 +177,12 @@ def _recorded(agent: Agent, text: str | None, files: "list[Attachment]") -> str 
 
 def _answer_data(agent: Agent, before: int, screen: "AnswerScreen") -> dict[str, Any]:
     """Return the answer to the prompt after event `before` as JSON."""
-    from foldmark.request.usage import usage_of
+    from foldmark.request.usage import costs_in
 
     with agent.reading() as (moment, at):
         events = moment.events_after(agent.id, before, at.last)
+        usages = [cost.usage for cost in costs_in(moment, at, Segment(agent.id, before + 1, at.last))]
     answers = [each for each in events if each.kind == "assistant"]
-    usages = [usage for each in events if each.kind == "usage" and (usage := usage_of(each.data)) is not None]
     names = ("input", "cache_read", "cache_write", "output")
     return {
         "conversation": agent.name,
