@@ -27,11 +27,12 @@ from foldmark.core.assembly.wire import Shortened
 from foldmark.core.errors import ContextOverflowError, DamagedError
 from foldmark.core.events import Draft, Mark
 from foldmark.core.request import Manifest, Piece, Request, Usage
+from foldmark.core.segments import END
 from foldmark.cost.misses import cached, newest_cached
 from foldmark.dialects.openai import chat as openai
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
-from foldmark.request.recorded import newest_requests, numbered_request
+from foldmark.request.recorded import LATE, costs_until, newest_requests, numbered_request
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
@@ -549,6 +550,16 @@ def test_a_cost_is_found_behind_the_next_request(log: Log, agent: Agent) -> None
     assert [each.usage.cache_write for each in listed.values()] == [5000, 70]
 
 
+def test_a_cost_is_looked_for_behind_a_few_requests_only(log: Log, agent: Agent) -> None:
+    """The cost of a look at an old turn does not grow with everything after it."""
+    agent.append("user", "one")
+    sent = [record_sent(agent, agent.request()) for _ in range(40)]
+    with log.store.read() as moment:
+        assert costs_until(moment, agent.id, sent[4].id) == sent[4 + LATE].id
+        assert costs_until(moment, agent.id, sent[-1].id) == costs_until(moment, agent.id, END) == END
+        assert costs_until(moment, agent.id, 1) == 1  # nothing was sent yet
+
+
 def test_a_cost_belongs_to_the_turn_of_its_request(log: Log, agent: Agent) -> None:
     def asked(text: str) -> SentRequest:
         agent.append("user", text)
@@ -597,7 +608,7 @@ def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:
         say(agent, "hello")
         connection(log).execute("DELETE FROM texts WHERE text LIKE '### HISTORY%'")
         found = [finding.text for finding in examine(log)]
-        assert found == [f"agent {agent.id[:8]}: its request, event 2, needs 1 text that are missing"]
+        assert found == [f"agent {agent.id[:8]}: its request, event 2, lacks 1 text"]
         with pytest.raises(StoreError, match="run `foldmark doctor`"):
             rebuilt(agent, 1)
 

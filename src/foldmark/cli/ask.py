@@ -177,11 +177,12 @@ def _recorded(agent: Agent, text: str | None, files: "list[Attachment]") -> str 
 
 def _answer_data(agent: Agent, before: int, screen: "AnswerScreen") -> dict[str, Any]:
     """Return the answer to the prompt after event `before` as JSON."""
-    from foldmark.request.usage import costs_in
+    from foldmark.request.usage import costs
 
     with agent.reading() as (moment, at):
         events = moment.events_after(agent.id, before, at.last)
-        usages = [cost.usage for cost in costs_in(moment, at, Segment(agent.id, before + 1, at.last))]
+        recorded = costs(moment, (Segment(agent.id, before + 1, at.last),))
+    usages = [cost.usage for cost in recorded if cost.place > before]
     answers = [each for each in events if each.kind == "assistant"]
     names = ("input", "cache_read", "cache_write", "output")
     return {

@@ -1,6 +1,7 @@
 """Commands for messages, visible or not: `/message list | show | remove`, `/copy`, `/note`, `/attach`,
 `/retry` [SPEC 4, S2]."""
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +14,7 @@ from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
 from foldmark.core.events import MESSAGE_KINDS, Event, Rewind
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import END, Segment, contains, intersect, until
+from foldmark.core.segments import END, Segment, contains, intersect, since, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import FINAL, count, listing
 from foldmark.cost.messages import OUT, SENT, NextMessages, next_messages
@@ -25,7 +26,7 @@ from foldmark.operations.history import explain
 from foldmark.operations.receipts import Retried
 from foldmark.operations.redaction import TRACES_MAY_STAY, others_losing
 from foldmark.request.standing import Standing
-from foldmark.request.usage import Weighed, costs_in, snapshots
+from foldmark.request.usage import Cost, Weighed, costs, snapshots
 from foldmark.sending.status import is_unanswered
 from foldmark.text.code_blocks import code_blocks
 
@@ -45,7 +46,10 @@ def _list(call: CommandCall) -> Result:
         turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
         ends = [following.messages[0].id - 1 for following in turns[1:]]
         coming = next_messages(call.agent, moment, at)
-        rows = [_listed(moment, at, turn, end, coming) for turn, end in zip(turns, [*ends, at.last], strict=False)]
+        recorded = costs(moment, since(until(at.lineage, at.last), turns[0].messages[0].id)) if turns else []
+        rows = [
+            _listed(moment, at, turn, end, coming, recorded) for turn, end in zip(turns, [*ends, at.last], strict=False)
+        ]
         first = turns[0].messages[0].id if len(turns) == number else 1
         rows = sorted([*rows, *_erased(moment, at, first)], key=lambda row: int(row["first"]))[-number:]
     lines = [
@@ -88,12 +92,15 @@ def _row(at: Standing, turn: int | None, first: Event, **about: Any) -> dict[str
     }
 
 
-def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, coming: NextMessages) -> dict[str, Any]:
+def _listed(
+    moment: Snapshot, at: Standing, turn: Turn, end: int, coming: NextMessages, recorded: Sequence[Cost]
+) -> dict[str, Any]:
     places = [coming.place(each) for each in turn.messages]
     shown, inside = len(places) - places.count(OUT), places.count(SENT)
     # The tokens of the turn's last request, as counted by its provider [S2].
-    costs = costs_in(moment, at, Segment(turn.messages[0].agent_id, turn.messages[0].id, end))
-    counted = costs[-1].usage if costs else None
+    first = turn.messages[0]
+    own = [cost for cost in recorded if cost.agent == first.agent_id and first.id <= cost.place <= end]
+    counted = own[-1].usage if own else None
     weighed = counted.input + counted.output if counted else None
     snapshot = weighed
     if weighed is None and shown:

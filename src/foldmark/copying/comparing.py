@@ -198,26 +198,27 @@ def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[B
             mine, other = next(left, None), next(right, None)
 
 
-class Texts(NamedTuple):
-    """The hashes of the texts that requests name: those that a store has, and by agent those that it has not, because
-    they were erased."""
+class Compared(NamedTuple):
+    """What was read of a store to compare it: the number of events, and the hashes of the texts that requests name:
+    those `kept`, and by agent those `erased`."""
 
+    events: int
     kept: set[str]
-    absent: dict[str, set[str]]
+    erased: dict[str, set[str]]
 
 
 def hashes(
-    moment: Snapshot, wanted: CopyScope, progress: Callable[[CopiedEvent], object], texts: Texts | None = None
-) -> tuple[Texts, dict[str, str]]:
-    """Return the texts of requests of a store within a scope, and a hash for each agent and each kind of other records.
-    With the `texts` of another store, only texts that this one has are part of the hash. `progress` is called for each
-    event."""
+    moment: Snapshot, wanted: CopyScope, progress: Callable[[CopiedEvent], object], other: Compared | None = None
+) -> tuple[Compared, dict[str, str]]:
+    """Return what was read of a store within a scope, and a hash for each agent and each kind of other records. Texts
+    that an `other` store lacks are not part of the hash. `progress` is called for each event."""
     kinds = {kind.__name__: kind for kind in wanted.kinds}
     found = {part: _hash() for part in (*wanted.agents, *kinds, "texts")}
 
     def add(part: str, value: object) -> None:
         found[part].update(_ENCODER.encode(value))
 
+    events = 0
     needed: dict[str, set[str]] = {agent: set() for agent in wanted.agents}
     for record in moment.agents():
         if record.id in wanted.agents:
@@ -227,6 +228,7 @@ def hashes(
     for event in moment.copied_events(dict.fromkeys(wanted.agents, 0)):
         add(event.agent, event)
         needed[event.agent].update(texts_of(event))
+        events += 1
         progress(event)
     for name, kind in kinds.items():
         for copied in moment.copied(kind, wanted.wanted):
@@ -235,9 +237,9 @@ def hashes(
     for some in parts(sorted(set().union(*needed.values())), _AT_ONCE):
         there = moment.kept_texts(some)
         kept |= there.keys()
-        add("texts", [(key, there[key]) for key in some if key in there and (texts is None or key in texts.kept)])
-    absent = {agent: gone for agent, each in needed.items() if (gone := each - kept)}
-    return Texts(kept, absent), {part: hash.hexdigest() for part, hash in found.items()}
+        add("texts", [(key, there[key]) for key in some if key in there and (other is None or key in other.kept)])
+    erased = {agent: gone for agent, each in needed.items() if (gone := each - kept)}
+    return Compared(events, kept, erased), {part: hash.hexdigest() for part, hash in found.items()}
 
 
 def hash_of(found: Mapping[str, str]) -> str:

@@ -23,8 +23,7 @@ Run: TypeAlias = tuple[int, int, int]
 
 
 class Renumbering:
-    """New ids of events, which are in the order of the old ones, new ids of `mails`, and new uuids of
-    `agents`."""
+    """The new ids of events, which keep their order, the new ids of `mails`, and the new uuids of `agents`."""
 
     def __init__(self, agents: Mapping[str, str]) -> None:
         self.agents = agents

@@ -247,9 +247,9 @@ class Copy:
                         own = writing.head(record.id).record
                         writing.save_fold(fold, writing.size(until(fold.segments, own.newest)).less(own.own))
 
-    def _erase_texts(self, absent: Mapping[str, Collection[str]]) -> None:
-        """Erase the texts of requests that were erased in the source after they were copied."""
-        for agent, gone in absent.items():
+    def _erase_texts(self, erased: Mapping[str, Collection[str]]) -> None:
+        """Erase texts of requests, by agent, that were erased in the source after they were copied."""
+        for agent, gone in erased.items():
             with self._target.read() as reading:
                 left = reading.kept_texts(gone)
             if left:
@@ -265,17 +265,10 @@ class Copy:
     def _compare(self) -> tuple[int, str]:
         """Compare the whole scope of the copy with the target. Return the number of events and the hash of everything.
         Raises StoreError if the two differ."""
-        number = 0
-
-        def counted(event: CopiedEvent) -> None:
-            nonlocal number
-            number += 1
-            self._advance(event)
-
-        texts, ours = hashes(self._moment, self._wanted, counted)
-        self._erase_texts(texts.absent)
+        compared, ours = hashes(self._moment, self._wanted, self._advance)
+        self._erase_texts(compared.erased)
         with self._target.read() as reading:
-            _, theirs = hashes(self._as_copied(reading), self._wanted, self._advance, texts)
+            _, theirs = hashes(self._as_copied(reading), self._wanted, self._advance, compared)
         if wrong := [part for part, hash in ours.items() if theirs[part] != hash]:
             agents = self._wanted.agents
             named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
@@ -283,7 +276,7 @@ class Copy:
                 f"the copy in {self._names[1]} differs from {self._names[0]}: {listing(named, 5)}. "
                 "Has another program written reading meanwhile? `foldmark doctor` checks each of the two."
             )
-        return number, hash_of(ours)
+        return compared.events, hash_of(ours)
 
 
 COUNTED: dict[type, str] = {

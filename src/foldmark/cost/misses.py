@@ -24,8 +24,8 @@ from foldmark.cost.spending import rules_of
 from foldmark.dialects.dialect import dialect_named
 from foldmark.log.log import Agent
 from foldmark.operations.history import words
-from foldmark.request.recorded import newest_requests, numbered_request
-from foldmark.request.usage import usage_of
+from foldmark.request.recorded import costs_until, newest_requests
+from foldmark.request.usage import costs
 from foldmark.sending.rebuilding import rebuilt
 
 BEFORE = 10
@@ -98,9 +98,7 @@ def cached(agent: Agent, sent: SentRequest) -> Cached | None:
     """Return the cache hits of one request of the agent; None if its cost is not known."""
     with agent.reading() as (moment, _):
         found = newest_requests(moment, agent.id, BEFORE + 1, sent.id)
-        # Others may have sent requests before the cost of this one was recorded.
-        following = numbered_request(moment, agent.id, sent.number + BEFORE)
-        until = END if following is None else following.id
+        until = costs_until(moment, agent.id, sent.id)
         return _cached(moment, agent, found, until, complete=len(found) <= BEFORE).get(sent.id)
 
 
@@ -271,13 +269,9 @@ def _hash(record: RequestRecord, name: str) -> str | None:
 
 def _usages(moment: Snapshot, agent_id: str, requests: Sequence[SentRequest], until: int) -> dict[int, Usage]:
     """Return the costs of these requests, which are given oldest first, by their ids."""
-    found: dict[int, Usage] = {}
     wanted = {each.id for each in requests}
-    for event in moment.events(moment.of_kind("usage", (Segment(agent_id, requests[0].id, until),))):
-        request, usage = (event.data or {}).get("request"), usage_of(event.data)
-        if request in wanted and usage is not None:
-            found[request] = usage
-    return found
+    recorded = costs(moment, (Segment(agent_id, requests[0].id, until),))
+    return {cost.request: cost.usage for cost in recorded if cost.request is not None and cost.request in wanted}
 
 
 def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[str]:

@@ -35,24 +35,24 @@ def newest_asked(moment: Snapshot, agent_id: str) -> SentRequest | None:
     return None
 
 
-def newest_number(moment: Snapshot, agent_id: str) -> int:
-    """Return the number of the newest request that an agent sent, 0 if it sent none."""
-    return next((number_of(event) for event in _newest_first(moment, agent_id, 1)), 0)
-
-
 def numbered_request(moment: Snapshot, agent_id: str, number: int) -> SentRequest | None:
     """Return an agent's request with this number, or None. Cost grows with the logarithm of the number of requests.
     Raises DamagedError."""
-    found, low = next(_newest_first(moment, agent_id, 1), None), 0
-    while found is not None and number_of(found) > number and found.id > low + 1:
-        # The requests up to event `low` have lower numbers.
-        middle = (low + found.id) // 2
-        older = next(_newest_first(moment, agent_id, 1, middle), None)
-        if older is not None and number_of(older) >= number:
-            found = older
-        else:
-            low = middle
-    return sent_request(found) if found is not None and number_of(found) == number else None
+    event = _numbered(moment, agent_id, number)
+    return None if event is None else sent_request(event)
+
+
+LATE = 10
+"""Number of requests that an agent may have sent before the cost of an earlier one is recorded."""
+
+
+def costs_until(moment: Snapshot, agent_id: str, event_id: int) -> int:
+    """Return the event up to which the costs of an agent's requests up to event `event_id` are recorded."""
+    newest = next(_newest_first(moment, agent_id, 1, event_id), None)
+    if newest is None:
+        return event_id
+    later = _numbered(moment, agent_id, number_of(newest) + LATE)
+    return END if later is None else later.id
 
 
 def request_at(moment: Snapshot, agent_id: str, event_id: int) -> SentRequest | None:
@@ -76,6 +76,19 @@ def number_of(event: Event) -> int:
     """Return the number of a `request` event, 0 if its record has none."""
     number = (event.data or {}).get("number")
     return number if isinstance(number, int) else 0
+
+
+def _numbered(moment: Snapshot, agent_id: str, number: int) -> Event | None:
+    found, low = next(_newest_first(moment, agent_id, 1), None), 0
+    while found is not None and number_of(found) > number and found.id > low + 1:
+        # The requests up to event `low` have lower numbers.
+        middle = (low + found.id) // 2
+        older = next(_newest_first(moment, agent_id, 1, middle), None)
+        if older is not None and number_of(older) >= number:
+            found = older
+        else:
+            low = middle
+    return found if found is not None and number_of(found) == number else None
 
 
 def _newest_first(moment: Snapshot, agent_id: str, page: int, until: int = END) -> Iterator[Event]:

@@ -13,6 +13,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.request import Stopped, Usage
 from foldmark.core.segments import Segment, Segments, contains, intersect, until
 from foldmark.request.exchanges import until_next
+from foldmark.request.recorded import costs_until
 from foldmark.request.standing import Standing
 
 _COUNTS = ("fresh", "cache_read", "cache_write", "output")
@@ -82,30 +83,31 @@ class Weighed(Struct, frozen=True):
 
 
 class Cost(NamedTuple):
-    """A recorded usage with its event, and the request that it names, if it names one."""
+    """A recorded usage with its agent, its event, and the request that it names, if it names one."""
 
     usage: Usage
+    agent: str
     event: int
     request: int | None
 
+    @property
+    def place(self) -> int:
+        """The event that says which turn the cost belongs to."""
+        return self.event if self.request is None else self.request
+
     def belongs(self, first: int, last: int, until_id: int) -> bool:
-        """Return True if this is the cost of what was answered by message `last`, with input from message `first` on.
-        It names a request between the two, or none and directly follows, before event `until_id`."""
+        """Return True if this is the cost of the answer that ends with message `last`, to input from message `first`
+        on. Without the name of a request, it must follow the answer before event `until_id`."""
         return last < self.event < until_id if self.request is None else first < self.request < last
 
 
-def costs_in(moment: Snapshot, at: Standing, segment: Segment) -> list[Cost]:
-    """Return the costs of requests inside a segment of the agent's lineage, oldest first. One that names its request
-    is inside if that is, whenever the cost was recorded; usages without counts are none."""
-    agent, first, last = segment
-    reach = at.last if agent == at.record.id else last
+def costs(moment: Snapshot, segments: Segments) -> list[Cost]:
+    """Return the costs recorded inside segments, oldest first, without usages that have no counts."""
     found = []
-    inside = intersect(until(at.lineage, reach), (Segment(agent, first, reach),))
-    for event in moment.events(sorted(moment.of_kind("usage", inside))):
+    for event in moment.events(moment.of_kind("usage", segments)):
         usage, request = usage_of(event.data), (event.data or {}).get("request")
-        place = request if isinstance(request, int) else event.id
-        if usage is not None and first <= place <= last:
-            found.append(Cost(usage, event.id, request if isinstance(request, int) else None))
+        if usage is not None:
+            found.append(Cost(usage, event.agent_id, event.id, request if isinstance(request, int) else None))
     return found
 
 
@@ -131,11 +133,12 @@ def snapshots(
     end = until_next(moment, at, [(owner, messages[-1].id)])[0].last
     if owner == at.record.id and end == at.record.head:
         end = at.last  # no message follows, but metadata may
-    costs = costs_in(moment, at, Segment(owner, messages[0].id, end))
+    recorded = Segment(owner, messages[0].id, max(end, costs_until(moment, owner, end)))
+    found_costs = costs(moment, intersect(until(at.lineage, at.last), (recorded,)))
     ends = [following[0].id for following in interactions[1:]]
     for interaction, until_id in zip(interactions, [*ends, end + 1], strict=True):
         first, last = interaction[0], interaction[-1]
-        usage = next((cost.usage for cost in costs if cost.belongs(first.id, last.id, until_id)), None)
+        usage = next((cost.usage for cost in found_costs if cost.belongs(first.id, last.id, until_id)), None)
         if usage is not None:
             weighed = Weighed(usage.size + usage.output, True)
         elif contains(at.visible, last.agent_id, last.id):

@@ -69,7 +69,8 @@ class SqlChecks(SqlReader, Protocol):
                 yield f"requests: the text stored under hash {hash[:12]} does not match it"
 
     def _wrong_owners(self) -> Iterator[str]:
-        """Compare the owners of texts with the requests. A memo may be gone, and the question of an erased turn is."""
+        """Compare the stored owners of texts with those that the requests give. The text of a removed memo may be
+        missing, and so may the question of an erased turn."""
         stored, gone = set[tuple[int, str, Owner]](), set[tuple[int, str, Owner]]()
         for agent, turn, memo, hash, is_there in self._run("text_owners"):
             (stored if is_there else gone).add((agent, hash, Owner(turn, memo)))
@@ -78,8 +79,7 @@ class SqlChecks(SqlReader, Protocol):
             try:
                 read = decode_data("request", data)
             except DamagedError:
-                yield f"agent {self._id(agent)[:8]}: the record of its request, event {id}, is not readable"
-                continue
+                read = None
             if not is_readable(read):
                 yield f"agent {self._id(agent)[:8]}: the record of its request, event {id}, is not readable"
             missing = 0
@@ -87,8 +87,7 @@ class SqlChecks(SqlReader, Protocol):
                 left.discard((agent, hash, owner))
                 missing += (agent, hash, owner) not in stored and not (owner.memo or (owner.turn and is_erased))
             if missing:
-                texts = count(missing, "text")
-                yield f"agent {self._id(agent)[:8]}: its request, event {id}, needs {texts} that are missing"
+                yield f"agent {self._id(agent)[:8]}: its request, event {id}, lacks {count(missing, 'text')}"
         for agent, hash, _ in sorted(left):
             yield f"requests: the text with the hash {hash[:12]} belongs to no request of agent {self._id(agent)[:8]}"
         for (hash,) in self._run("texts_of_nobody"):

@@ -7,7 +7,7 @@ them.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,8 @@ from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.request import Edge, Family
 from foldmark.core.segments import Segments
+
+T = TypeVar("T")
 
 QUESTION = "question"
 """The name of a question among the texts of a request: a person's words, which are erased with its turn."""
@@ -124,21 +126,22 @@ class SentRequest(RequestRecord, frozen=True, kw_only=True):
 def sent_request(event: Event) -> SentRequest:
     """Return the request that a `request` event records. Raises DamagedError."""
     own = {"id": event.id, "agent": event.agent_id, "turn": event.turn_id, "created_at": event.created_at}
-    try:
-        return msgspec.convert({**(event.data or {}), **own}, SentRequest, str_keys=True)
-    except (msgspec.ValidationError, RecursionError):
-        raise DamagedError(
-            f"event {event.id} of agent {event.agent_id[:8]}: its record of a request is not readable"
-        ) from None
+    sent = _read({**(event.data or {}), **own}, SentRequest)
+    if sent is None:
+        raise DamagedError(f"event {event.id} of agent {event.agent_id[:8]}: its record of a request is not readable")
+    return sent
 
 
 def is_readable(data: Mapping[str, Any] | None) -> bool:
     """Return True if the data of a `request` event is a record of a request."""
+    return _read(data or {}, RequestRecord) is not None
+
+
+def _read(data: Mapping[str, Any], form: type[T]) -> T | None:
     try:
-        msgspec.convert(data or {}, RequestRecord, str_keys=True)
+        return msgspec.convert(data, form, str_keys=True)
     except (msgspec.ValidationError, RecursionError):
-        return False
-    return True
+        return None
 
 
 class Owner(NamedTuple):
@@ -158,9 +161,14 @@ def owners(turn: int | None, data: Mapping[str, Any] | None) -> Iterator[tuple[s
     for unreadable data."""
     hashes = (data or {}).get("hashes")
     for name, sha256 in hashes.items() if isinstance(hashes, dict) else ():
-        memo = name.removeprefix(_MEMO) if name.startswith(_MEMO) else ""
-        asked, foreign = turn or 0 if name == QUESTION else 0, name.startswith(_FOREIGN)
-        yield str(sha256), Owner(asked, -1 if foreign else int(memo) if memo.isascii() and memo.isdigit() else 0)
+        number = name.removeprefix(_MEMO)
+        if name == QUESTION:
+            owner = Owner(turn or 0, 0)
+        elif name.startswith(_FOREIGN):
+            owner = Owner(0, -1)
+        else:
+            owner = Owner(0, int(number)) if number != name and number.isascii() and number.isdigit() else OF_AGENT
+        yield str(sha256), owner
 
 
 def memo_text_name(memo_id: int) -> str:
@@ -169,6 +177,6 @@ def memo_text_name(memo_id: int) -> str:
 
 
 def foreign_text_name(name: str) -> str:
-    """Return the name of a text in a database that has other memos, to which the request was copied. What becomes
-    of the memo there is known only to a later copy."""
+    """Return the name of a text in a database that has other memos, to which the request was copied. A later copy
+    erases the text if its memo was removed in the source."""
     return f"{_FOREIGN}{name}" if name.startswith(_MEMO) else name
