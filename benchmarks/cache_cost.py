@@ -36,7 +36,7 @@ MODELS = ("anthropic/claude-sonnet-5-5", "openai/gpt-5.6", "openai/gpt-5.4")
 """The models: the newest Sonnet, and OpenAI's models with a cache of either kind."""
 
 BUDGET = 60_000
-LOW_WATERS = [0.8, 0.6, 0.5]
+LOW_WATERS = [0.75, 0.6, 0.5]
 PROSE = (
     "the parser reads a line and decides which open block goes on while others close what is left opens new ones "
     "nothing looks ahead so an editor can show what it has tests cover the corner cases that releases broke values "
@@ -200,15 +200,12 @@ def samples(data: Path | None, quick: bool) -> Iterator[tuple[str, Build]]:
 
 
 def measured(sample: str, agent: foldmark.Agent, model: str, budget: int) -> Case | None:
-    """Replay one conversation under all policies, `steady` also with the ends of turns as boundaries. Return None if it
-    has no requests."""
+    """Replay one conversation under all policies. Return None if it has no requests."""
     began = time.process_time()
     provider, _, name = model.partition("/")
     known = model_of(provider, name)
     kinds = [kind for kind in KINDS if kind != "clearing" or provider == "anthropic"]
-    ends = [Policy("steady", budget, low, ends=True) for low in LOW_WATERS]
-    wanted = [*policies(budget, LOW_WATERS, kinds), *ends]
-    rows = replay(agent, wanted, provider, name, rules=rules_of(known), tools=agent.tools(), limit=known.window)
+    rows = replay(agent, policies(budget, LOW_WATERS, kinds), provider, name, rules=rules_of(known), tools=agent.tools(), limit=known.window)
     print(f"{sample}, {model}: {time.process_time() - began:.1f} s of processor time", file=sys.stderr)
     return Case(sample, model, budget, tariff_of(known), rows) if rows[0].billed else None
 
@@ -252,7 +249,7 @@ def summary(cases: list[Case]) -> None:
     print("| --- | --- | ---: | ---: | --- |")
     for case in cases:
         for row in case.rows:
-            if row.policy.kind != "steady" or row.policy.ends:
+            if row.policy.kind != "steady":
                 continue
             others = [each for each in case.rows if each.policy.kind != "steady" and each.mean >= row.mean]
             best = min(others, key=lambda each: cost(case, each), default=None)

@@ -22,6 +22,7 @@ from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from foldmark.core.assembly.sent import SentRequest
     from foldmark.core.ports import Progress, Provider, Store
     from foldmark.core.request import Piece, Request, ToolSpec
     from foldmark.core.search import ArchivedMessages, Filters, Vectors
@@ -70,7 +71,14 @@ def _over(store: "Store", given: Settings) -> "Log":
     given = _without_keys(given, secrets) if secrets else given
     log = Log(store, _now, _new_id, _commands, partial(_tools, store), _call_tool, complete, count, given, secrets)
     log.compact = partial(_pieces, given)
+    log.record_sent = _record_sent
     return log
+
+
+def _record_sent(agent: "Agent", request: "Request") -> "SentRequest":
+    from foldmark.sending.sent import record_sent
+
+    return record_sent(agent, request)
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:

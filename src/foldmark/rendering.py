@@ -64,7 +64,7 @@ def result_text(result: "Result") -> str:
 def receipt(result: "Result") -> str:
     """`event 8 · 3 messages (~12 recorded tokens) left · context 5 → 2 messages (~9 recorded tokens) · /restore 8`."""
     from foldmark.operations.history import moves, sized
-    from foldmark.operations.receipts import ChangedSettings, DeliveredMail, Receipt
+    from foldmark.operations.receipts import ChangedSettings, DeliveredMail, Receipt, beside
 
     done = result.effect
     if isinstance(done, ChangedSettings):
@@ -83,6 +83,7 @@ def receipt(result: "Result") -> str:
         parts += outcome.thoughts.lines()
         if outcome.cached_prefix is not None:
             parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
+        parts += beside(outcome.shortened)
     before = "" if change.before == change.after else f"{change.before.messages:,} → "
     parts.append(f"context {before}{sized(change.after, recorded=recorded)}")
     if isinstance(done, Receipt):

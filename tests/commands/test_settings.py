@@ -278,7 +278,7 @@ def test_the_scratchpad(agent: Agent, command: str) -> None:
     assert agent.do(f"{command} edit").data["edit"]["text"] == "first\n  second"
     agent.append("user", "Now.")
     assert "first\\n  second" in agent.request().bytes.decode()
-    agent.do("/clear")
+    agent.append("assistant", "Well.")
     assert agent.do(command).data == {"scratchpad": "first\n  second"}
     assert agent.do(f"{command} clear").text == "Scratchpad cleared."
     assert agent.do(command).text == "The scratchpad is empty."

@@ -19,7 +19,7 @@ from foldmark.core.replay import Recorded, counting
 from foldmark.core.segments import Segment
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
-from foldmark.request.windowing import Encoded, Windowing
+from foldmark.request.planned import Target
 from planning_talk import IN_CHAT
 from sampled import DEEP
 from steps import steps
@@ -119,12 +119,12 @@ def test_sums_stay_right_after_erasures_before_after_and_between() -> None:
 def test_pins_over_budget_are_left_out_in_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(pins: int) -> int:
         made = 0
-        encode = Windowing.encoded
+        encode = Target.encoded
 
-        def counting(self: Windowing, prompt: Prompt, *, bare: bool = False) -> Encoded:
+        def counting(self: Target, prompt: Prompt) -> tuple[dict[str, Any], bytes]:
             nonlocal made
             made += 1
-            return encode(self, prompt, bare=bare)
+            return encode(self, prompt)
 
         with foldmark.open(":memory:") as log:
             agent, found = log.agent("default"), conversation(log, pins + 1)
@@ -133,7 +133,7 @@ def test_pins_over_budget_are_left_out_in_few_attempts(monkeypatch: pytest.Monke
                     agent.do(f"/pin {turn}")
             agent.do("/config set sliding_context_tokens=4000")
             with monkeypatch.context() as patch:
-                patch.setattr(Windowing, "encoded", counting)
+                patch.setattr(Target, "encoded", counting)
                 request = agent.request("openai", "gpt-5")
         gone = {each.turn for each in request.manifest.left_out if each.why == "pins"}
         assert gone == set(found[: len(gone)])  # the oldest pins are left out

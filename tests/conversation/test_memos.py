@@ -158,6 +158,7 @@ def test_the_layer_stays_the_same_inside_a_turn(agent: Agent) -> None:
     agent.append("user", "deploy alpha beta")
     before = parts(agent.request())
     assert [part.memo for part in before] == [3, 2, 1]
+    record_sent(agent, agent.request())
     for _ in range(6):
         add(agent, "deploy beta")
     agent.append("user", "And gamma?", actor="system")
@@ -313,7 +314,7 @@ def test_texts_of_sent_memos_are_kept_once_and_rebuilt(path: Path, log: Log, age
     assert [each.verdict for each in found] == ["identical"] * 3
     assert [each.request.bytes for each in found] == [request.bytes for request in requests]
     assert [each.request.manifest.parts for each in found] == [request.manifest.parts for request in requests]
-    assert found[0].sent.layers["memos"] == (2, 1)
+    assert found[0].sent.plan.layers["memos"] == (2, 1)
     assert "── memos: memo 2, picked by deploy; memo 1, picked by deploy ──" in agent.do("/context sent 1").text
 
 

@@ -146,6 +146,7 @@ def test_a_tool_of_the_provider_without_its_other_half_is_left_out(agent: Agent)
 
 def test_items_messages_and_phases_of_a_response_keep_their_order(agent: Agent) -> None:
     first, last = said("I look.", phase="commentary"), said("It is seven.", phase="final_answer", notes=NOTES)
+    agent.request(*GPT)
     agent.append_answer("openai_responses", response(REASONING, first, WEB_CALL, last))
     agent.end_turn()
     agent.append("user", "And y?")

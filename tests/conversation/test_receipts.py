@@ -10,6 +10,8 @@ from hypothesis import given, settings
 import foldmark
 from deeds import DEEDS, do, family
 from foldmark import Agent, Event
+from foldmark.core.request import Request
+from foldmark.dialects.dialect import dialect_named
 from stored import stored
 
 CACHING = "anthropic/claude-sonnet-4-5"
@@ -92,21 +94,11 @@ def test_an_operation_records_who_asked_for_it(agent: Agent, actor: str) -> None
 # The cached prefix
 
 
-def seen(agent: Agent) -> list[tuple[Event, bool]]:
-    context = agent.context()
-    return [(message, message.id in context.evicted) for message in context.messages]
-
-
-def prefix(before: list[tuple[Event, bool]], after: list[tuple[Event, bool]], agent: Agent) -> dict[str, int]:
-    """Count the system prompt and the common beginning of both contexts; a message differs once it is evicted."""
-    system = -(-len(agent.standing().config.system.encode()) // 4)
-    kept = 0
-    for was, now in zip(before, [*after, None], strict=False):
-        if now is None or (was[0].id, was[1]) != (now[0].id, now[1]):
-            break
-        kept += was[0].tokens
-    of = system + sum(message.tokens for message, _ in before)
-    return {"kept": system + kept, "of": of, "percent": 100 * (system + kept) // of if of else 100}
+def prefix(before: Request, after: Request) -> dict[str, int]:
+    """Return the tokens of a request with which the next one begins, counted in blocks."""
+    shared = dialect_named(before.dialect).shared(before.body, after.body)
+    kept, of = min(int(before.tokens * shared), after.tokens), before.tokens
+    return {"kept": kept, "of": of, "percent": 100 * kept // of}
 
 
 @pytest.fixture
@@ -132,15 +124,11 @@ def test_a_mark_keeps_the_whole_cached_prefix(caching: Agent) -> None:
 
 
 def test_clear_keeps_the_cached_system_prompt(caching: Agent) -> None:
-    talk(caching, "one", "two")
-    said = caching.do("/clear").data
-    system = -(-len(caching.standing().config.system) // 4)
-    assert said["cached_prefix"] == {
-        "kept": system,
-        "of": system + said["before"]["tokens"],
-        "percent": 100 * system // (system + said["before"]["tokens"]),
-    }
-    assert 0 < said["cached_prefix"]["percent"] < 50
+    talk(caching, "one " * 2000, "two")
+    before = caching.next_request()
+    said = caching.do("/clear").data["cached_prefix"]
+    assert said == prefix(before, caching.next_request())
+    assert 0 < said["percent"] < 90
 
 
 def test_an_empty_context_has_an_empty_cached_prefix(agent: Agent) -> None:
@@ -149,16 +137,18 @@ def test_an_empty_context_has_an_empty_cached_prefix(agent: Agent) -> None:
 
 
 def test_a_drop_in_the_middle_keeps_the_cached_messages_before_it(caching: Agent) -> None:
+    caching.configure("tools", "none")
     turns = talk(caching, "one", "two", "three", "four")
-    before = seen(caching)
+    before = caching.next_request()
     said = caching.do(f"/context drop {turns[2]}").data["cached_prefix"]
-    assert said == prefix(before, seen(caching), caching)
+    assert said == prefix(before, caching.next_request())
     assert 40 < said["percent"] < 80
 
 
 @settings(max_examples=settings().max_examples // 2)
 @given(DEEDS)
-def test_the_cached_prefix_is_the_common_beginning_of_both_contexts(deeds: list[tuple[str, int, int]]) -> None:
+def test_the_cached_prefix_is_that_of_the_next_request(deeds: list[tuple[str, int, int]]) -> None:
+    """The receipt says what is then so."""
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
         root.do("/system edit Be brief.")
@@ -168,23 +158,16 @@ def test_the_cached_prefix_is_the_common_beginning_of_both_contexts(deeds: list[
                 continue  # needs a model, and there is none
             there = family(root)
             agent = there[who % len(there)]
-            before, state = seen(agent), agent.context().state
+            before = agent.next_request()
             result = do(agent, deed, number)
             if result is None:
                 continue
-            after = seen(agent)
-            said = result.data["cached_prefix"]
+            after, said = agent.next_request(), result.data["cached_prefix"]
             event = stored(log).event(result.event_id)
             assert event is not None
             assert (event.data or {})["receipt"]["cached_prefix"] == said
-            counted = prefix(before, after, agent)
-            if state != agent.context().state:  # it precedes all messages
-                kept = -(-len("Be brief.") // 4)
-                counted = {**counted, "kept": kept, "percent": 100 * kept // counted["of"]}
-            assert said["of"] == counted["of"]
-            assert said["kept"] <= counted["kept"]
-            if event.kind != "restore":
-                assert said == counted
+            # A fork is reported to the parent's model with the next turn.
+            assert said["percent"] == (100 if event.kind == "fork" else prefix(before, after)["percent"])
 
 
 def test_a_restore_without_effect_keeps_the_whole_cached_prefix(caching: Agent) -> None:
@@ -197,10 +180,12 @@ def test_a_restore_without_effect_keeps_the_whole_cached_prefix(caching: Agent) 
 
 
 def test_a_moving_window_keeps_only_the_cached_system_prompt(caching: Agent) -> None:
-    """If the window is smaller than the context, any change moves its beginning."""
-    talk(caching, *(f"long text {number} " * 20 for number in range(6)))
-    caching.do("/context budget 200")
-    system = -(-len(caching.standing().config.system) // 4)
+    """If the window is smaller than the context, a change may move its beginning."""
+    talk(caching, *(f"long text {number} " * 600 for number in range(6)))
+    caching.do("/context budget 12000")
+    before = caching.next_request()
     said = caching.do("/undo").data["cached_prefix"]
-    assert said == {"kept": system, "of": system + 200, "percent": 100 * system // (system + 200)}
+    after = caching.next_request()
+    assert before.manifest.edge.first != after.manifest.edge.first
+    assert said == prefix(before, after)
     assert caching.do("/mark").data["cached_prefix"]["percent"] == 100

@@ -36,7 +36,7 @@ from foldmark.request.recorded import LATE, costs_until, newest_requests, number
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
-from foldmark.sending.sent import record_sent
+from foldmark.sending.sent import record_sent, truncated
 from foldmark.sending.status import record_usage
 from foldmark.settings.given import Server, Settings
 from foldmark.stores.sqlite.transaction import SqliteTransaction
@@ -244,7 +244,7 @@ def test_requests_of_a_planning_conversation_are_rebuilt(path: Path) -> None:
         agent.end_turn()
         assert [request.purpose for request in model.requests] == ["answer", "match", "match", "answer", "answer"]
         assert {each.sent.planning for _, each in all_sent(log)} == {True, False}
-        assert any(each.sent.window.ids for _, each in all_sent(log))
+        assert any(each.sent.only is not None for _, each in all_sent(log))
         agent.do("/clear")
         check(log, model.requests)
 
@@ -458,11 +458,11 @@ def test_different_truncation_is_reported(log: Log, agent: Agent, monkeypatch: p
     do(agent, "tools", 60)
     do(agent, "say", 1)
     send(agent, Model())
-    assert rebuilt(agent, 1).sent.truncated == {5: 300}
+    assert truncated(rebuilt(agent, 1).request.manifest.parts) == {5: 300}
     monkeypatch.setattr(view, "shorten", lambda text, limit, *_: Shortened(text[:7], 7))
     found = rebuilt(agent, 1)
     assert found.verdict == "differs"
-    assert found.said.endswith("other texts in window; tool results are cut at other places")
+    assert found.said.endswith("other texts in window")
 
 
 # Owners, and damage
@@ -476,7 +476,8 @@ def test_l6_a_child_rebuilds_only_its_own_requests(log: Log, agent: Agent) -> No
     agent.do("/clear")
     say(agent, "three")
     assert [each.number for each in newest_requests(stored(log), child.id, 10)] == [1]
-    assert [part.text for part in rebuilt(child, 1).request.manifest.parts][1:] == ["one", "I see.", "two"]
+    parts = rebuilt(child, 1).request.manifest.parts
+    assert [part.text for part in parts if part.layer == "window"] == ["one", "I see.", "two"]
     assert [rebuilt(agent, number).request.manifest.parts[-1].text for number in (1, 2)] == ["one", "three"]
     for who, newest in ((child, "1"), (agent, "2, 1")):
         for number in (0, 3, -1, 10**20):

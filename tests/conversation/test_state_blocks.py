@@ -19,6 +19,7 @@ from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.request.standing import state_of
 from foldmark.runtime.loop import Shown, turn
+from foldmark.sending.sent import record_sent
 from scripted import ScriptedProvider
 from stored import stored
 
@@ -80,10 +81,12 @@ def test_a_state_block_is_recorded_after_its_message(agent: Agent) -> None:
 
 def test_the_next_request_contains_the_state_once(agent: Agent) -> None:
     say(agent, "Where is x?", with_block(ONE))
-    say(agent, "Mend it.", with_block(TWO, "Mended."))
+    agent.append("user", "Mend it.")
+    agent.request("openai", MODELS["openai"])
+    agent.append("assistant", with_block(TWO, "Mended."))
+    agent.end_turn()
     agent.append("user", "And now?")
-    for provider in MODELS:
-        assert layers(agent, provider) == [f"### STATE\n{ONE}", f"### STATE\n{TWO}"]  # requests only grow
+    assert layers(agent) == [f"### STATE\n{ONE}", f"### STATE\n{TWO}"]  # requests only grow
     agent.configure("context_policy", "eager")
     for provider in MODELS:
         assert layers(agent, provider) == [f"### STATE\n{TWO}"]
@@ -97,6 +100,7 @@ def test_the_state_is_sent_even_if_the_next_message_is_empty(agent: Agent) -> No
     say(agent, "", "You said nothing.")
     for more in (None, "Then mend it."):
         if more:
+            record_sent(agent, agent.request("openai", MODELS["openai"]))
             agent.append("user", more)
         request = agent.request("openai", MODELS["openai"])
         texts = [message["content"] for message in request.body["messages"]]
@@ -259,6 +263,7 @@ ANSWERS["gemini_gca"] = {"response": ANSWERS["gemini"]}
 def test_a_state_block_may_precede_calls_and_kept_blocks(agent: Agent, provider: str) -> None:
     """The blocks sent back to the provider do not repeat the state block."""
     agent.append("user", "Where is x?")
+    agent.request(provider, MODELS[provider])
     said, called = agent.append_answer(provider, ANSWERS[provider])
     _, answered, call = agent.context().messages
     assert (answered.id, answered.content, call.id, agent.context().state) == (said, "Done.", called, ONE)

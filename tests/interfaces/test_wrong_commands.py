@@ -212,15 +212,15 @@ TABLE = [
     Wrong("/config set context_size=-1", f"context_size {A_NUMBER}, not '-1'; for example 0"),
     Wrong(
         "/config set sliding_context_low_water=2",
-        "sliding_context_low_water must be a share above 0 and up to 1, not '2'; for example 0.8",
+        "sliding_context_low_water must be a share above 0 and up to 1, not '2'; for example 0.75",
     ),
     Wrong(
         "/config set sliding_context_low_water=nan",
-        "sliding_context_low_water must be a share above 0 and up to 1, not 'nan'; for example 0.8",
+        "sliding_context_low_water must be a share above 0 and up to 1, not 'nan'; for example 0.75",
     ),
     Wrong(
         "/config set sliding_context_low_water=0",
-        "sliding_context_low_water must be a share above 0 and up to 1, not '0'; for example 0.8",
+        "sliding_context_low_water must be a share above 0 and up to 1, not '0'; for example 0.75",
     ),
     Wrong("/config set truncate_shape=middle", "truncate_shape must be one of head, head-tail, not 'middle'"),
     Wrong("/config set truncation=yes", "truncation must be one of on, off, not 'yes'; did you mean on?"),

@@ -10,20 +10,16 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from random_logs import FOUND, KEPT, READ, SEARCH, TARGETS, document, image
 
 import foldmark
 from deeds import OPERATING, do, family
 from foldmark import Agent, CommandError
-from foldmark.core.assembly.growth import SAFE
 from foldmark.core.assembly.media import PAGE
-from foldmark.core.assembly.prompt import EMPTY, Prompt
-from foldmark.core.assembly.view import ViewMessage
 from foldmark.core.assembly.wire import DOCUMENT
 from foldmark.core.events import OPERATION_KINDS
-from foldmark.core.request import Compacted, Options, Part, Request, ToolCall, ToolSpec, Usage
-from foldmark.core.segments import Segment, until
+from foldmark.core.request import Compacted, Part, Request, ToolCall, ToolSpec, Usage
+from foldmark.core.segments import Segment
 from foldmark.dialects.dialect import dialect_named
 from foldmark.log import recording
 from foldmark.log.family import deliver
@@ -31,7 +27,6 @@ from foldmark.log.recording import append_answer
 from foldmark.providers.registry import dialect_of
 from foldmark.request.recorded import newest_requests
 from foldmark.request.standing import as_of
-from foldmark.request.windowing import RESERVE
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent, truncated
 from foldmark.sending.status import calibrate
@@ -268,8 +263,7 @@ class History:
             return
         if self.policy == "steady":
             tokens = ceil(request.size / max(self._rulers(agent, request)))
-            # Messages since the boundary count by their weights, which leave out the frame of DeepSeek's thinking.
-            fits = tokens <= min(self.budget * 1.05, self.limit or tokens)
+            fits = tokens <= min(self.budget, self.limit or tokens)
             assert fits or one_turn(request), (tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
             assert len(set(put_in)) == len(put_in), "nothing is put in twice"
@@ -302,32 +296,11 @@ class History:
             self.seen["grown"] += 1
             return
         assert edge.settled > was.settled
-        if self._stepped(agent, before, now):
+        if was.first != edge.first:
             self.seen["window steps"] += 1
-        else:
-            size = self._would_have(agent, before, now)
-            assert size > min(self.budget, SAFE * (self.limit or self.budget)), "a step that no size justifies"
-            self.seen["budget steps"] += 1
-
-    def _stepped(self, agent: Agent, before: Seen, now: Seen) -> bool:
-        """Return True if the weight of the turns before the newest has risen by a step of the window [SPEC 5.3]."""
-        provider, model = self._target(agent)
-        ratio, visible = uncalibrated(provider, model), agent.context().segments
-        low = agent.standing().config.sliding_context_low_water
-        step = max(1, round((1 - low) * self.budget))
-        fixed = [part.text for part in now.request.manifest.parts if part.layer in ("system", "guidelines")]
-        prompt = Prompt("\n\n".join(fixed), (ViewMessage("user", EMPTY),))
-        options = Options(self.log.model_named(f"{provider}/{model}").answer, agent.standing().config.thinking)
-        empty = len(msgspec.json.encode(dialect_of(provider).encode(model, prompt, agent.tools(), options)))
-        room = self.budget - ceil(empty / ratio) - min(RESERVE, self.budget // 4)
-
-        def left(request: Request) -> int:
-            parts = [part for part in request.manifest.parts if part.layer == "window" and part.event]
-            newest = min((part.event or 0 for part in parts if part.turn == parts[-1].turn), default=now.newest)
-            total = ceil(stored(self.log).weight(until(visible, newest)) / ratio)
-            return max(0, ceil((total - room) / step))
-
-        return left(now.request) > left(before.request)
+        size = self._would_have(agent, before, now)
+        assert size > min(self.budget, self.limit or self.budget), "a step that no size justifies"
+        self.seen["budget steps"] += 1
 
     def _would_have(self, agent: Agent, before: Seen, now: Seen) -> float:
         """Return the maximum tokens of the request if it had only grown: no provider takes more for a message, its

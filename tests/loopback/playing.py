@@ -54,9 +54,9 @@ class Asked(NamedTuple):
 def asked(wire: Wire, body: Any) -> Asked:
     """Read a request's agent, parent and content."""
     texts = wire.texts(body)
-    found = _IDENTITY.search("\n".join(text for kind, text in texts if kind == "system"))
-    who, parent = found.groups() if found else (None, None)
-    return Asked(who, parent, [(kind, text) for kind, text in texts if kind != "system"])
+    found = [match for _, text in texts if (match := _IDENTITY.search(text))]  # the newest: others are inherited
+    who, parent = found[-1].groups() if found else (None, None)
+    return Asked(who, parent, [each for each in texts if each[0] != "system" and not _IDENTITY.search(each[1])])
 
 
 def say(*pieces: str) -> Reply:

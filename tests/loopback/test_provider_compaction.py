@@ -46,8 +46,10 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         assert server.refusals == []
 
 
-def ask(agent: Agent, number: int) -> None:
+def ask(agent: Agent, number: int, *, sent: bool = False) -> None:
     agent.append("user", f"Question {number}")
+    if sent:
+        record_sent(agent, agent.request())
     agent.append_tool_call("look", {"at": number}, call_id=f"c{number}", dialect="anthropic")
     agent.append_tool_result(f"c{number}", f"Result {number}. " * 50, dialect="anthropic")
     agent.append("assistant", f"Answer {number}\n\n### STATE\nGoal: {number}")
@@ -128,7 +130,7 @@ def test_turns_that_stay_are_sent_as_they_were(start: Start) -> None:
     agent, server = start()
     agent.do(f"/context budget {BUDGET}")  # a boundary, after which results stay whole
     for number in range(4, 12):
-        ask(agent, number)
+        ask(agent, number, sent=True)
     before = body(agent)["messages"]
     done = agent.do(f"/summarize ..{turns(agent)[6]}")
     asked = unmarked(server.asked[0].body)["messages"]
@@ -138,7 +140,7 @@ def test_turns_that_stay_are_sent_as_they_were(start: Start) -> None:
     check_rebuilt(agent)
 
     # The request grows from there (L8), and the newest state precedes each new question.
-    ask(agent, 12)
+    ask(agent, 12, sent=True)
     agent.append("user", "And now?")
     after = body(agent)["messages"]
     assert after[: len(before) - len(asked)] == [*behind, *before[len(asked) : -1]]

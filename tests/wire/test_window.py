@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from random_logs import SPEAKERS, message
 
 import foldmark
-from foldmark.core.assembly.window import SLACK, Units, choose
+from foldmark.core.assembly.plan import Turns, widest
+from foldmark.core.assembly.window import Units
+from foldmark.core.assembly.wire import TEXT
 from foldmark.core.config import Config
 from foldmark.core.request import Request, ToolSpec
 from foldmark.log import Agent
 from foldmark.operations import summaries
-from foldmark.providers.registry import BUILT_IN, dialect_of
 from foldmark.request.prepare import prepare
 from stored import stored
 
@@ -135,63 +136,55 @@ def test_messages_outside_turns_are_separate_units() -> None:
     assert Units(reversed([message(1, "user", turn=None), message(2, "user", turn=None)])).all() == 2
 
 
-def counting(sizes: list[int], budget: int, turns: int = 0) -> tuple[int, str | None, list[int]]:
-    """Choose among units of these sizes, newest first; also return the counts that were measured."""
-    asked: list[int] = []
+def chosen(sizes: list[int], budget: int, most: int = 0) -> tuple[int, list[int]]:
+    """Choose among turns with these characters, newest first, that have half of their estimated bytes; return also the
+    numbers of turns that were measured."""
+    measured: list[int] = []
+    messages = (message(1000 - i, "user", "x" * size, turn=1000 - i) for i, size in enumerate(sizes))
+    turns = Turns(Units(messages), most, 100, Config(), thoughts=False)
 
-    def size(count: int) -> int:
-        asked.append(count)
-        return 100 + sum(sizes[:count])
+    def fill(count: int) -> float:
+        measured.append(count)
+        return turns.bytes(count) / 2 / budget
 
-    units = Units(message(1000 - index, "user", turn=1000 - index) for index in range(len(sizes)))
-    rough = {1000 - index: size for index, size in enumerate(sizes)}
-    cut = choose(units, turns, lambda size: size <= budget, size, lambda unit: rough[unit.opener])
-    return cut.units, cut.why, asked
+    return widest(turns, fill, 1 / budget), measured
+
+
+def bytes_of(sizes: list[int]) -> float:
+    return (100 + sum(size + TEXT for size in sizes if size)) / 2
 
 
 @given(
     st.lists(st.one_of(st.just(0), st.integers(20, 400)), min_size=1, max_size=60),
-    st.integers(0, 12_000),
+    st.integers(1, 12_000),
     st.integers(0, 70),
 )
-def test_the_cut_is_the_first_turn_that_does_not_fit(sizes: list[int], budget: int, turns: int) -> None:
-    count, why, _ = counting(sizes, budget, turns)
-    most = min(len(sizes), turns or len(sizes))
+def test_the_window_ends_at_the_first_turn_that_does_not_fit(sizes: list[int], budget: int, most: int) -> None:
+    count, _ = chosen(sizes, budget, most)
     expected = 1
-    while expected < most and 100 + sum(sizes[: expected + 1]) <= budget:
+    while expected < min(len(sizes), most or len(sizes)) and bytes_of(sizes[: expected + 1]) <= budget:
         expected += 1
     assert count == expected
-    assert why == ("budget" if expected < most else "turns" if expected < len(sizes) else None)
 
 
 def test_few_requests_are_measured_and_few_turns_read() -> None:
-    count, why, asked = counting([1000] * 5000, 1_000_500)
-    assert (count, why) == (1000, "budget")
-    assert len(asked) <= 6
-    assert max(asked) <= 1003
+    messages = (message(id, "user", "x" * 936, turn=id) for id in range(5000, 0, -1))
+    turns, measured = Turns(Units(messages), 0, 0, Config(), thoughts=False), list[int]()
+
+    def fill(count: int) -> float:
+        measured.append(count)
+        return turns.bytes(count) / 1.1 / 1_000_500
+
+    assert widest(turns, fill, 1 / 1_000_500) == 1100
+    assert len(measured) <= 3
+    assert next(messages).id > 5000 - 1110
 
 
 def test_a_limit_of_turns_reads_no_further_than_the_budget() -> None:
-    source = (message(id, "user", turn=id) for id in range(5000, 0, -1))
-    cut = choose(Units(source), 4000, lambda size: size <= 1000, lambda count: 100 * count, lambda _: 100)
-    assert cut == (10, "budget")
-    assert next(source).id > 4970
-
-
-def test_turns_with_nothing_to_send_are_not_measured() -> None:
-    count, why, asked = counting([500, *[0] * 3000, 500], 700)
-    assert (count, why) == (3001, "budget")
-    assert len(asked) <= 30
-
-
-def test_texts_that_stand_in_for_messages_fit_in_the_slack() -> None:
-    from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Prompt
-    from foldmark.core.assembly.view import ViewMessage
-
-    for encode in (dialect_of(provider).encode for provider in BUILT_IN):
-        bare = len(str(encode("m", Prompt("", ()), ())))  # type: ignore[call-arg]
-        for text in (OMITTED, EMPTY, GO_ON):
-            assert len(str(encode("m", Prompt("", (ViewMessage("user", text),)), ()))) - bare < SLACK  # type: ignore[call-arg]
+    messages = (message(id, "user", "x" * 36, turn=id) for id in range(5000, 0, -1))
+    turns = Turns(Units(messages), 4000, 0, Config(), thoughts=False)
+    assert widest(turns, lambda count: turns.bytes(count) / 1000, 1 / 1000) == 10
+    assert next(messages).id > 4970
 
 
 # Turns

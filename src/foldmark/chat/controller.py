@@ -157,7 +157,7 @@ class ChatController:
 
     def _show_context(self, *, turns: bool) -> None:
         """Show how full the context is. Say once if the size of the model's window is an assumption."""
-        agent, request = self.agent, self.agent.request()
+        agent, request = self.agent, self.agent.next_request()
         text = live.fullness(agent) if live.is_live(agent) else fullness(agent, request)
         self.view.show_context(agent, request.manifest.edge, text, turns=turns)
         assumption = assumed(agent)

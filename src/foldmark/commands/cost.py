@@ -15,7 +15,7 @@ def _cost(call: CommandCall) -> Result:
     with agent.reading() as (moment, at):
         spending = spent(moment, agent)
         others = [spent(moment, place.agent) for place in family.tree(family.root(agent)) if place.agent != agent]
-        tokens = client_tokens(agent, moment, at) if is_live(agent) else agent.request().tokens
+        tokens = client_tokens(agent, moment, at) if is_live(agent) else agent.next_request().tokens
         known = agent.log.model_named(at.config.model)
     lines = [f"So far: {_so_far(spending)}."]
     if any(each.input for each in others):

@@ -26,7 +26,7 @@ from foldmark.operations.changes import (
     values_without,
 )
 from foldmark.operations.effects import EditText
-from foldmark.operations.receipts import ChangedSettings, thinking_change
+from foldmark.operations.receipts import ChangedSettings, ThinkingChange, request_change
 from foldmark.request.standing import Standing
 from foldmark.settings.access import obstacle
 
@@ -36,14 +36,12 @@ def changed(
 ) -> ChangedSettings:
     """Change an agent's own settings, or its scratchpad, with one event, and return the receipt."""
     is_live = client_session(agent) is not None  # its client makes the requests
-    now, at = None if is_live else _next_request(agent), agent.standing()
+    at = agent.standing()
     event_id = agent.change(values, actor=call.actor, restores=restores, reason=call.reason)
-    then = None if now is None else _next_request(agent)
-    with agent.reading() as (moment, there):
-        thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
-    before, after = (None if each is None else each.tokens for each in (now, then))
     kind = SCRATCHPAD if SCRATCHPAD in values else "config"
-    return ChangedSettings(event_id, kind, call.actor, before, after, thoughts, call.reason)
+    with agent.reading() as (moment, there):
+        found = None if is_live else request_change(moment, lambda place: agent.next_request(at=place), at, there)
+    return ChangedSettings(event_id, kind, call.actor, found, call.reason)
 
 
 def take_back(call: CommandCall, target: int) -> Result | None:
@@ -268,8 +266,8 @@ def _previewed(agent: Agent, name: str, now: Request | None) -> Result:
     """Return what a change of the model would do."""
     with agent.reading() as (moment, at):
         there = at.with_setting("model", name)
-        thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
-        then = _next_request(agent, there)
+        found = request_change(moment, lambda place: agent.next_request(at=place), at, there)
+        thoughts, then = (ThinkingChange(), None) if found is None else (found.thoughts, found.after)
     lines, data = ([], {}) if now is None or then is None else _change_of_request(agent, now, then, always=True)
     why = obstacle(name, os.environ, agent.log.given)
     lines = [
@@ -285,7 +283,7 @@ def _next_request(agent: Agent, at: Standing | None = None) -> Request | None:
     """Return the next request, by default of the current standing; None if it cannot be made, which the next turn
     reports."""
     try:
-        return agent.request(at=at)
+        return agent.next_request(at=at)
     except CommandError:
         return None
 

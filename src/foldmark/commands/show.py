@@ -49,7 +49,7 @@ def _show(call: CommandCall) -> Result:
     if live_request.is_live(agent):
         return _show_live(agent)
     with agent.log.store.read():
-        context, request = agent.context(), agent.request()
+        context, request = agent.context(), agent.next_request()
         notes = [fullness(agent, request)]
         notes += [] if (cached_turn := newest_turn(agent)) is None else [cached_turn.text]
         notes += [] if (assumption := assumed(agent)) is None else [assumption]
@@ -253,7 +253,7 @@ def _count(call: CommandCall) -> Result:
     """Ask the model's provider how many tokens that request has."""
     if live_request.is_live(call.agent):
         return live_request.counted(call.agent)
-    request = call.agent.request()
+    request = call.agent.next_request()
     exact = call.agent.log.count(request)
     name = call.agent.standing().config.model
     off = f", {(request.tokens / exact - 1) * 100:+.1f}%" if exact else ""

@@ -221,24 +221,22 @@ _MESSAGE: tuple[tuple[_Path, _Change], ...] = (
     (("openai_agents", "with"), _ids),
 )
 
-_LAYERS = ("system", "state", "scratchpad", "window_summary", "children")
+_LAYERS = ("identity", "state", "scratchpad", "window_summary", "children")
 """Layers of a request that name events; that of memos names memos, which belong to no conversation."""
 
 _REQUEST: tuple[tuple[_Path, _Change], ...] = (
-    *(((name, "ranges"), _ranges) for name in ("window", "quoted")),
-    *(((name, "ids"), _ids) for name in ("window", "quoted")),
-    *((("layers", layer), _ids) for layer in _LAYERS),
-    *((("later", "*", layer), _ids) for layer in _LAYERS),
+    *(((name, "ranges"), _ranges) for name in ("only", "quoted")),
+    *(((name, "ids"), _ids) for name in ("only", "quoted")),
+    *((("plan", name), _ids) for name in ("first", "settled", "pins")),
+    *((("plan", "layers", layer), _ids) for layer in _LAYERS),
+    *((("plan", "later", "*", layer), _ids) for layer in _LAYERS),
+    *((("plan", name), _keys) for name in ("told", "later")),
     *((("edge", name), _ids) for name in ("first", "settled", "turn")),
-    *(((name,), _keys) for name in ("truncated", "evicted", "told", "later")),
     (("hashes",), _foreign),
-    (("evicted", "*"), _ids),
-    (("left_out", "*"), _ids),
-    (("pinned",), _ids),
-    *(((name,), _ids) for name in ("event", "upto")),
-    *((("told", "*", name), _agent) for name in ("killed", "mail")),
-    (("told", "*", "children", "*", "agent"), _agent),
-    *((("told", "*", "children", "*", name), _ids) for name in ("goal", "turn")),
+    *(((name,), _ids) for name in ("event", "after", "upto")),
+    *((("plan", "told", "*", name), _agent) for name in ("killed", "mail")),
+    (("plan", "told", "*", "children", "*", "agent"), _agent),
+    *((("plan", "told", "*", "children", "*", name), _ids) for name in ("goal", "turn")),
 )
 
 _PLACES: Mapping[str, tuple[tuple[_Path, _Change], ...]] = {

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.segments import END
+
 
 class Child(Struct, frozen=True, omit_defaults=True):
     """A living child as its parent's model sees it: its uuid, its state, the event that holds its task (0: do not quote
@@ -33,6 +35,51 @@ class Family(Struct, frozen=True, omit_defaults=True):
     more: int = 0
     killed: tuple[str, ...] = ()
     mail: tuple[str, ...] = ()
+
+
+Layers: TypeAlias = Mapping[str, tuple[int, ...]]
+"""Layer -> its events: for the identity of a child the fork that made it, 0 for a handed-down scratchpad; for memos,
+their ids."""
+
+
+class Plan(Struct, frozen=True, omit_defaults=True):
+    """How a request is made from the log. It holds ids and hashes, never words of a person."""
+
+    first: int = 0
+    """The position (`eviction.begins`) of the oldest message of the window, 0 without messages."""
+
+    settled: int = END
+    """The boundary: everything up to this event is sent as it was then. END if each request is made afresh."""
+
+    results: int = 0
+    """So many of the oldest results of the active turn are cut as if the turn were over."""
+
+    bare: int = 0
+    """So many of the oldest results of the active turn are cut to nothing but the place where they can be read."""
+
+    pins: tuple[int, ...] = ()
+    """The pinned turns that are sent before the window, unless they are in it."""
+
+    layers: Layers = {}
+    """The layers placed at the boundary: before the active turn, or in the system field."""
+
+    later: Mapping[int, Layers] = {}
+    """The layers before messages that opened a turn after the boundary, by the message."""
+
+    told: Mapping[int, Family] = {}
+    """The reports about children and mail, by the message that they precede (0: at the place of `layers`)."""
+
+    ratio: float = 0.0
+    """The calibrated ratio of the ruler that measured the request; 0 if it was not calibrated. A newer calibration is
+    no boundary."""
+
+    head: str = ""
+    """The hash of all that precedes the messages, and of the settings that shape them."""
+
+    def placed(self, layer: str) -> list[int]:
+        """Return everything that is sent in a layer, in order."""
+        every = (self.layers, *(self.later[at] for at in sorted(self.later)))
+        return [id for layers in every for id in layers.get(layer, ())]
 
 
 class ToolSpec(Struct, frozen=True):
@@ -124,9 +171,8 @@ class Edge(Struct, frozen=True, omit_defaults=True):
     `budget`, `turns` or `planning`, None if the window holds the whole context; `before` is the number of visible
     messages before it.
 
-    `limit` is the maximum number of tokens, or of turns, in the request. With a `step`, older turns leave in steps of
-    that many tokens. With `step` 0, `turn` is the next older turn, which would exceed the limit (0: messages outside of
-    turns); it is None if newer messages would have exceeded the limit and one step reduced the window to low water.
+    `limit` is the maximum number of tokens, or of turns, in the request. Under the policy `eager`, `turn` is the next
+    older turn, which would exceed the limit (0: messages outside of turns); under `steady` it is None.
 
     Under the policy `steady` everything sent stays as it was at event `settled`, the boundary, with the first `oldest`
     results of the active turn cut as if the turn were over; `settled` is 0 before the first boundary, and if every
@@ -139,7 +185,6 @@ class Edge(Struct, frozen=True, omit_defaults=True):
     settled: int = 0
     oldest: int = 0
     limit: int = 0
-    step: int = 0
     turn: int | None = None
 
     @property
@@ -151,24 +196,19 @@ class Edge(Struct, frozen=True, omit_defaults=True):
             return "only the messages that are being matched"
         if self.why == "turns":
             return f"context_size is {self.limit}"
-        if self.step:
-            return (
-                f"low water: older turns leave in steps of {self.step:,} tokens, so that the request stays within "
-                f"{self.limit:,} and begins the same for as long as a step lasts"
-            )
         if self.turn is not None:
             return f"turn {self.turn or '-'} does not fit: the request would exceed {self.limit:,} tokens"
-        return f"newer messages would have exceeded {self.limit:,} tokens: one step reduced the window to low water"
+        return f"the whole context would exceed {self.limit:,} tokens: older turns left in one step, down to low water"
 
 
 class Manifest(Struct, frozen=True):
-    """The origin of everything in a request, and the omitted messages with the reasons. `told` maps a message to the
-    content of the layer `children` that precedes it (0: the person's newest, or that of the active turn)."""
+    """The origin of everything in a request, the omitted messages with the reasons, and the plan that the request was
+    made from."""
 
     parts: tuple[Part, ...]
     left_out: tuple[LeftOut, ...]
     edge: Edge
-    told: Mapping[int, Family] = {}
+    plan: Plan = Plan()
 
 
 class Request(Struct, frozen=True):

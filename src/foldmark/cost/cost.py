@@ -15,14 +15,13 @@ from msgspec import Struct, structs
 
 from foldmark.core.assembly.caching import Beginnings, Bill, Bound, Cache, Rules, Thoughts, common_length
 from foldmark.core.assembly.media import is_thought
+from foldmark.core.assembly.window import Units
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
-from foldmark.core.ports import Progress, Snapshot
+from foldmark.core.ports import Progress
 from foldmark.core.request import ANSWER, PLAIN, ToolSpec
-from foldmark.core.segments import END
 from foldmark.cost.history import (
     CostItem,
-    Group,
     PastRequest,
     Pieces,
     ReplayedContext,
@@ -32,117 +31,43 @@ from foldmark.cost.history import (
     past_requests,
     visible,
 )
-from foldmark.cost.policies import EagerSender, Sender, SteadySender
+from foldmark.cost.policies import ClearedResults, NewestMessages, Replay, WholeHistory
 from foldmark.log.log import Agent
 from foldmark.providers.registry import canonical, dialect_of
+from foldmark.request.planned import Target
 from foldmark.request.prepare import kept_for, on_the_wire, options
-from foldmark.request.windowing import Target
 from foldmark.tokens.counting import count, uncalibrated
 
 WHOLE: dict[str, Any] = {"sliding_context_tokens": 0, "context_size": 0, "truncation": False}
 
-TRIGGER, KEEP = 100_000, 3
-"""Defaults of Anthropic's `clear_tool_uses_20250919`: the number of tokens above which it clears tool results, and the
-number of newest results that it keeps; the minimum to clear is not set. Source:
-platform.claude.com/docs/en/build-with-claude/context-editing, autumn 2026."""
-
-
-class WholeHistorySender(SteadySender):
-    """Sends the whole history, without shortening anything. State, scratchpad and memos are not sent: only Foldmark has
-    them."""
-
-    notes = False
-
-
-class NewestMessagesSender(WholeHistorySender):
-    """Sends the newest `most` messages, in whole exchanges, as many frameworks do. Nothing is shortened."""
-
-    most = END
-
-    def items(self, now: ReplayedContext) -> list[CostItem]:
-        found, count, at = super().items(now), 0, len(now.groups)
-        while at and (not count or count + len(now.groups[at - 1].events) <= self.most):
-            at -= 1
-            count += len(now.groups[at].events)
-        left = min(len(now.groups) - at, len(found) - 1)
-        return [found[0], *found[len(found) - left :]]
-
-    def fit(self, budget: int, groups: Sequence[Group]) -> None:
-        """Set `most` to the largest number of messages, at least one, with which every request of these groups stays
-        within the budget."""
-        room = budget * self.pieces.ruler.ratio - self.pieces.head([], anchors=False).size
-        first = count = size = 0
-        for group in groups:
-            count, size = count + len(group.events), size + self.pieces.active(group, {}).size
-            while size > room and first < len(groups):
-                gone = groups[first]
-                count, size = count - len(gone.events), size - self.pieces.active(gone, {}).size
-                first += 1
-            if first:
-                self.most = max(1, min(self.most, count))
-
-
-class ClearedResultsSender(WholeHistorySender):
-    """Sends the whole history; the provider clears all tool results except the newest [SPEC 5.7]."""
-
-    def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
-        super().__init__(moment, pieces, limit)
-        self._whole: list[CostItem] = []
-        self._read = self._bytes = 0
-        self._cleared: list[CostItem] = []
-
-    def items(self, now: ReplayedContext) -> list[CostItem]:
-        found = super().items(now)
-        if found is not self._whole:
-            self._whole, self._cleared, self._read, self._bytes = found, [], 0, 0
-        self._bytes += self.added(found[self._read :])
-        self._read = len(found)
-        if self.pieces.ruler.tokens(self._bytes) <= TRIGGER:
-            return found
-        newest = (each for group in reversed(now.groups) for each in reversed(group.results))
-        keep, cleared = set(islice(newest, KEEP)), self._cleared
-        while len(cleared) < len(found) and keep.isdisjoint(_results(found[len(cleared)])):
-            cleared.append(self._without(found[len(cleared)], now, keep))
-        return [*cleared, *(self._without(item, now, keep) for item in found[len(cleared) :])]
-
-    def _without(self, item: CostItem, now: ReplayedContext, keep: set[int]) -> CostItem:
-        gone = sum(each not in keep for each in _results(item))
-        return self.pieces.cleared(item.group, now.at.fold.evicted, gone) if item.group and gone else item
-
-
-def _results(item: CostItem) -> tuple[int, ...]:
-    return () if item.group is None else item.group.results
-
-
-SENDERS: dict[str, type[Sender]] = {
-    "steady": SteadySender,
-    "eager": EagerSender,
-    "full": WholeHistorySender,
-    "messages": NewestMessagesSender,
-    "clearing": ClearedResultsSender,
+SENDERS: dict[str, type[Replay]] = {
+    "steady": Replay,
+    "eager": Replay,
+    "full": WholeHistory,
+    "messages": NewestMessages,
+    "clearing": ClearedResults,
 }
-"""The sender of each kind of policy: Foldmark's two, the whole history, the newest messages, and the whole history with
-tool results cleared by the provider."""
+"""What builds the requests of each kind of policy: Foldmark's two, the whole history, the newest messages, and the
+whole history with tool results cleared by the provider."""
 
 
 _NAMES = {"full": "full history", "messages": "newest messages", "clearing": "provider clearing"}
 
 
 class Policy(Struct, frozen=True):
-    """A policy: a kind of `SENDERS`, the `budget` in tokens, and for `steady` the low water and whether the end of a
-    turn is a boundary (`ends`). `changes` are further changes to the agent's settings."""
+    """A policy: a kind of `SENDERS`, the `budget` in tokens, and for `steady` the low water. `changes` are further
+    changes to the agent's settings."""
 
     kind: str
     budget: int
     low_water: float | None = None
-    ends: bool = False
     changes: dict[str, Any] = {}
 
     @property
     def name(self) -> str:
         """The name to display."""
         if self.kind == "steady" and self.low_water is not None:
-            return f"steady {self.low_water:g}" + (", turns' ends" if self.ends else "")
+            return f"steady {self.low_water:g}"
         return _NAMES.get(self.kind, self.kind)
 
     def applied(self, config: Config) -> Config:
@@ -230,21 +155,19 @@ def replay(
         found = past_requests(moment, agent)
         every = {each.answer for each in found}
         thought = thought_about(agent) & every or every
-        ledgers, hour = [], False
+        ledgers = []
         for policy in policies:
             sender = SENDERS[policy.kind](moment, Pieces(target, policy.applied(config), known), limit)
-            if isinstance(sender, SteadySender):
-                sender.ends = policy.ends
-            if isinstance(sender, NewestMessagesSender):
+            if isinstance(sender, NewestMessages):
                 sender.fit(policy.budget, groups_of(own_messages(moment, at)))
             ledgers.append(_Ledger(policy, sender, Cache(rules, uncalibrated(provider, model))))
         for number, (each, now) in enumerate(visible(moment, at, found, dialect.reads)):
-            if rules is not None and (now.opened or not now.plain):
-                units = now.read.units(END)
+            if rules is not None and (now.opened or not now.old):
+                units = Units(reversed(now.events))
                 opener = units[0].events[0] if units.reach(1) else None
-                hour = kept_for(moment, now.at, config, name, dialect, opener) == "1h"
+                now.hour = kept_for(moment, now.at, config, name, dialect, opener) == "1h"
             for place, ledger in enumerate(ledgers):
-                ledger.add(each, now, each.when if pauses else float(number), thought, hour=hour)
+                ledger.add(each, now, each.when if pauses else float(number), thought)
                 if progress:
                     progress(number * len(ledgers) + place + 1, len(found) * len(ledgers))
     return [ledger.closed() for ledger in ledgers]
@@ -253,7 +176,7 @@ def replay(
 class _Ledger:
     """Bills the requests of one policy as they come."""
 
-    def __init__(self, policy: Policy, sender: Sender, cache: Cache) -> None:
+    def __init__(self, policy: Policy, sender: Replay, cache: Cache) -> None:
         self._policy, self._sender, self._pieces, self._cache = policy, sender, sender.pieces, cache
         self._request, self._bound = Beginnings(), Bound()
         self._items: list[CostItem] = []
@@ -266,17 +189,16 @@ class _Ledger:
         self._billed: list[Bill] = []
         self._rewritten = self._moves = 0
 
-    def add(self, past: PastRequest, now: ReplayedContext, at: float, thought: Collection[int], *, hour: bool) -> None:
-        """Count one request, sent at `at` (seconds); `hour` is True if it is cached for an hour."""
+    def add(self, past: PastRequest, now: ReplayedContext, at: float, thought: Collection[int]) -> None:
+        """Count one request, sent at `at` (seconds)."""
         items = self._sender.request(now)
         same = common_length(self._items, items)
         self._moves += bool(self._items) and _oldest(self._items) != _oldest(items)
         shared, answers = self._go_on(items, same, thought)
         marks = self._marks(now.turn)
         among = sum(each >= len(items[0].blocks) for each in marks)
-        size = self._sizes[-1] + among * self._pieces.mark - (len(items) > 1)
-        tokens = self._pieces.ruler.tokens(size)
-        bill = self._cache.bill(self._request, marks, tokens, at, hour=hour)
+        tokens = self._pieces.ruler.tokens(self._sizes[-1] + self._pieces.around(items, among, hour=now.hour))
+        bill = self._cache.bill(self._request, marks, tokens, at, hour=now.hour)
         self._billed.append(bill)
         self._count(bill, same)
         self._bound.add(self._request, shared, answers, past.answer if past.answer in thought else None)

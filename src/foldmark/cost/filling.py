@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from foldmark.core.assembly.media import tokens_of
+from foldmark.core.assembly.prompt import ANCHORS
 from foldmark.core.request import Part, Request
+from foldmark.core.segments import END
 
 RESULT, FORM, OTHER = "result", "form", "other"
 """The kind of tool results; that of Foldmark's own remarks, and of the form of a request without messages; and that of
@@ -46,6 +48,7 @@ _KINDS = {
     "memos": "memos",
     "window_summary": "summaries",
     "children": "system",
+    "identity": "system",
     "user": "user",
     "client": "client",
     "tool": "user",
@@ -112,7 +115,8 @@ def filling(request: Request) -> Filling:
         rest -= found[-1][2]
     messages = [place for place, (*_, part) in enumerate(found) if part is not None and part.layer in _OF_MESSAGES]
     # The form of what surrounds the messages: names of the model and of options, and the blocks of the system prompt.
-    layers = sum(size for _, _, size, part in found if part is not None and part.layer not in _OF_MESSAGES)
+    steady = request.manifest.plan.settled < END
+    layers = sum(size for *_, size, part in found if part is not None and _is_around(part, steady=steady))
     lists = sum(_bytes(value) for name, value in body.items() if isinstance(value, list) and name not in _BESIDE)
     around = max(0, len(request.bytes) - lists - tools - layers)
     form = max(0, rest - around) if messages else 0
@@ -149,6 +153,11 @@ def merged(of: Iterable[Portion], count: int) -> list[Portion]:
     smallest = sorted(found, key=lambda each: each.tokens)[: len(found) - count + 1]
     rest = [each for each in found if each not in smallest]
     return [*rest, Portion(OTHER, OTHER, sum(each.tokens for each in smallest))]
+
+
+def _is_around(part: Part, *, steady: bool) -> bool:
+    """Return True for a layer that is not among the messages."""
+    return part.layer not in _OF_MESSAGES and not (steady and part.layer in ANCHORS)
 
 
 def _kind(part: Part) -> str:

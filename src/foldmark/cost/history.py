@@ -1,8 +1,7 @@
 """A recorded conversation for the simulator: the requests to its model, the messages visible at each, and the pieces of
 requests, each of which is built once for all requests that contain it [SPEC 5.3]. Nothing is written."""
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,25 +11,19 @@ from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.caching import Block
 from foldmark.core.assembly.eviction import begins, in_place
 from foldmark.core.assembly.prompt import Prompt
-from foldmark.core.assembly.view import AnsweredCall, CallGroup, Calls, Step, ViewMessage, pair, view
-from foldmark.core.assembly.window import Unit, Units
-from foldmark.core.assembly.wire import weigh
+from foldmark.core.assembly.view import Age, AnsweredCall, CallGroup, Calls, Step, ViewMessage, pair, view
 from foldmark.core.codec import stored_time
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
 from foldmark.core.request import Part
-from foldmark.core.segments import END, Segment, Segments, since, subtract
+from foldmark.core.segments import Segment, Segments, since, subtract
 from foldmark.log.log import Agent
 from foldmark.request.exchanges import read_as, read_by
-from foldmark.request.sources import ReadOnce, VisibleMessages
+from foldmark.request.planned import Target
 from foldmark.request.standing import Standing, once, showing
-from foldmark.request.windowing import Target
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
-
-SHAPING = ("config", "scratchpad", "state", "system")
-"""Kinds of events that shape requests without being messages of a turn."""
 
 CLEARED = "[Old tool result content cleared]"
 """The approximate text with which a provider replaces tool results that it clears."""
@@ -82,69 +75,32 @@ class Group(Struct, eq=False):
     results: tuple[int, ...]
 
 
-class ReplayedMessages(VisibleMessages):
-    """The messages of a replayed context, shared by all policies, so that nothing is read again to find a window."""
-
-    def __init__(self, events: Sequence[Event], weights: Sequence[int]) -> None:
-        self._events, self._sizes = events, weights
-
-    def units(self, until: int) -> Units:
-        return self._units if not self._events or self._events[-1].id <= until else super().units(until)
-
-    @once
-    def _units(self) -> Units:
-        return Units(reversed(self._events))
-
-    @once
-    def _messages(self) -> ReadOnce[Event]:
-        return ReadOnce(reversed(self._events))
-
-    @once
-    def _weights(self) -> ReadOnce[tuple[int, int]]:
-        return ReadOnce(zip((event.id for event in reversed(self._events)), reversed(self._sizes), strict=True))
-
-    @once
-    def _weight(self) -> int:
-        return sum(self._sizes)
-
-
 class ReplayedContext(Struct):
-    """The visible messages at the moment of a request, in the order of the log, with their weights and their groups.
+    """The visible messages at the moment of a request, in the order of the log, and their groups.
 
-    The first `old` groups belong to the previous request; `plain` is True if only messages came since, `opened` if a
-    turn was opened. One object is updated, so that the cost of a request grows only with its new messages.
+    The first `old` groups belong to the previous request; `opened` is True if a turn was opened since, `hour` if the
+    request is cached for an hour. One object is updated, so the cost of a request grows only with its new messages.
     """
 
     at: Standing
     turn: int | None = None
     events: list[Event] = []
-    weights: list[int] = []
     groups: list[Group] = []
-    places: dict[int, int] = {}
     old: int = 0
-    plain: bool = False
     opened: bool = True
-    read: ReplayedMessages = ReplayedMessages((), ())
+    hour: bool = False
 
     def follow(self, new: list[Event], *, goes_on: bool) -> None:
         """Append new messages if the conversation `goes_on`; otherwise replace the existing ones with them."""
         calls = {event.id for event in new if event.kind == "tool_call"}
         late = any((e.kind == "tool_result" and e.answers not in calls) or begins(e) < e.id for e in new)
         if not goes_on:
-            self.events, self.weights = [], []
-        if not goes_on or late:
-            self.groups, self.places = [], {}
+            self.events = []
         self.events += new
-        self.weights += map(weigh, new)
-        self.read = ReplayedMessages(self.events, self.weights)
-        self.old = len(self.groups)
+        self.old = len(self.groups) if goes_on and not late else 0
+        if not self.old:
+            self.groups = []
         self.groups += groups_of(new if self.old else self.events)
-        self.places |= {e.id: i for i in range(self.old, len(self.groups)) for e in self.groups[i].events}
-
-    def first(self, unit: Unit) -> int:
-        """Return the first group of a unit, or the number of groups if no group contains an event of the unit."""
-        found = (self.places[event.id] for event in unit.events if event.id in self.places)
-        return min(found, default=len(self.groups))
 
 
 def visible(
@@ -154,14 +110,11 @@ def visible(
     `reader`."""
     if not found:
         return
-    now, others, newest = ReplayedContext(found[0].at), _others(moment, at), 0
+    now, newest = ReplayedContext(found[0].at), 0
     for each in found:
         at = read_by(moment, each.at, read_as(reader))
         goes_on = bool(newest) and at.fold.segments == now.at.fold.segments
         shown = since(at.visible, newest + 1) if goes_on else at.visible
-        now.plain = (
-            goes_on and at.fold == now.at.fold and bisect_right(others, newest) == bisect_right(others, at.newest)
-        )
         now.opened = each.turn != now.turn
         now.at, now.turn, newest = at, each.turn, at.newest
         now.follow([event for event in moment.messages(shown) if event.kind != "system"], goes_on=goes_on)
@@ -184,7 +137,8 @@ def _group(found: Event | CallGroup) -> Group:
 
 class CostItem(Struct, eq=False):
     """A piece of requests: its blocks, the bytes that it adds, its group, if any, and the roles with which it begins
-    and ends. `event` and `turn` are those of the first event of the group, 0 and None without one."""
+    and ends. `event` and `turn` are those of the first event of the group, 0 and None without one. `form` is the form
+    of the group."""
 
     blocks: tuple[Block, ...]
     size: int
@@ -192,10 +146,23 @@ class CostItem(Struct, eq=False):
     roles: tuple[str, str] = ("", "")
     event: int = 0
     turn: int | None = None
+    form: "Form | None" = None
 
     def __post_init__(self) -> None:
         if self.group is not None:
             self.event, self.turn = self.group.first.id, self.group.first.turn_id
+
+
+class Form(NamedTuple):
+    """The form in which a group is sent: as a part of the active turn or not, how many characters are kept of each
+    result, the results that are evicted, each with the operation, those that the provider has cleared, and whether
+    thinking is sent after its turn is over."""
+
+    active: bool = True
+    kept: tuple[tuple[int, int], ...] = ()
+    evicted: tuple[tuple[int, int], ...] = ()
+    cleared: tuple[int, ...] = ()
+    thoughts: bool = False
 
 
 class Pieces:
@@ -203,9 +170,9 @@ class Pieces:
 
     def __init__(self, target: Target, config: Config, known: dict[Any, CostItem]) -> None:
         self.target, self.config, self._known = target, config, known
-        self._active: dict[tuple[int, ...], CostItem] = {}
-        self.plain = BytesRuler(uncalibrated(target.provider, target.model))
-        self.ruler = self.calibrated(config.calibration)
+        found = ruler(target.provider, target.model, config)
+        plain = BytesRuler(uncalibrated(target.provider, target.model))
+        self.ruler = found if isinstance(found, BytesRuler) else plain
         self._settings = (
             config.truncation,
             config.truncate_shape,
@@ -213,11 +180,6 @@ class Pieces:
             config.truncate_active,
             config.truncate_inactive,
         )
-
-    def calibrated(self, calibration: dict[str, float]) -> BytesRuler:
-        """Return the ruler with this calibration."""
-        found = ruler(self.target.provider, self.target.model, structs.replace(self.config, calibration=calibration))
-        return found if isinstance(found, BytesRuler) else self.plain
 
     def head(self, layers: Sequence[Part], *, anchors: bool, alone: bool = False) -> CostItem:
         """Return the part before the messages: tools and the system field, with or without its `anchors`. With
@@ -236,6 +198,21 @@ class Pieces:
         prompt = Prompt("", (ViewMessage("user", "."), *_ANSWERED))
         return self._encoded(prompt._replace(settled=1))[1] - self._encoded(prompt)[1]
 
+    @once
+    def hourly(self) -> int:
+        """Return the bytes by which a breakpoint is longer if it lasts for an hour."""
+        prompt = Prompt("", (ViewMessage("user", "."), *_ANSWERED))._replace(settled=1)
+        once, both = (
+            len(msgspec.json.encode(self.target.dialect.encode(self.target.model, prompt, (), options)))
+            - len(
+                msgspec.json.encode(
+                    self.target.dialect.encode(self.target.model, prompt._replace(settled=0), (), options)
+                )
+            )
+            for options in (self.target.options, structs.replace(self.target.options, cache_ttl="1h"))
+        )
+        return both - once
+
     def seam(self, before: CostItem, after: CostItem) -> int:
         """Return the bytes that joining two adjacent pieces adds: consecutive messages of one role may be merged."""
         role = after.roles[0]
@@ -249,50 +226,46 @@ class Pieces:
             found[role] = two - one - (one - none)
         return found
 
+    def size(self, items: Sequence[CostItem], *, hour: bool) -> int:
+        """Return the bytes of a request; the first item is its head. `hour` is True if it is cached for an hour."""
+        turns = {item.turn for item in items if item.group is not None}
+        return self.added(items) + self.around(items, max(1, min(3, len(turns))), hour=hour)
+
+    def around(self, items: Sequence[CostItem], marks: int, *, hour: bool) -> int:
+        """Return the bytes that a request has beside its items, with this number of breakpoints among its messages."""
+        marked = marks + sum(block.marked for block in items[0].blocks)
+        return marks * self.mark + (marked * self.hourly if hour else 0) - (len(items) > 1)
+
+    def added(self, items: Sequence[CostItem]) -> int:
+        """Return the bytes that adjacent items add to a request."""
+        sent = [item for item in items if item.blocks]  # thinking that is left out leaves no item
+        return sum(item.size for item in sent) + sum(map(self.seam, sent, sent[1:]))
+
+    def framed(self, items: Sequence[CostItem]) -> list[CostItem]:
+        """Return the items with the frame that `prompt.assemble` puts around them for providers."""
+        head, *rest = items
+        if not rest:
+            return [head, self.note(prompts.EMPTY)]
+        front = [self.note(prompts.OMITTED)] if rest[0].roles[0] == "assistant" else []
+        end = [self.note(prompts.GO_ON)] if rest[-1].roles[1] == "assistant" else []
+        return [head, *front, *rest, *end]
+
     def note(self, text: str) -> CostItem:
         """Return a text among the messages."""
         if text not in self._known:
             self._known[text] = self._item((ViewMessage("user", text),), None)
         return self._known[text]
 
-    def over(self, group: Group, evicted: Mapping[int, int]) -> CostItem:
-        """Return a group of a turn that is over."""
-        return self._sent(group, evicted, END, 0, 0)
-
-    def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> CostItem:
-        """Return a group of the active turn. Its newest `recent` results count as recent (all by default), and its
-        `oldest` first results are cut as if the turn were over."""
-        recent = len(group.results) if recent is None else recent
-        if evicted:
-            return self._sent(group, evicted, 0, recent, oldest)
-        key = group.first.id, group.events[-1].id, len(group.events), recent, oldest
-        found = self._active.get(key)  # requested for every message of a turn at each of its steps
-        if found is None:
-            found = self._active[key] = self._sent(group, evicted, 0, recent, oldest)
-        return found
-
-    def cleared(self, group: Group, evicted: Mapping[int, int], oldest: int) -> CostItem:
-        """Return a group without the contents of its `oldest` first results."""
-        gone = group.results[:oldest]
-        events = tuple(
-            structs.replace(event, content=CLEARED, data={**(event.data or {}), "blocks": []})
-            if event.id in gone
-            else event
-            for event in group.events
-        )
-        return self._sent(Group(events[0], events, group.results), evicted, 0, len(group.results), 0, cleared=len(gone))
-
-    def _sent(
-        self, group: Group, evicted: Mapping[int, int], since: int, recent: int, oldest: int, cleared: int = 0
-    ) -> CostItem:
-        gone = tuple(each for each in group.results if each in evicted) if evicted else ()
-        first = group.first
-        key = first.id, group.events[-1].id, len(group.events), since, recent, oldest, gone, cleared, self._settings
+    def sent(self, group: Group, form: Form) -> CostItem:
+        """Return a group in the form in which it is sent."""
+        key = (group.first.id, group.events[-1].id, len(group.events), self._settings, form)
         if key not in self._known:
-            config = structs.replace(self.config, truncate_recent_count=recent)
-            since = since or first.turn_id or 0
-            shown = view(group.events, self.target.dialect, config, 0, since, evicted=evicted, oldest=oldest)
+            evicted, kept = dict(form.evicted), dict(form.kept)
+            events = [_cleared(event) if event.id in form.cleared else event for event in group.events]
+            age = Age(active=(group.first.turn_id or 0) + (not form.active))
+            shown = view(events, self.target.dialect, self.config, 0, age, None, evicted, kept, thoughts=form.thoughts)
             self._known[key] = self._item(shown.steps, group)
+            self._known[key].form = form
         return self._known[key]
 
     def _item(self, steps: Sequence[Step], group: Group | None) -> CostItem:
@@ -317,10 +290,8 @@ _ANSWERED = (*_ASKED, ViewMessage("assistant", "."))
 """Steps before a piece that is measured, so that the piece adds as many bytes as in a whole request."""
 
 
-def _others(moment: Snapshot, at: Standing) -> list[int]:
-    """Return the agent's own events of the kinds in `SHAPING`, in order."""
-    own = (Segment(at.record.id, 1, at.newest),)
-    return sorted(each for kind in SHAPING for each in moment.of_kind(kind, own))
+def _cleared(event: Event) -> Event:
+    return structs.replace(event, content=CLEARED, data={**(event.data or {}), "blocks": []})
 
 
 def begins_answer(before: Event | None, event: Event) -> bool:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, DamagedError
-from foldmark.core.events import Event
+from foldmark.core.events import MESSAGE_KINDS, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Request
 from foldmark.core.segments import Segment, Segments, contains, normal, subtract, until
@@ -103,7 +103,8 @@ class NextMessages:
         grows with the number of messages that are sent."""
         if self._beyond is None:
             sent = moment.events(list(self._sent))
-            self._beyond = [(e.agent_id, e.id, self._sent[e.id] - self._estimate(e.tokens, 1)) for e in sent]
+            own = (e for e in sent if e.kind in MESSAGE_KINDS)  # a state block is no message of the context
+            self._beyond = [(e.agent_id, e.id, self._sent[e.id] - self._estimate(e.tokens, 1)) for e in own]
         size = moment.size(segments) if recorded is None else recorded
         beyond = sum(more for agent, id, more in self._beyond if contains(segments, agent, id))
         return size._replace(tokens=max(0, round(self._estimate(*reversed(size)) + beyond)))
@@ -211,7 +212,7 @@ def _words(place: Place, back: str | None) -> str:
 def next_messages(agent: Agent, moment: Snapshot, at: Standing) -> NextMessages:
     """Return the messages of an agent toward its next request. The cost is that of the request."""
     try:
-        request = agent.request(at=at)
+        request = agent.next_request(at=at)
     except CommandError:  # the provider is no longer configured
         request = None
     return NextMessages(moment, at, request)

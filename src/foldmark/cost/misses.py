@@ -27,6 +27,7 @@ from foldmark.operations.history import words
 from foldmark.request.recorded import costs_until, newest_requests
 from foldmark.request.usage import costs
 from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.sent import truncated
 
 BEFORE = 10
 """Number of earlier requests among which the previous answered request is looked up."""
@@ -197,17 +198,11 @@ def _missed(
         long = f"{minutes} min" if minutes < 120 else f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
         found = [Reason("pause", f"a pause of {long}; the cache keeps a request for {round(lifetime / 60)} min")]
     found += _chosen(moment, before, now, [each for each in changes if before.id < each[0] < now.id])
-    found = found or list(_policy(before, now)) or [_AT_LAST[_begins(agent, before, now)]]
+    found = found or list(_policy(before, now)) or [_at_last(agent, before, now)]
     return Missed(held, tokens, tuple(found))
 
 
 _UNREPORTED = Missed(0, 0, (Reason("unknown", "unknown: the provider reports nothing about its cache"),))
-
-_AT_LAST = {
-    True: Reason("provider", "nothing changed; the provider did not keep it"),
-    False: Reason("older", "older messages were sent in another form than before"),
-    None: Reason("unknown", "unknown: the earlier request cannot be rebuilt as it was sent"),
-}
 
 
 def _tokens_held(usage: Usage, rules: Rules) -> int:
@@ -228,9 +223,11 @@ def _chosen(moment: Snapshot, before: SentRequest, now: SentRequest, operations:
         yield Reason("operation", f"{done} (event {event})", event)
     if before.planning != now.planning:
         yield Reason("planning", f"{'only' if now.planning else 'no longer only'} a planning conversation is sent")
-    if _hash(before, "config") != _hash(now, "config") and (changed := _settings(moment, before, now)):
+    changed = _settings(moment, before, now) if _hash(before, "config") != _hash(now, "config") else []
+    if changed:
         yield Reason("settings", f"changed settings: {listing(changed)}")
-    if _names(before, "system") != _names(now, "system") or _hash(before, "guidelines") != _hash(now, "guidelines"):
+    other = _digest(before, "system") != _digest(now, "system") and "system" not in changed
+    if other or _hash(before, "guidelines") != _hash(now, "guidelines"):
         yield Reason("system", "another system prompt or other guidelines")
     if _hash(before, "tools") != _hash(now, "tools"):
         yield Reason("tools", "other tools")
@@ -240,14 +237,11 @@ def _policy(before: SentRequest, now: SentRequest) -> Iterator[Reason]:
     """Yield changes that the policy made."""
     if now.edge.first != before.edge.first:
         yield Reason("window", f"a step of the window: it begins at event {now.edge.first}, not {before.edge.first}")
-    elif now.edge.settled != before.edge.settled:
-        yield Reason("window", f"a step of the window as of event {now.edge.settled}")
-    if now.edge.settled != before.edge.settled:
+    elif now.plan.settled != before.plan.settled:
+        yield Reason("window", f"a step of the window as of event {now.plan.settled}")
+    if now.plan.settled != before.plan.settled:
         return  # the rest is part of the step
-    old = [each for each in {*before.truncated, *now.truncated} if each < before.id]
-    if cut := [each for each in old if before.truncated.get(each) != now.truncated.get(each)]:
-        yield Reason("results", f"{count(len(cut), 'older tool result')} cut to another length")
-    if other := [name for name in _LAYERS if _names(before, name) != _names(now, name)]:
+    if other := [name for name in _LAYERS if now.plan.layers.get(name) != before.plan.layers.get(name)]:
         yield Reason("layers", f"a new {listing(_LAYERS[name] for name in other)}")
 
 
@@ -259,8 +253,8 @@ _LAYERS = {
 }
 
 
-def _names(record: RequestRecord, layer: str) -> Sequence[int]:
-    return record.layers.get(layer, ())
+def _digest(record: RequestRecord, layer: str) -> str | None:
+    return record.digests.get(layer)
 
 
 def _hash(record: RequestRecord, name: str) -> str | None:
@@ -286,13 +280,17 @@ def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[s
     )
 
 
-def _begins(agent: Agent, before: SentRequest, now: SentRequest) -> bool | None:
-    """Return True if request `now` begins with the whole of `before`, as a cache sees it; None if one of them cannot be
-    rebuilt."""
+def _at_last(agent: Agent, before: SentRequest, now: SentRequest) -> Reason:
+    """Return the reason that comparing both requests, rebuilt, shows."""
     first, second = (rebuilt(agent, each.number) for each in (before, now))
     if (first.verdict, second.verdict) != ("identical", "identical"):
-        return None
-    return dialect_named(first.request.dialect).shared(first.request.body, second.request.body) >= SAME
+        return Reason("unknown", "unknown: the earlier request cannot be rebuilt as it was sent")
+    if dialect_named(first.request.dialect).shared(first.request.body, second.request.body) >= SAME:
+        return Reason("provider", "nothing changed; the provider did not keep it")
+    was, then = (truncated(each.request.manifest.parts) for each in (first, second))
+    if cut := [each for each, kept in then.items() if each < before.id and was.get(each) != kept]:
+        return Reason("results", f"{count(len(cut), 'older tool result')} cut to another length")
+    return Reason("older", "older messages were sent in another form than before")
 
 
 def _operations(moment: Snapshot, agent_id: str, after: int, until: int) -> list[tuple[int, str]]:

@@ -1,352 +1,247 @@
-"""Foldmark's two policies for the simulator [SPEC 5.3, 5.7].
+"""The requests of a recorded conversation under one policy, as pieces [SPEC 5.3, 5.7].
 
-`Windowing` itself decides where the window begins; here it measures pieces instead of whole requests. From there a
-request grows as in `steady`, with the same pure functions. Each piece is measured once, so the cost of a request grows
-only with its new pieces.
+The plan of each is the one that a live agent would make, from the plan of the request before. Only what it is measured
+by differs: the sizes of pieces, each encoded once, so the cost of a request grows only with its new messages.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
-from itertools import compress, islice, pairwise
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import structs
 
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.eviction import begins
-from foldmark.core.assembly.growth import Reach, Sizes, advanced, entering_weight, layers_weight, lowered, room_for
-from foldmark.core.assembly.view import active_from
-from foldmark.core.assembly.window import Unit, Units
-from foldmark.core.events import OPENING_KINDS, Event
+from foldmark.core.assembly.view import Age, active_from
+from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import Part
-from foldmark.core.segments import END, Segment, since, until
-from foldmark.cost.history import CostItem, Group, Pieces, ReplayedContext
-from foldmark.request.sources import Pinned, Sources
-from foldmark.request.standing import Standing, as_of
-from foldmark.request.steady import SHAPING, boundary
-from foldmark.request.windowing import Windowing
+from foldmark.core.request import Plan
+from foldmark.core.segments import END
+from foldmark.cost.history import CostItem, Form, Group, Pieces, ReplayedContext
+from foldmark.request.material import Material, ReadOnce
+from foldmark.request.planned import Planner, thinking_stays
+from foldmark.request.recorded import SentPlan
+from foldmark.request.standing import Standing, once
 
 
-class Sender:
+class Made(NamedTuple):
+    """The items of a plan, the head first; how many groups of the context it knows, and the first active turn."""
+
+    plan: Plan
+    items: list[CostItem]
+    groups: int
+    since: int
+
+
+class Replay:
     """Builds the requests of one conversation under a policy, as items. `limit` is the maximum number of tokens that
-    the model accepts."""
+    the model accepts. Without `notes`, state, scratchpad and memos are not sent."""
 
-    def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
-        self.moment = moment
-        self.pieces, self.config, self.limit = pieces, pieces.config, limit
-        self.ruler = pieces.ruler
-        self._turns: dict[int, tuple[list[CostItem], int]] = {}
-
-    def items(self, now: ReplayedContext) -> list[CostItem]:
-        """Return the items of the request, the head first. Call this for every request, in order."""
-        raise NotImplementedError
-
-    def request(self, now: ReplayedContext) -> list[CostItem]:
-        """Return the items with the frame that `prompt.assemble` puts around them for providers."""
-        head, *items = self.items(now)
-        if not items:
-            return [head, self.pieces.note(prompts.EMPTY)]
-        front = [self.pieces.note(prompts.OMITTED)] if items[0].roles[0] == "assistant" else []
-        end = [self.pieces.note(prompts.GO_ON)] if items[-1].roles[1] == "assistant" else []
-        return [head, *front, *items, *end]
-
-    def size(self, items: Sequence[CostItem], marks: int = 3) -> int:
-        """Return the bytes of a request with `marks` breakpoints among its messages; the first item is its head."""
-        return self.added(items) + marks * self.pieces.mark - (len(items) > 1)
-
-    def added(self, items: Sequence[CostItem]) -> int:
-        """Return the bytes that adjacent items add to a request."""
-        sent = [item for item in items if item.blocks]  # thinking that is left out leaves no item
-        return sum(item.size for item in sent) + sum(map(self.pieces.seam, sent, sent[1:]))
-
-    def sources(self, now: ReplayedContext, at: Standing) -> Sources:
-        # The layer about children is not replayed.
-        tools = [tool.name for tool in self.pieces.target.tools]
-        return Sources(self.moment, at, self.config, tools=tools, answers=False, read=now.read)
-
-    def over(self, groups: Sequence[Group], now: ReplayedContext) -> list[CostItem]:
-        return [self.pieces.over(group, now.at.fold.evicted) for group in groups]
-
-    def unit_over(self, now: ReplayedContext, unit: Unit) -> tuple[list[CostItem], int]:
-        """Return the items of a turn that is over, and the bytes that they add."""
-        if unit.opener not in self._turns:
-            places = sorted({now.places[event.id] for event in unit.events if event.id in now.places})
-            items = self.over([now.groups[place] for place in places], now)
-            self._turns[unit.opener] = items, self.added(items)
-        return self._turns[unit.opener]
-
-    def shown(
-        self, groups: Sequence[Group], now: ReplayedContext, since: int, settled: int = END, oldest: int = 0
-    ) -> Iterator[CostItem]:
-        """Yield groups as they are sent at event `settled`. From turn `since` on, the age of a result decides how it is
-        cut (`view.tiers`)."""
-        active = [_is_active(group, since) for group in groups]
-        results = sorted(each for group in compress(groups, active) for each in group.results)
-        new = bisect_right(results, settled)
-        recent = results[max(0, new - self.config.truncate_recent_count) :]
-        least, over = (recent or [END])[0], (results[oldest:] or [END])[0]
-        for group, is_active in zip(groups, active, strict=True):
-            if not is_active:
-                yield self.pieces.over(group, now.at.fold.evicted)
-            else:
-                newer = len(group.results) - bisect_left(group.results, least)
-                yield self.pieces.active(group, now.at.fold.evicted, newer, bisect_left(group.results, over))
-
-    def measured(self, window: "PieceWindowing", count: int, pins: Sequence[Pinned]) -> int:
-        """Return the bytes of a request with the newest `count` units and these pins."""
-        raise NotImplementedError
-
-    def pinned(self, now: ReplayedContext, pins: Sequence[Pinned], turns: Collection[int | None]) -> list[CostItem]:
-        """Return the pinned turns that are not among `turns`; they precede the window."""
-        outside = {pin.turn for pin in pins}.difference(turns)
-        return self.over([group for group in now.groups if group.first.turn_id in outside], now)
-
-    @property
-    def budget(self) -> int:
-        return self.config.sliding_context_tokens
-
-
-class EagerSender(Sender):
-    """Builds each request independently of the one before [S2, S3]: the newest whole turns that fit the budget when the
-    newest turn is opened."""
-
-    def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
-        super().__init__(moment, pieces, limit)
-        self._front: list[CostItem] = []
-        self._aged: list[CostItem] = []
-        self._since = self._active = 0
-
-    def items(self, now: ReplayedContext) -> list[CostItem]:
-        if now.opened or not now.plain or not now.old:
-            self._cut(now)
-        self._age(now)
-        groups = now.groups[self._active + len(self._aged) :]
-        return [*self._front, *self._aged, *self.shown(groups, now, self._since)]
-
-    def _age(self, now: ReplayedContext) -> None:
-        """Add the messages that no longer change during the turn, that is, those before the recent results."""
-        newest = (each for group in reversed(now.groups[self._active :]) for each in reversed(group.results))
-        recent = set(islice(newest, self.config.truncate_recent_count))
-        for group in now.groups[self._active + len(self._aged) :]:
-            if not recent.isdisjoint(group.results):
-                break
-            active, evicted = _is_active(group, self._since), now.at.fold.evicted
-            self._aged.append(self.pieces.active(group, evicted, 0) if active else self.pieces.over(group, evicted))
-
-    def _cut(self, now: ReplayedContext) -> None:
-        """Compute the window. Older turns stay the same for the whole turn."""
-        if not now.plain or not now.old:
-            self._turns = {}
-        sources = self.sources(now, now.at)
-        self._aged, self._since, self._active = [], 0, 0
-        head = self.pieces.head(sources.now, anchors=True)
-        if not sources.units.reach(1):
-            self._front = [head]
-            return
-        settled, newest = sources.settled, sources.units[0]
-        self._since, self._active = active_from(newest.events), now.first(newest)
-        window = PieceWindowing(self, now, sources, [group for group in now.groups if begins(group.first) <= settled])
-        count = window.cut().units
-        older = [item for index in range(count - 1, 0, -1) for item in self.unit_over(now, sources.units[index])[0]]
-        self._front = [head, *self.pinned(now, window.kept, window.turns(count)), *older]
-
-    def measured(self, window: "PieceWindowing", count: int, pins: Sequence[Pinned]) -> int:
-        units, now = window.units, window.now
-        head = self.pieces.head(window.sources.then, anchors=True)
-        newest = list(self.shown(window.groups[now.first(units[0]) :], now, self._since))
-        front = self.pinned(now, pins, window.turns(count))
-        older = [self.unit_over(now, units[index]) for index in range(count - 1, 0, -1)]
-        size = self.size([head, *front, *newest]) + sum(bytes for _, bytes in older)
-        ends = [each for each in (front, *(items for items, _ in older), newest) if each]
-        seams = sum(self.pieces.seam(before[-1], after[0]) for before, after in pairwise(ends))
-        return size + seams - (self.pieces.seam(front[-1], newest[0]) if front and newest else 0)
-
-
-class SteadySender(Sender):
-    """Sends the same beginning, and new messages, from one boundary to the next [SPEC 5.7]. With `ends`, the end of a
-    turn is a boundary as well."""
-
-    ends = False
     notes = True
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
-        super().__init__(moment, pieces, limit)
-        self._settled = -1
-        self._items: list[CostItem] = []
-        self._window: list[Event] = []
-        self._pins: list[Pinned] = []
-        self._size: float = 0
-        self._quiet = False
-        self._shown, self._weighed, self._sizes = _Reported(), _Reported(), Sizes(self.config)
+        self.moment, self.pieces, self.limit = moment, pieces, limit
+        self.before: SentPlan | None = None
+        self.made = Made(Plan(), [], 0, 0)
+        self.heads: dict[tuple[int, ...], str] = {}
 
     def items(self, now: ReplayedContext) -> list[CostItem]:
-        same = now.plain and now.old > 0
-        if not same:
-            self._quiet = False
-        opened = 0
-        if self.ends:
-            opened = now.turn or 0
-        elif now.opened or not same:
-            opened = PieceWindowing(self, now, self.sources(now, now.at)).opened()
-        if not same or opened > self._settled:
-            settled = boundary(self.moment, now.at, self.moment.since(now.at.record.id, opened, SHAPING))
-            if settled != self._settled or not now.old:
-                self._begin(now, settled)
-                return self._items
-        self._go_on(now, now.groups[now.old :])
-        return self._items
+        """Return the items of the request, the head first. Call this for every request, in order."""
+        planner = ReplayedPlanner(self, now)
+        plan = planner.next(self.limit)
+        self.before = SentPlan(plan, now.at.newest, now.at.record.id)
+        self.made = planner.pieces_of(plan)
+        return self.made.items
 
-    def _begin(self, now: ReplayedContext, settled: int) -> None:
-        """Compute the window as of a boundary, and add the messages since then."""
-        groups = [group for group in now.groups if group.events[-1].id <= settled]
-        then = as_of(self.moment, now.at, settled)
-        self._settled, self._then = settled, self.sources(now, then)
-        # A new calibration takes effect at the next boundary.
-        self.ruler = self.pieces.calibrated(then.config.calibration)
-        window, units = PieceWindowing(self, now, self._then, groups), self._then.units
-        count = window.cut().units
-        begin = now.first(units[count - 1]) if count else len(groups)
-        self._window, self._pins = units.newest(count), window.kept if count else []
-        self._make(now, groups[begin:], settled)
-        self._weighed = self._shown.copy()
-        self._size = self.size(self._items)
-        self._go_on(now, [group for group in now.groups if group.events[-1].id > settled])
+    def request(self, now: ReplayedContext) -> list[CostItem]:
+        """Return the items with the frame that providers demand."""
+        return self.pieces.framed(self.items(now))
 
-    def _make(self, now: ReplayedContext, groups: Sequence[Group], settled: int, oldest: int = 0) -> None:
-        turns = {group.first.turn_id for group in groups}
-        since = active_from(event for group in groups for event in group.events if event.id <= settled)
-        layers = (
-            self._then if settled == self._settled else self.sources(now, as_of(self.moment, now.at, settled))
-        ).now
-        self._shown = _Reported(settled, {layer.memo for layer in layers if layer.memo is not None})
-        anchors = prompts.joined(layer for layer in layers if self.notes and layer.layer in prompts.ANCHORS)
-        active = next((index for index, group in enumerate(groups) if _is_active(group, since)), len(groups))
-        shown = list(self.shown(groups, now, since, settled, oldest))
-        if anchors:
-            shown.insert(active, self.pieces.note(anchors))
-        self._items = [self.pieces.head(layers, anchors=False), *self.pinned(now, self._pins, turns), *shown]
 
-    def _go_on(self, now: ReplayedContext, groups: Sequence[Group]) -> None:
-        new = sorted((e for group in groups for e in group.events if e.id > self._settled), key=lambda event: event.id)
-        settled = self._grow(now, new)
+class ReplayedMaterial(Material):
+    """What a replayed request is made from; the layer about children is not replayed."""
+
+    def __init__(self, replay: Replay, now: ReplayedContext) -> None:
+        pieces, self._now, self._notes_sent = replay.pieces, now, replay.notes
+        tools, thoughts = (
+            [tool.name for tool in pieces.target.tools],
+            thinking_stays(pieces.config, pieces.target.options),
+        )
+        super().__init__(replay.moment, now.at, pieces.config, pieces.target.dialect, tools=tools, thoughts=thoughts)
+
+    @once
+    def messages(self) -> ReadOnce[Event]:
+        """Return the visible messages, newest first."""
+        return ReadOnce(reversed(self._now.events))
+
+    def anchors(
+        self, at: Standing, opener: Event | None, first: int, recorded: int = END
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the layers in front of a turn."""
+        return super().anchors(at, opener, first, recorded) if self._notes_sent else {}
+
+
+class ReplayedPlanner(Planner):
+    """Finds the plan of a replayed request."""
+
+    def __init__(self, replay: Replay, now: ReplayedContext) -> None:
+        self._replay, self._now, self._pieces = replay, now, replay.pieces
+        super().__init__(
+            ReplayedMaterial(replay, now), replay.pieces.target, answers=False, before=lambda *_: replay.before
+        )
+        self.ruler = replay.pieces.ruler
+        self._sized: list[tuple[Plan, int, Made]] = []
+
+    @once
+    def head(self) -> str:
+        """Return the hash of what precedes the messages; only `system` messages change it."""
+        system = tuple(self._material.system)
+        if system not in self._replay.heads:
+            self._replay.heads[system] = super().head
+        return self._replay.heads[system]
+
+    def _size(self, plan: Plan, until: int = END) -> int:
+        return self._pieces.size(self._pieces.framed(self.pieces_of(plan, until).items), hour=self._now.hour)
+
+    def pieces_of(self, plan: Plan, until: int = END) -> Made:
+        """Return the items of a plan, with the messages up to an event."""
+        for known, upto, made in self._sized:
+            if upto == until and known == plan:
+                return made
+        before = self._replay.made
+        same = self._now.old and before.groups == self._now.old and plan.settled < END
+        if same and structs.replace(plan, later=before.plan.later) == before.plan:
+            made = self._extended(before, plan)
+        else:
+            made = self._whole(plan, until)
+        self._sized.append((plan, until, made))
+        return made
+
+    def _extended(self, before: Made, plan: Plan) -> Made:
+        """Return the items of a plan that only adds to the one before."""
+        groups, items = self._now.groups[self._now.old :], [*before.items]
         for group in groups:
-            if group.events[-1].id > settled:
-                if _opens(group.first) and (layers := self._news(now, group.first, self._shown)):
-                    self._items.append(self.pieces.note(prompts.joined(layers)))
-                self._items.append(self.pieces.active(group, now.at.fold.evicted))
-        if any(_opens(event) for event in new):
-            self._quiet = now.plain
+            items += self._later(plan, group) if group.first.id not in before.plan.later else ()
+            kept = tuple((result, self._config.truncate_recent) for result in group.results)
+            items.append(self._pieces.sent(group, self._form(group, before.since, kept)))
+        return Made(plan, items, len(self._now.groups), before.since)
 
-    def _grow(self, now: ReplayedContext, new: Sequence[Event]) -> int:
-        """Add messages by their weights, with the steps that `growth.advanced` finds. Return the event up to which a
-        step rebuilt the request, or 0 without a step."""
-        if not self.budget and self.limit is None:
-            return 0
-        beside = {event.id: self._beside(now, event) for event in new if _opens(event)}
-        weights, taken = [entering_weight(event, self.config) for event in new], 0
-        newest = self.pieces.calibrated(now.at.config.calibration).ratio if self.limit else 0
-        most = room_for(self.budget, self.limit, self.ruler.ratio, newest)
-        if self._size + sum(weights) + sum(beside.values()) > most:
-            steps = list[Reach]()
+    def _whole(self, plan: Plan, until: int) -> Made:
+        material, config, pieces = self._material, self._config, self._pieces
+        groups = [g for g in self._now.groups if plan.first <= begins(g.first) <= until] if plan.first else []
+        held = {event.turn_id for group in groups for event in group.events}
+        front = [g for g in self._now.groups if g.first.turn_id in plan.pins and g.first.turn_id not in held]
+        events = [event for group in groups for event in group.events]
+        age = Age(
+            plan.settled, plan.results, plan.bare, None if until == END else active_from(material.window(plan.first))
+        )
+        since = age.since(events)
+        results = [event for event in events if event.kind == "tool_result"]
+        limits = age.kept(events, results, since, config)
+        notes = prompts.joined(material.parts(plan.layers, None))
+        stable = [*material.stable, *(() if config.steady else material.parts(plan.layers, None))]
+        items, is_placed = [pieces.head(stable, anchors=True)], not notes or not config.steady
+        items += [pieces.sent(group, self._form(group, END)) for group in front]
+        for group in groups:
+            if not is_placed and is_active(group, since):
+                items.append(pieces.note(notes))
+                is_placed = True
+            items += self._later(plan, group)
+            kept = tuple((each, limits[each]) for each in group.results if each in limits)
+            items.append(pieces.sent(group, self._form(group, since, kept)))
+        if not is_placed:
+            items.append(pieces.note(notes))
+        return Made(plan, items, len(self._now.groups), since)
 
-            def lower(events: Sequence[Event]) -> tuple[Reach, int]:
-                nonlocal taken
-                self._window += events[taken:]
-                taken = len(events)
-                reach, self._size = self._lowered(most)
-                steps.append(reach)
-                return reach._replace(cut=0), self._size
+    def _form(self, group: Group, since: int, kept: tuple[tuple[int, int], ...] = ()) -> Form:
+        out = self._material.evicted
+        evicted = tuple((each, out[each]) for each in group.results if each in out) if out else ()
+        return Form(is_active(group, since), kept, evicted, (), self._material.thoughts)
 
-            advanced(new, Reach(0, self._settled), self._size, lambda _: most, self.config, lower, beside)
-            if steps:
-                self._remake(now, steps[-1])
-        self._window += new[taken:]
-        self._size += sum(weights[taken:]) + sum(beside.get(event.id, 0) for event in new[taken:])
-        return new[taken - 1].id if taken else 0
-
-    def _lowered(self, room: float) -> tuple[Reach, int]:
-        fixed = self.pieces.head(self._then.now, anchors=True, alone=True).size
-        self._window.sort(key=lambda event: event.id)
-        reach, size = lowered(self._window, room * self.config.sliding_context_low_water, fixed, self._sizes)
-        self._window = self._window[reach.cut :]
-        return reach, size
-
-    def _remake(self, now: ReplayedContext, reach: Reach) -> None:
-        left = {event.id for event in self._window}
-        self._make(now, [group for group in now.groups if group.first.id in left], reach.settled, reach.oldest)
-
-    def _beside(self, now: ReplayedContext, opener: Event) -> int:
-        """Return the weight in bytes of the new layers before a message, even if a step already included some of
-        them."""
-        return layers_weight(self._news(now, opener, self._weighed))
-
-    def _news(self, now: ReplayedContext, opener: Event, reported: "_Reported") -> list[Part]:
-        """Return the layers of a state, a scratchpad and memos that are new since the last turn was opened."""
-        if not self.notes:
-            return []
-        state = scratchpad = None
-        if not self._quiet:
-            own = (Segment(now.at.record.id, reported.until + 1, opener.id),)
-            new = since(until(now.at.visible, opener.id), reported.until + 1)
-            state, scratchpad = self.moment.newest("state", new), self.moment.newest("scratchpad", own)
-        (picked,) = self._then.picked([opener])
-        layers = self._then.news(picked, state, scratchpad, reported.memos)
-        reported.memos |= {layer.memo for layer in layers if layer.memo is not None}
-        reported.until = opener.id
-        return layers
-
-    def measured(self, window: "PieceWindowing", count: int, pins: Sequence[Pinned]) -> int:
-        head, units, now = self.pieces.head(self._then.now, anchors=True), window.units, window.now
-        groups = window.groups[now.first(units[count - 1]) :]
-        shown = self.shown(groups, now, active_from(units.newest(count)))
-        return self.size([head, *self.pinned(now, pins, window.turns(count)), *shown])
+    def _later(self, plan: Plan, group: Group) -> list[CostItem]:
+        layers = plan.later.get(group.first.id)
+        parts = self._material.parts(layers, group.first, later=True) if layers else []
+        return [self._pieces.note(prompts.joined(parts))] if parts else []
 
 
-class _Reported(Struct):
-    """The event up to which changes were reported, and the memos that were picked."""
+class WholeHistory(Replay):
+    """Sends the whole history, without shortening anything. State, scratchpad and memos are not sent: only Foldmark has
+    them."""
 
-    until: int = 0
-    memos: set[int] = set()
-
-    def copy(self) -> "_Reported":
-        return _Reported(self.until, set(self.memos))
+    notes = False
 
 
-class PieceWindowing(Windowing):
-    """Decides where the window begins, as for a request, but measures requests by the pieces of a sender. `groups` are
-    those up to the event at which the window is measured."""
+class NewestMessages(WholeHistory):
+    """Sends the newest `most` messages, in whole exchanges, as many frameworks do. Nothing is shortened."""
 
-    def __init__(self, sender: Sender, now: ReplayedContext, sources: Sources, groups: Sequence[Group] = ()) -> None:
-        super().__init__(sources, sender.config, sender.pieces.target, None)
-        self.sender, self.now, self.sources, self.groups, self.ruler = sender, now, sources, groups, sender.ruler
+    most = END
 
-    @property
-    def units(self) -> Units:
-        """The visible turns, newest first."""
-        return self.sources.units
+    def items(self, now: ReplayedContext) -> list[CostItem]:
+        found, count, at = super().items(now), 0, len(now.groups)
+        while at and (not count or count + len(now.groups[at - 1].events) <= self.most):
+            at -= 1
+            count += len(now.groups[at].events)
+        left = min(len(now.groups) - at, len(found) - 1)
+        return [found[0], *found[len(found) - left :]]
 
-    def turns(self, count: int) -> set[int | None]:
-        """Return the turns of the newest `count` units."""
-        return self._turns(count)
-
-    def measured(self, count: int, pins: Sequence[Pinned]) -> int:
-        return self.sender.measured(self, count, pins)
-
-    def _measured(self, count: int) -> int:
-        return self.measured(count, self.kept)
-
-    def fixed(self) -> int:
-        return self.sender.pieces.head(self.sources.without_anchors, anchors=False, alone=True).size
-
-    def _rough(self, unit: Unit) -> int:
-        return self.sender.unit_over(self.now, unit)[1]
+    def fit(self, budget: int, groups: Sequence[Group]) -> None:
+        """Set `most` to the largest number of messages, at least one, with which every request of these groups stays
+        within the budget."""
+        room = budget * self.pieces.ruler.ratio - self.pieces.head([], anchors=False).size
+        first = count = size = 0
+        for group in groups:
+            count, size = count + len(group.events), size + self.pieces.sent(group, Form()).size
+            while size > room and first < len(groups):
+                gone = groups[first]
+                count, size = count - len(gone.events), size - self.pieces.sent(gone, Form()).size
+                first += 1
+            if first:
+                self.most = max(1, min(self.most, count))
 
 
-def _opens(event: Event) -> bool:
-    """Return True if this event of the user's side opened a turn."""
-    return event.kind in OPENING_KINDS and event.id == event.turn_id
+TRIGGER, KEEP = 100_000, 3
+"""Defaults of Anthropic's `clear_tool_uses_20250919`: the number of tokens above which it clears tool results, and the
+number of newest results that it keeps; the minimum to clear is not set. Source:
+platform.claude.com/docs/en/build-with-claude/context-editing, autumn 2026."""
 
 
-def _is_active(group: Group, since: int) -> bool:
+class ClearedResults(WholeHistory):
+    """Sends the whole history; the provider clears all tool results except the newest [SPEC 5.7]."""
+
+    def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
+        super().__init__(moment, pieces, limit)
+        self._whole: list[CostItem] = []
+        self._cleared: list[CostItem] = []
+        self._bytes = 0
+
+    def items(self, now: ReplayedContext) -> list[CostItem]:
+        found = super().items(now)
+        if found[: len(self._whole)] != self._whole:
+            self._whole, self._cleared, self._bytes = [], [], 0
+        self._bytes += self.pieces.added(found[len(self._whole) :])
+        self._whole = found
+        if self.pieces.ruler.tokens(self._bytes) <= TRIGGER:
+            return found
+        newest = (each for group in reversed(now.groups) for each in reversed(group.results))
+        keep, cleared = set(islice(newest, KEEP)), self._cleared
+        while len(cleared) < len(found) and keep.isdisjoint(_results(found[len(cleared)])):
+            cleared.append(self._without(found[len(cleared)], keep))
+        return [*cleared, *(self._without(item, keep) for item in found[len(cleared) :])]
+
+    def _without(self, item: CostItem, keep: set[int]) -> CostItem:
+        gone = tuple(each for each in _results(item) if each not in keep)
+        return (
+            item
+            if item.group is None or item.form is None or not gone
+            else self.pieces.sent(item.group, item.form._replace(cleared=gone))
+        )
+
+
+def _results(item: CostItem) -> tuple[int, ...]:
+    return () if item.group is None else item.group.results
+
+
+def is_active(group: Group, since: int) -> bool:
+    """Return True if a group belongs to the active turn, which is turn `since` or later."""
     first = group.first
     return begins(first) >= first.id and first.turn_id is not None and first.turn_id >= since

@@ -20,7 +20,7 @@ from foldmark.cost.spending import rules_of, tariff_of
 from foldmark.dialects.dialect import dialect_named
 from foldmark.log.log import Agent
 from foldmark.operations.history import moves, sized
-from foldmark.operations.receipts import Outcome
+from foldmark.operations.receipts import Outcome, beside
 from foldmark.request.standing import Standing
 from foldmark.tokens.models import Model
 
@@ -32,8 +32,7 @@ class Next(Struct, frozen=True):
     it holds the whole request without the operation. `more` is the extra cost with the operation, in tokens at the full
     price of input (negative if it costs less), and `dollars` the same in dollars, None if the price is unknown. `saved`
     and `saved_dollars` are the savings on each later request, as long as the cache serves everything that was sent
-    before. `anyway` are the tokens that leave the next request at any edit, because old results are then shortened and
-    the window is chosen anew; negative if the request grows.
+    before.
     """
 
     tokens: int
@@ -43,11 +42,10 @@ class Next(Struct, frozen=True):
     dollars: float | None
     saved: int = 0
     saved_dollars: float | None = None
-    anyway: int = 0
 
     def data(self) -> dict[str, Any]:
         """Return the estimate as JSON."""
-        names = ("tokens", "without", "held", "again", "more", "dollars", "saved", "saved_dollars", "even", "anyway")
+        names = ("tokens", "without", "held", "again", "more", "dollars", "saved", "saved_dollars", "even")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -82,8 +80,7 @@ class Preview(Struct, frozen=True):
         """Return lines for a person about lost thinking and the cost of the next request."""
         prefix, cost, lines = self.outcome.cached_prefix, self.next, self.outcome.thoughts.lines(would=True)
         request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
-        if cost.anyway > 0:
-            request += f" (any edit shortens older results, by ~{cost.anyway:,})"
+        lines += beside(self.outcome.shortened, would=True)
         if prefix is None:
             return [*lines, request + self._more()]
         lines.append(f"{prefix.percent}% of the cached prompt would hold, {100 - prefix.percent}% would break")
@@ -125,20 +122,16 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
         if (client := outcome.compared) is not None:
             before = client.before if other is None or other.compared is None else other.compared.after
             return Preview(outcome, actor, _next(before, client.after, client.cached, client.held, model))
-        now = agent.request()
-        without = now if other is None else agent.request(at=_standing_after(at, other))
-        request = agent.request(at=_standing_after(at, outcome))
-        # The same context behind an operation that changes nothing of it.
-        edited = (
-            now if outcome.idle else agent.request(at=replace(at, fold=replace(at.fold, at=at.record.next_possible)))
-        )
-    cost = replace(priced(without, request, model), anyway=now.tokens - edited.tokens)
-    return Preview(outcome, actor, cost)
+        without, request = (_request_after(agent, at, each) for each in (other, outcome))
+    return Preview(outcome, actor, priced(without, request, model))
 
 
-def _standing_after(at: Standing, outcome: Outcome) -> Standing:
-    """Return the standing of the agent after the operation; the same one if that changes nothing."""
-    return at if outcome.idle else replace(at, fold=outcome.fold, size=outcome.context)
+def _request_after(agent: Agent, at: Standing, outcome: Outcome | None) -> Request:
+    """Return the next request after an operation; the current one for None, or if it changes nothing."""
+    if outcome is not None and outcome.requests is not None:
+        return outcome.requests.after
+    changed = outcome is not None and not outcome.idle
+    return agent.next_request(at=replace(at, fold=outcome.fold, size=outcome.context) if outcome and changed else None)
 
 
 def priced(without: Request, request: Request, known: Model) -> Next:

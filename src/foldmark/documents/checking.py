@@ -51,6 +51,7 @@ class _Receipt(Struct):
     before: _Amount | UnsetType = UNSET
     evicted: _Results | UnsetType = UNSET
     whole_again: _Results | UnsetType = UNSET
+    shortened: _Results | UnsetType = UNSET
     thinking: _Thinking | UnsetType = UNSET
     cached_prefix: _Cached | UnsetType = UNSET
 

@@ -153,7 +153,7 @@ def sent_exchanges(agent: "Agent") -> list[SentResult]:
 
 def _in_request(moment: Snapshot, agent: "Agent") -> Iterator[_Answered]:
     """Yield the exchanges of the next request that Foldmark makes."""
-    for part in agent.request().manifest.parts:
+    for part in agent.next_request().manifest.parts:
         if part.kind == "tool_result" and part.event is not None:
             result = moment.event(part.event)
             call = moment.event(result.answers) if result is not None and result.answers is not None else None

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from foldmark.core.agents import AgentRecord, Changes, Size, check_limit, check_name, is_uuid, minute
+from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Clock, NewId, Progress, Snapshot, Store
@@ -63,17 +64,19 @@ class Agent(Operable):
         with self._store.read() as moment:
             return [self.log.agent(record.id) for record in moment.children(self.id)]
 
-    def append_answer(self, provider: str, answer: Mapping[str, Any]) -> list[int]:
+    def append_answer(self, provider: str, answer: Mapping[str, Any], *, request: Request | None = None) -> list[int]:
         """Record a provider's complete answer as its API returned it, and return the events' ids: the model's text,
         with the blocks that go back to it, its calls, and a summary for each place where the provider compacted the
         preceding messages [S2, SPEC 5.7].
 
         `answer` is the JSON of the SDK's object (`.model_dump(mode="json", exclude_unset=True)`; for Gemini in
         camelCase). It is read in the dialect of `provider`, which is never guessed, and counts as the answer to
-        `request()`. Raises CommandError for an unknown provider, ProviderError for an invalid answer.
+        `request`, by default the last one that `request()` returned. Raises CommandError for an unknown provider,
+        ProviderError for an invalid answer.
         """
         from foldmark.log.recording import append_parsed  # takes 5 ms
 
+        self.answers(request)
         return append_parsed(self, provider, answer)
 
     def do(self, line: str, *, actor: str = "human", asking: Asking = NOBODY) -> Result:
@@ -130,6 +133,9 @@ Complete = Callable[[Request], str]
 Compact = Callable[[Request], list[Piece]]
 """Sends a request and returns all pieces of the answer."""
 
+RecordSent = Callable[[Agent, Request], SentRequest]
+"""Records that a request, made for this agent, was sent."""
+
 Count = Callable[[Request], int]
 """Asks a request's provider for its number of tokens."""
 
@@ -174,6 +180,7 @@ class Log:
         self.archive: Archives | None = None
         self.coding_sessions: CodingSessions | None = None
         self.compact: Compact = lambda request: [complete(request)]
+        self.record_sent: RecordSent | None = None
         self._meanings: LogVectors | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []

@@ -25,26 +25,25 @@ from foldmark.core.events import (
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.replay import Fold, advance, birth, recorded, replay
 from foldmark.core.request import Request, ToolSpec
-from foldmark.core.segments import END, Segments, normal, subtract, until
+from foldmark.core.segments import END, Segments, subtract, until
 from foldmark.core.wording import is_ephemeral
 from foldmark.log.context import Context
 from foldmark.log.timeline import Timeline
 from foldmark.operations.changes import CONSENT, SCRATCHPAD
 from foldmark.operations.receipts import (
+    CachedPrefix,
     Outcome,
     Receipt,
-    ThinkingChange,
-    cached_prefix,
     changed_results,
     changes_nothing,
     context_change,
     in_requests_of,
-    thinking_change,
+    request_change,
 )
 from foldmark.request.client_requests import NextRequest
 from foldmark.request.passed_requests import client_record
-from foldmark.request.planning import passed, talk
-from foldmark.request.standing import AGREED_AT, Standing, as_of, showing
+from foldmark.request.planning import passed, shown_while_leaving, talk
+from foldmark.request.standing import AGREED_AT, Standing, as_of
 from foldmark.settings.given import machine
 
 if TYPE_CHECKING:
@@ -71,14 +70,41 @@ class Operable(Timeline):
         limit: int | None = None,
         at: Standing | None = None,
     ) -> Request:
-        """Return the request that would be sent now, by default to this agent's own model [SPEC 5]; nothing is sent or
-        written.
+        """Return the request to send now, by default to this agent's own model [SPEC 5]; nothing is sent or written.
+
+        If the next event is a model's answer, it counts as the answer to this request, which is then recorded as sent,
+        so that the next one begins with the whole of it [SPEC 5.7].
 
         In a planning conversation under high pressure it holds only that conversation, nothing else of the context
         [SPEC 4.2]. `limit` is the maximum number of tokens; older turns are left out to meet it. The default is the
         model's limit, or no limit without a budget. `at` is another standing of this agent, by default the current one.
         Raises CommandError for an unknown provider.
         """
+        request = self.next_request(provider, model, limit=limit, at=at)
+        self.answers(request if at is None else None)
+        return request
+
+    def asked(self, provider: str | None = None, model: str | None = None) -> Request:
+        """Return the request that an answer of this model would answer: the last one that `request` returned, if
+        nothing else was recorded since, otherwise the next one."""
+        known = None if self._requested is None or self._requested[1] != self._head else self._requested[0]
+        wanted = (provider or known.provider, model or known.model) if known is not None else ()
+        return (
+            known
+            if known is not None and wanted == (known.provider, known.model)
+            else self.next_request(provider, model)
+        )
+
+    def next_request(
+        self,
+        provider: str | None = None,
+        model: str | None = None,
+        *,
+        limit: int | None = None,
+        at: Standing | None = None,
+    ) -> Request:
+        """Return the request that would be sent now, as `request` does, to look at it: the next answer does not count
+        as one to it."""
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
             raise CommandError(f"a provider and a model must be texts, not {provider!r} and {model!r}")
         from foldmark.request.prepare import prepare, whole  # takes 20 ms, and only requests need it
@@ -91,9 +117,7 @@ class Operable(Timeline):
             model = model or own_model or provider
             known, planned = self.log.model_named(f"{provider}/{model}"), talk(moment, at)
             full = is_ephemeral(whole(at, provider, model), known.window)
-            if at.fold.leaving is not None:
-                # The model still has to report the end of planning, so its messages stay until the end of the turn.
-                at = showing(moment, at, normal((*at.fold.segments, *planned)))
+            at = shown_while_leaving(moment, at)
             # Without a budget the request holds the whole context, even if that is too long for the model.
             if limit is None and config.sliding_context_tokens:
                 limit = known.window - known.answer
@@ -159,6 +183,11 @@ class Operable(Timeline):
             raise CommandError(f"there is no event {event_id}; events are numbered from 1")
         if event_id < now.record.fork_event:
             raise CommandError(f"this agent was born with event {now.record.fork_event}, after event {event_id}")
+        return self.stood_at(moment, event_id)
+
+    def stood_at(self, moment: Snapshot, event_id: int) -> Standing:
+        """Return the agent's standing after an event that it knows; 0 is before its first one."""
+        now = self.standing_in(moment)
         event_id = min(event_id, now.newest)  # metadata behind the newest event of the timeline changes nothing
         fold = replay(now.origin, recorded(moment.operations(self.id, until=event_id)))
         then = as_of(moment, now, event_id)
@@ -295,13 +324,17 @@ class Operable(Timeline):
         outcome = Outcome(operation, fold, changed.after, changed, None, evicted, whole, idle=idle)
         if at.config.caches_prompts and (client := NextRequest.of(moment, at)) is not None:
             return in_requests_of(client.compared(at.fold, fold), outcome)
-        prefix = cached_prefix(moment, at, at.visible if idle else visible, [*out, *back])
-        thoughts = ThinkingChange()
-        if at.config.provider != "offline" and not idle and codec.operation_kind(operation) not in BESIDE_KINDS:
-            left = replace(fold, segments=subtract(fold.segments, erasing))
-            after = replace(at, fold=left, size=changed.after)
-            thoughts = thinking_change(moment, lambda place: self.request(at=place), at, after, operation)
-        return replace(outcome, cached_prefix=prefix, thoughts=thoughts)
+        if not at.config.caches_prompts:
+            return outcome
+        if idle or codec.operation_kind(operation) in BESIDE_KINDS:
+            return replace(outcome, cached_prefix=CachedPrefix(at.size.tokens, at.size.tokens))
+        left = replace(fold, segments=subtract(fold.segments, erasing))
+        after = replace(at, fold=left, size=changed.after)
+        found = request_change(moment, lambda place: self.next_request(at=place), at, after, operation)
+        if found is None:
+            return outcome
+        own = {"cached_prefix": found.prefix, "thoughts": found.thoughts, "shortened": found.shortened}
+        return replace(outcome, **own, requests=found)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
         """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].

@@ -82,10 +82,11 @@ def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> 
     own, model = agent.standing().config.model.partition("/"), answer.get("model")
     model_asked = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
     parsed = dialect.parse({str(key): value for key, value in answer.items()})
-    pieces = dialect.thinking.bind(lambda: agent.request(*model_asked).body, parsed)
+    pieces = dialect.thinking.bind(lambda: agent.asked(*model_asked).body, parsed)
     if not pieces:
         raise ProviderError("answer", f"this is not an answer of {provider}'s API, or is empty; nothing was recorded")
     calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
+    agent.answered = None
     with agent.batch():
         named = [replace(c, call_id=c.call_id or f"call-{agent.standing().newest}") for c in calls]
         text = "".join(piece for piece in pieces if isinstance(piece, str))
@@ -96,7 +97,8 @@ def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> 
         )
         for usage in (piece for piece in pieces if isinstance(piece, Usage)):
             stopped = next((piece for piece in pieces if isinstance(piece, Stopped)), None)
-            agent.record("usage", data=usage_data(provider, str(answer.get("model", "")), usage, stopped))
+            data = usage_data(provider, str(answer.get("model", "")), usage, stopped)
+            agent.record("usage", data=data if agent.answered is None else {"request": agent.answered, **data})
     return found
 
 

@@ -1,7 +1,7 @@
 """`Timeline`: one agent's events. It makes all appends and tracks the agent's standing [SPEC 2, 3]."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -11,13 +11,13 @@ from msgspec import to_builtins
 
 from foldmark.core import codec
 from foldmark.core.agents import AgentRecord, Size
-from foldmark.core.assembly.sent import RequestRecord
+from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
-from foldmark.core.events import ACTORS, DIALECTS, METADATA_KINDS, RECORD_KINDS, Draft
+from foldmark.core.events import ACTORS, ANSWER_KINDS, DIALECTS, METADATA_KINDS, RECORD_KINDS, Draft
 from foldmark.core.ports import Clock, Head, Snapshot, Store, Transaction
 from foldmark.core.replay import Fold, History, birth, recorded, replay
-from foldmark.core.request import ToolSpec
+from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import until
 from foldmark.operations.notices import awaiting, notice, shown
 from foldmark.request.standing import Birth, Standing, birth_of
@@ -47,6 +47,8 @@ class Keeper(Protocol):
     clock: Clock
     given: Settings
     secrets: Secrets
+    record_sent: Callable[[Any, Request], SentRequest] | None
+    """Records that a request, made for an agent, was sent."""
 
     def tools(self) -> list[ToolSpec]:
         """Return all tools."""
@@ -76,6 +78,10 @@ class Timeline:
         self._kept: Snapshot | None = None
         self._written: deque[int] = deque(maxlen=WRITTEN)
         self._batch: Transaction | None = None
+        self._requested: tuple[Request, int | None] | None = None
+        """The last request that a program asked for, and the newest event then: the next answer counts as one to it."""
+        self.answered: int | None = None
+        """The newest request that was recorded because an answer to it was appended."""
         self._asked: dict[str, int] = {}
         """Calls that this object appended in the open batch and that wait for their result, as long as `_asked_at` is
         the newest event: then no operation and no other program can have hidden one."""
@@ -95,6 +101,7 @@ class Timeline:
         interrupted: bool = False,
         verbatim: bool = False,
         key: str | None = None,
+        request: Request | None = None,
     ) -> int:
         """Record a message and return its event id. The message is durable when this returns.
 
@@ -106,14 +113,16 @@ class Timeline:
         gets that of the agent's model, unless `data` holds blocks, whose form is then unknown. Lone surrogates in texts
         become U+FFFD. `key` is chosen by the caller, for a message that may have to be recorded again because the
         outcome is unknown (a connection was lost): if a message with this key exists, its id is returned and nothing is
-        recorded. Raises CommandError for a wrong kind, time or data, ConflictError,
-        StoreError.
+        recorded. A model's answer may name the `request` that it answers, by default the last one that `request()`
+        returned if nothing else was recorded since; the request is then recorded as sent. Raises CommandError for a
+        wrong kind, time or data, ConflictError, StoreError.
         """
         if kind not in ("user", "client", "assistant", "system", "tool"):
             raise CommandError(
                 f"append takes 'user', 'assistant', 'system', 'tool' or 'client', not {kind!r}; "
                 "append_tool_call, append_tool_result and record take the rest"
             )
+        self.answers(request)
         actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
         block, may_hold = None, kind == "assistant" and not interrupted and not verbatim and isinstance(text, str)
         if may_hold and ("STATE" in text or "State" in text):
@@ -138,8 +147,11 @@ class Timeline:
         dialect: str | None = None,
         created_at: str | datetime | None = None,
         data: Mapping[str, Any] | None = None,
+        request: Request | None = None,
     ) -> int:
-        """Record a model's request to run a tool; `args` is any JSON value. Raises the same errors as `append`."""
+        """Record a model's call of a tool; `args` is any JSON value, and `request` is as in `append`. Raises the same
+        errors as `append`."""
+        self.answers(request)
         _check_call_id(call_id)
         try:
             content = msgspec.json.encode(codec.well_formed(args)).decode()
@@ -212,6 +224,16 @@ class Timeline:
             accepted = ", ".join(each for each in RECORD_KINDS if each != "request")
             raise CommandError(f"record takes {accepted}, not {kind!r}; a request is recorded by sending it")
         return self._append(kind, content, data, created_at, actor=actor)
+
+    def answers(self, request: Request | None) -> None:
+        """Let the next event, if it is a model's answer, be an answer to this request, which is then recorded as sent;
+        None changes nothing."""
+        if request is not None:
+            self._requested = request, self._head
+
+    def forget_request(self) -> None:
+        """Let no answer count as one to the last request that a program asked for."""
+        self._requested = None
 
     def record_request(self, record: RequestRecord, created_at: str) -> int:
         """Record that a request is sent, as metadata; its texts were kept before in the same transaction."""
@@ -363,6 +385,9 @@ class Timeline:
                 from foldmark.core.assembly.media import counted  # few messages hold any
 
                 data = counted(data)
+            asked = self._requested
+            if kind not in METADATA_KINDS:
+                self._requested = None  # any other event comes between the request and an answer to it
             draft = Draft(
                 kind=kind,
                 created_at=self.log.clock() if created_at is None else codec.timestamp(created_at),
@@ -373,10 +398,12 @@ class Timeline:
                 interrupted=interrupted,
                 answers=answers,
             )
-            if self._batch is not None:
-                return self._record_draft(self._batch, draft, key)
-            with self._store.write() as transaction:
-                self._keep_until_rollback(transaction)
+            with nullcontext(self._batch) if self._batch is not None else self._store.write() as transaction:
+                if self._batch is None:
+                    self._keep_until_rollback(transaction)
+                record = self.log.record_sent
+                if record is not None and asked is not None and kind in ANSWER_KINDS and asked[1] == self._head:
+                    self.answered = record(self, asked[0]).id
                 return self._record_draft(transaction, draft, key)
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None

@@ -139,7 +139,7 @@ def context_meter(wanted: MeterArguments, call: ToolUse) -> str:
 
 def _conversation_meter(named: str | None, conversations: Conversations) -> str:
     with conversations.agent(named) as agent:
-        line = f"Conversation '{_named(agent)}': {fullness(agent, agent.request())}"
+        line = f"Conversation '{_named(agent)}': {fullness(agent, agent.next_request())}"
         turn, assumption = newest_turn(agent), assumed(agent)
         return "\n".join([line, *([turn.text] if turn else []), *([assumption] if assumption else [])])
 

@@ -1,18 +1,19 @@
 """Receipts: the effect of an operation on the context and on the model's thinking, in every interface [SPEC 4, 5.7]."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.agents import Size
-from foldmark.core.codec import count_tokens, operation_kind
+from foldmark.core.codec import operation_kind
+from foldmark.core.errors import CommandError
 from foldmark.core.events import IDLE, Event, Operation, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
-from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
+from foldmark.core.segments import Segment, Segments, intersect, normal, subtract
 from foldmark.core.wording import count
 from foldmark.operations.effects import Effect
 from foldmark.request.client_requests import Compared
@@ -65,6 +66,18 @@ class ThinkingChange(Struct, frozen=True):
         return [f"{count(blocks, 'thinking block')} {can} {word}" for blocks, word in both if blocks]
 
 
+class RequestChange(NamedTuple):
+    """The next request before and after an operation or a change of a setting: the part of it that stays as it was, the
+    change of its thinking, and the results that are sent shortened from then on although they stay in the context, with
+    their tokens less."""
+
+    before: Request
+    after: Request
+    prefix: CachedPrefix
+    thoughts: ThinkingChange
+    shortened: Size
+
+
 class DeliveredMail(Effect, frozen=True):
     """Mail came into the context with an event, which is not an operation."""
 
@@ -77,15 +90,13 @@ class DeliveredMail(Effect, frozen=True):
 
 
 class ChangedSettings(Effect, frozen=True):
-    """The receipt of a change of settings or of the scratchpad, which event `event_id` of this `kind` records. `before`
-    and `after` are the tokens of the next request, None if none can be made or a live session's client makes it."""
+    """The receipt of a change of settings or of the scratchpad, which event `event_id` of this `kind` records.
+    `requests` is the change of the next request, None if none can be made or a live session's client makes it."""
 
     event_id: int
     kind: str
     actor: str
-    before: int | None
-    after: int | None
-    thoughts: ThinkingChange = ThinkingChange()
+    requests: RequestChange | None
     reason: str | None = None
 
     @property
@@ -95,15 +106,35 @@ class ChangedSettings(Effect, frozen=True):
 
     def parts(self) -> list[str]:
         """Return what the change does to the next request, for a person."""
-        if self.before is None or self.after is None:
-            return self.thoughts.lines()
-        change = "" if self.before == self.after else f"~{self.before:,} → "
-        return [f"next request {change}~{count(self.after, 'token')}", *self.thoughts.lines()]
+        if self.requests is None:
+            return []
+        before, after, _, thoughts, shortened = self.requests
+        change = "" if before.tokens == after.tokens else f"~{before.tokens:,} → "
+        return [f"next request {change}~{count(after.tokens, 'token')}", *thoughts.lines(), *beside(shortened)]
 
     def data(self) -> dict[str, Any]:
         """Return the receipt as JSON, for `Result.data`."""
         own = {"operation": self.kind, "actor": self.actor, "reason": self.reason, "back": self.back}
-        return {**own, "request": {"before": self.before, "after": self.after}, **self.thoughts.data()}
+        if self.requests is None:
+            return {**own, "request": {"before": None, "after": None}}
+        before, after, _, thoughts, shortened = self.requests
+        more = {"shortened": results(shortened)} if shortened.messages else {}
+        return {**own, "request": {"before": before.tokens, "after": after.tokens}, **thoughts.data(), **more}
+
+
+def results(size: Size) -> dict[str, int]:
+    """Return a number of results and their tokens as JSON."""
+    return {"results": size.messages, "tokens": size.tokens}
+
+
+def beside(shortened: Size, *, would: bool = False) -> list[str]:
+    """Return a line about older results that are sent shortened from then on, for a person; `would` is for a preview.
+    Empty if there are none."""
+    if not shortened.messages:
+        return []
+    verb, back = ("would be", "would not send") if would else ("are", "does not send")
+    older, less = count(shortened.messages, "older result"), count(shortened.tokens, "token")
+    return [f"{older} {verb} sent shortened, ~{less} less; /restore {back} them as before"]
 
 
 class Outcome(Struct, frozen=True):
@@ -126,6 +157,13 @@ class Outcome(Struct, frozen=True):
     idle: bool = False
     """True if the operation could have changed the context, and does not: it changes no byte of the next request."""
 
+    shortened: Size = Size(0, 0)
+    """The results that stay in the context and are sent shortened from then on, with their tokens less: a restore does
+    not send them as before."""
+
+    requests: RequestChange | None = None
+    """The next request before and after, None if that is not known."""
+
     @property
     def recorded(self) -> bool:
         """True if the tokens are those that were counted when the messages were recorded."""
@@ -134,8 +172,8 @@ class Outcome(Struct, frozen=True):
     def data(self) -> dict[str, Any]:
         """Return the change as JSON."""
         data: dict[str, Any] = {**self.change.data(), **self.thoughts.data(), **(IDLE if self.idle else {})}
-        both = (("evicted", self.evicted), ("whole_again", self.whole_again))
-        data |= {name: {"results": size.messages, "tokens": size.tokens} for name, size in both if size.messages}
+        both = (("evicted", self.evicted), ("whole_again", self.whole_again), ("shortened", self.shortened))
+        data |= {name: results(size) for name, size in both if size.messages}
         return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
 
 
@@ -229,33 +267,46 @@ def changed_results(moment: Snapshot, at: Standing, fold: Fold, visible: Segment
     return shown(then - now), shown(now - then)
 
 
-def cached_prefix(
-    moment: Snapshot, at: Standing, after: Segments, results: Iterable[Event] = ()
-) -> CachedPrefix | None:
-    """Return the part of the request that a provider's prompt cache still holds when the context becomes `after` and
-    these `results` change; None without a cache.
+def request_change(
+    moment: Snapshot,
+    request: Callable[[Standing], Request],
+    at: Standing,
+    after: Standing,
+    operation: Operation | None = None,
+) -> RequestChange | None:
+    """Return how the agent's next request changes when its standing is `after` instead of `at`, because of `operation`
+    if one is given; None if no request can be made. `request` returns the request of a standing. It is called for both,
+    so the cost grows with the window."""
+    from foldmark.providers.registry import dialect_of
+    from foldmark.request.prepare import binding
 
-    That part is the system prompt and the messages before the first one that changes. If the state block changes, or
-    the window is smaller than the context, only the system prompt stays: any change moves the window's beginning. The
-    result is computed from stored sums [SPEC 3, L3].
-    """
-    config = at.config
-    if not config.caches_prompts:
+    try:
+        now = request(at)
+        then = request(after)
+        dialect = dialect_of(now.provider, at.given.dialects)
+    except CommandError:  # the provider is no longer configured
         return None
-    system, budget = count_tokens(config.system, None), config.sliding_context_tokens
-    changed = [s.first for s in moment.bounds((*subtract(at.visible, after), *subtract(after, at.visible)))]
-    changed += [event.id for event in results]
-    was, now = state_of(moment, at), state_in(moment, at, after)
-    if (was.content if was else None) != (now.content if now else None):
-        kept = 0  # the state block precedes all messages
-    elif not changed:
-        kept = at.size.tokens
-    elif budget and at.size.tokens > budget:
-        kept = 0
-    else:
-        kept = moment.size(until(at.visible, min(changed) - 1)).tokens
-    whole = min(at.size.tokens, budget) if budget else at.size.tokens
-    return CachedPrefix(system + min(kept, whole), system + whole)
+    thoughts = ThinkingChange()
+    if (binding(at) or binding(after)) and moment.newest("usage", at.lineage) is not None:  # a model has answered
+        left, returned = now.thinking - then.thinking, then.thinking - now.thinking
+        if isinstance(operation, Summary) and operation.kept and operation.native:  # its source is not recorded yet
+            (items,) = operation.native.values()
+            left, returned = now.thinking - dialect.thinking.staying(now.body, items[-1]), frozenset()
+        thoughts = ThinkingChange(len(left), len(returned))
+    same = now.dialect == then.dialect and now.model == then.model
+    held = int(now.tokens * dialect.shared(now.body, then.body)) if same else 0
+    return RequestChange(now, then, CachedPrefix(min(held, then.tokens), now.tokens), thoughts, _shortened(now, then))
+
+
+def _shortened(now: Request, then: Request) -> Size:
+    """Return the results that both requests have and the second has shorter, and their tokens less."""
+    before = {part.event: part for part in now.manifest.parts if part.kind == "tool_result" and part.how != "evicted"}
+    less = [
+        len(before[part.event].text.encode()) - len(part.text.encode())
+        for part in then.manifest.parts
+        if part.event in before and part.how == "truncated" and len(part.text) < len(before[part.event].text)
+    ]
+    return Size(len(less), round(sum(less) * now.tokens / max(1, now.size)))
 
 
 def context_change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> ContextChange:
@@ -266,29 +317,3 @@ def context_change(before: Segments, after: Segments, total: Size, size: Callabl
     left = total if gone == before else size(gone)
     returned = size(subtract(after, before))
     return ContextChange(total, total.less(left).plus(returned), left, returned)
-
-
-def thinking_change(
-    moment: Snapshot,
-    request: Callable[[Standing], Request],
-    at: Standing,
-    after: Standing,
-    operation: Operation | None = None,
-) -> ThinkingChange:
-    """Return the change of thinking in the agent's next request when its standing is `after` instead of `at`, because
-    of `operation` if one is given; no change for models that do not bind thinking. `request` returns the request of a
-    standing. It is called for both, so the cost grows with the window."""
-    from foldmark.providers.registry import (
-        dialect_of,  # takes 20 ms with the next import, and the offline model needs neither
-    )
-    from foldmark.request.prepare import binding
-
-    if not (binding(at) or binding(after)) or moment.newest("usage", at.lineage) is None:  # no model has answered
-        return ThinkingChange()
-    now = request(at)
-    if isinstance(operation, Summary) and operation.kept and operation.native:  # its source is not recorded yet
-        (items,) = operation.native.values()
-        rule = dialect_of(now.provider, at.given.dialects).thinking
-        return ThinkingChange(len(now.thinking - rule.staying(now.body, items[-1])))
-    then = request(after).thinking
-    return ThinkingChange(len(now.thinking - then), len(then - now.thinking))

@@ -72,8 +72,8 @@ _ASKS_MAIL = re.compile(
     re.IGNORECASE,
 )
 
-# These match texts of `foldmark.core.assembly.layers`: the identity in the system field, and the birth message.
-_IDENTITY = re.compile(r"You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8})\. What you find out reaches it")
+# These match texts of `foldmark.core.assembly.layers`: the identity of a child, and its birth message.
+_IDENTITY = re.compile(r"\[Foldmark: You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8})\. What you find out ")
 _BIRTH = re.compile(
     r"\[Foldmark: You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8}), forked"
     r"(?: from its (?:mark '(.*?)'|turn \d+))?\. Carry out "
@@ -207,8 +207,10 @@ def _outcome(turn: _Turn, child: _Child | None, tasks: int, task: str | None) ->
 
 
 def _child_of(scene: Scene) -> _Child | None:
-    """Return the child that the request is for; None for a root agent. An inherited birth message is the parent's."""
-    identity = _IDENTITY.search(scene.system)
+    """Return the child that the request is for; None for a root agent. An inherited identity or birth message is the
+    parent's."""
+    told = (_IDENTITY.search(line.text) for line in reversed(scene.lines) if line.role == "user" and not line.typed)
+    identity = next(filter(None, told), None) or _IDENTITY.search(scene.system)
     for index, line in reversed(list(enumerate(scene.lines))):
         birth = _BIRTH.match(line.text) if line.role == "user" else None
         if birth and (identity is None or identity.groups() == birth.groups()[:2]):

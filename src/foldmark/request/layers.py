@@ -23,7 +23,6 @@ from foldmark.core.agents import AgentRecord, Fate
 from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, WAITS_FOR_MESSAGE, family_line
 from foldmark.core.assembly.prompt import CHILDREN
 from foldmark.core.assembly.sent import memo_text_name
-from foldmark.core.assembly.window import Unit
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
@@ -49,41 +48,17 @@ def family_of(moment: Snapshot, at: Standing) -> Family:
     if not _reports_family(moment, at):
         return Family()
     sent = _sent_report(moment, at)
-    if sent is None:
-        return _present_family(moment, at, children_of(moment, at))
-    return _still_quoted(moment, at, {0: sent})[0]
+    return _present_family(moment, at) if sent is None else sent
 
 
-def children_of(moment: Snapshot, at: Standing) -> list[AgentRecord]:
-    """Return the agents forked from this one, oldest first."""
-    return moment.children(at.record.id) if "children" in at.beside else []
-
-
-def families_at(
-    moment: Snapshot, at: Standing, settled: int, newest: int, children: Sequence[AgentRecord]
-) -> dict[int, Family]:
-    """Return the reports about children and mail, by the message before which each is sent. Reports sent since the
-    boundary `settled` stay as they were; the turn that message `newest` opened (0: the boundary's own) gets the current
-    state."""
-    if not _reports_family(moment, at):
-        return {}
-    sent = newest_asked(moment, at.record.id)
-    same = sent is not None and sent.edge.settled == settled
-    before = sent.told if sent is not None and same else {}
-    found = _still_quoted(moment, at, before)
-    if sent is None or (newest not in before and (not same or sent.event < newest)):
-        found[newest] = _present_family(moment, at, children)
-    return found
+def present_family(moment: Snapshot, at: Standing) -> Family:
+    """Return the children and the unread mail as they are."""
+    return _present_family(moment, at) if _reports_family(moment, at) else Family()
 
 
 def _reports_family(moment: Snapshot, at: Standing) -> bool:
     """Return False during a planning conversation, or if the agent never had children or mail to report."""
     return not at.beside.isdisjoint(("mail", "children")) and planning(moment, at) is None and at.fold.closing is None
-
-
-def report_bytes(children: int) -> int:
-    """Return the bytes reserved for a report about this many children and mail."""
-    return 300 + 120 * min(children, SHOWN)
 
 
 def children_layer(family: Family, content: Callable[[int], str], tools: Collection[str], config: Config) -> list[Part]:
@@ -154,10 +129,11 @@ def _sent_report(moment: Snapshot, at: Standing) -> Family | None:
     forks = moment.operations(at.record.id, after=newest.event)
     if answered or any(each.kind == "fork" and each.actor == "human" for each in forks):
         return None
-    return newest.told.get(0, Family())
+    return newest.plan.told.get(0, Family())
 
 
-def _present_family(moment: Snapshot, at: Standing, children: Sequence[AgentRecord]) -> Family:
+def _present_family(moment: Snapshot, at: Standing) -> Family:
+    children = moment.children(at.record.id) if "children" in at.beside else []
     unread = moment.unread(at.record.id) if "mail" in at.beside else []
     mail = tuple(dict.fromkeys(each.sender for each in unread))
     fates = moment.fates(at.record.id) if children else {}
@@ -165,16 +141,6 @@ def _present_family(moment: Snapshot, at: Standing, children: Sequence[AgentReco
     killed = tuple(record.id for record in children if fates[record.id] == "killed")
     shown = _children(moment, at, living[-SHOWN:], fates)
     return Family(shown, max(0, len(living) - SHOWN), killed[-KILLED:], mail)
-
-
-def _still_quoted(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> dict[int, Family]:
-    """Return the families without quotes of messages that have since left the context."""
-    ids = sorted({child.goal for family in families.values() for child in family.children if child.goal})
-    goals = {event.id: event for event in moment.events(ids)}
-    return {
-        place: structs.replace(family, children=tuple(_quoted(at, child, goals) for child in family.children))
-        for place, family in families.items()
-    }
 
 
 def _children(
@@ -209,35 +175,13 @@ def _quoted(at: Standing, child: Child, goals: Mapping[int, Event]) -> Child:
     return child if shown or not child.goal else structs.replace(child, goal=0)
 
 
-class Picked(NamedTuple):
-    """The keywords of the message that opened a turn, and the memos that they pick."""
+def picked(moment: Snapshot, opener: Event, most: int) -> dict[int, str]:
+    """Return at most `most` memos that the keywords of a message pick, by their ids, as they are sent. Only memos older
+    than the message are picked."""
+    from foldmark.text.keywords import keywords, memo_entry, opening_words  # takes 10 ms, only needed with memos
 
-    words: Sequence[str] = ()
-    memos: Sequence[Memo] = ()
-
-    def layers(self, without: Collection[int | None] = ()) -> list[Part]:
-        """Return the layers of the memos, except those with an id in `without`."""
-        left = [memo for memo in self.memos if memo.id not in without]
-        if not left:
-            return []
-        from foldmark.text.keywords import memo_entry, memo_layers
-
-        return memo_layers(((memo.id, memo_entry(memo)) for memo in left), self.words)
-
-
-def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
-    """Return at most `most` memos for each of these turns, picked by the keywords of its opening message.
-
-    Only memos older than the message are picked, so the layer stays the same for the whole turn.
-    """
-    from foldmark.text.keywords import (
-        keywords,  # takes 10 ms, only needed with memos
-        opening_words,
-    )
-
-    words = [keywords(opening_words(_opener(unit))) for unit in units]
-    found = moment.memos_with([(each, unit.opener) for each, unit in zip(words, units, strict=True)], most)
-    return [Picked(each, memos) for each, memos in zip(words, found, strict=True)]
+    (found,) = moment.memos_with([(keywords(opening_words(opener)), opener.id)], most)
+    return {memo.id: memo_entry(memo) for memo in found}
 
 
 def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
@@ -249,16 +193,18 @@ def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
     return {memo_text_name(memo_id): entry_in_layer(text) for memo_id, text in ids if moment.memo(memo_id) is not None}
 
 
-def sent_memo_layers(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Part]:
-    """Return the layers of memos that were sent, given as id and entry, with the keywords that picked them, if these
-    still exist."""
+def memo_text(memo: Memo) -> str:
+    """Return a memo as it is sent."""
+    from foldmark.text.keywords import memo_entry
+
+    return memo_entry(memo)
+
+
+def memo_parts(opener: Event | None, entries: Iterable[tuple[int, str]]) -> list[Part]:
+    """Return the parts of memos, given as id and entry, with the keywords of the message that picked them."""
     from foldmark.text.keywords import keywords, memo_layers, opening_words
 
-    return memo_layers(entries, () if unit is None else keywords(opening_words(_opener(unit))))
-
-
-def _opener(unit: Unit) -> Event | None:
-    return next((event for event in unit.events if event.id == unit.opener), None)
+    return memo_layers(entries, keywords(opening_words(opener)))
 
 
 LOOKED_AT = 10

@@ -25,7 +25,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import CONTEXT_KINDS, Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import replay
-from foldmark.core.segments import END, Segment, Segments, contains, intersect, subtract
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.request.standing import Standing, latest, showing
 
 
@@ -171,6 +171,12 @@ def talk(moment: Snapshot, at: Standing) -> Segments:
     # The filter already hides the conversation; a replay without the filter gives the part that the turn still shows.
     others = [(event.id, operation_of(event)) for event in moment.operations(own) if event.id != filter_id]
     return intersect(replay(at.origin, others).segments, (Segment(own, first, END),))
+
+
+def shown_while_leaving(moment: Snapshot, at: Standing) -> Standing:
+    """Return the standing with a planning conversation that has just ended: the model still has to report that, so the
+    messages stay until the end of the turn."""
+    return at if at.fold.leaving is None else showing(moment, at, normal((*at.fold.segments, *talk(moment, at))))
 
 
 def beside(moment: Snapshot, at: Standing) -> Standing:

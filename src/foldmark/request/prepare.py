@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from foldmark.core.assembly import prompt as prompts
-from foldmark.core.assembly.prompt import CHILDREN, Prompt
+from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.config import Config
 from foldmark.core.errors import CommandError
@@ -23,11 +23,11 @@ from foldmark.core.segments import Segments
 from foldmark.dialects.dialect import Dialect
 from foldmark.providers.registry import canonical, dialect_of
 from foldmark.request.exchanges import read_as, read_by
-from foldmark.request.sources import Sources
+from foldmark.request.material import Material
+from foldmark.request.planned import Before, Planner, Target, thinking_stays
+from foldmark.request.recorded import newest_plan
 from foldmark.request.standing import Standing
-from foldmark.request.steady import SteadyPrompt
 from foldmark.request.usage import cache_ttl
-from foldmark.request.windowing import Target, Windowing
 from foldmark.tokens.counting import BytesRuler, ruler
 from foldmark.tokens.models import model_of, reads
 
@@ -46,6 +46,7 @@ def prepare(
     limit: int | None = None,
     output: int = PLAIN.output,
     upto: int = 0,
+    before: Before = newest_plan,
 ) -> Request:
     """Return the request to `model` of `provider` for the context of `at`, with its manifest. It writes nothing.
 
@@ -54,47 +55,45 @@ def prepare(
     that the model accepts: if the newest turn grows so much that the window would exceed it, older turns are left out
     [SPEC 5.3]. Guidelines are sent only with `tools`. `output` is the maximum number of tokens of the answer, for
     providers that require it. With purpose COMPACTION the request asks for a summary of everything before the turn that
-    event `upto` opened, or of all messages if it is 0. Raises CommandError for an unknown provider, StoreError.
+    event `upto` opened, or of all messages if it is 0. The request goes on with the one that `before` returns, by
+    default the newest recorded one. Raises CommandError for an unknown provider, StoreError.
     """
     name, dialect = canonical(provider), dialect_of(provider, at.given.dialects)
     at = read_by(moment, at, read_as(dialect.reads))
     unique = on_the_wire(tools)
-    config = msgspec.structs.replace(config, isolation=False) if dialect.foreign else config
-    target_options = options(dialect, model, config, output, purpose)
-    target = Target(name, dialect, model, tuple(unique.values()), target_options)
-    answers = purpose in (ANSWER, COMPACTION)
-    source: SteadyPrompt | Sources
-    if only is None and config.steady:
-        source = SteadyPrompt(moment, at, config, target, instruction, tools=unique, answers=answers)
-        prompt, edge = source.windowed(limit)
-        windowing = source.windowing
+    config = structs.replace(config, isolation=False) if dialect.foreign else config
+    chosen, answers = options(dialect, model, config, output, purpose), purpose in (ANSWER, COMPACTION)
+    stays = thinking_stays(config, chosen)
+    material = Material(moment, at, config, dialect, tools=unique, thoughts=stays, only=only)
+    if answers:  # any other request is sent once, so no later one would read a cache that it writes
+        opener = material.units[0].events[0] if material.units.reach(1) else None
+        chosen = structs.replace(chosen, cache_ttl=kept_for(moment, at, config, name, dialect, opener))
+    target = Target(name, dialect, model, tuple(unique.values()), chosen)
+    planner = Planner(material, target, instruction, answers=answers, before=before)
+    if only is None:
+        plan = planner.next(limit)
+        edge = planner.edge(plan, limit)
     else:
-        source = Sources(moment, at, config, tools=unique, answers=answers)
-        windowing = Windowing(source, config, target, instruction)
-        prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
-    prompt = prompts.beginning(prompt, upto) if purpose == COMPACTION else prompt
-    body, data, size = windowing.encoded(prompt)
-    # A request for Foldmark's own purposes is sent once, so no later request would read a cache that it writes.
-    ttl = target.options.cache_ttl
-    if answers:
-        ttl = kept_for(moment, at, config, name, dialect, source.units[0].events[0] if source.units.reach(1) else None)
-    if ttl != target.options.cache_ttl:  # only now: the lifetime must not influence the window
-        body = dialect.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
-        data = msgspec.json.encode(body)
-    families = source.families if any(part.layer == CHILDREN for part in prompt.parts) else {}
+        plan, edge = planner.planning()
+    prompt, body, data = planner.made(plan)
+    if purpose == COMPACTION:
+        prompt = prompts.beginning(prompt, upto)
+        body, data = target.encoded(prompt)
+    measure = ruler(name, model, config)
+    size = measure.size(body, data, prompt.media)
     return Request(
         provider=name,
         model=model,
         dialect=dialect.recorded,
         body=body,
         bytes=data,
-        tokens=ruler(name, model, config).tokens(size),  # maybe with a newer calibration than the window was chosen by
-        manifest=Manifest(prompt.parts, prompt.left_out, edge, families),
+        tokens=measure.tokens(size),  # maybe with a newer calibration than the window was chosen by
+        manifest=Manifest(prompt.parts, prompt.left_out, edge, plan),
         purpose=purpose,
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
         thinking=sent_thinking(dialect, model, prompt, body),
-        cache_ttl=ttl,
+        cache_ttl=chosen.cache_ttl,
         cache_key=at.record.id,
     )
 
@@ -104,7 +103,7 @@ def without_thinking(request: Request, configured: Mapping[str, str]) -> Request
     for `dialect_of`."""
     body = dialect_of(request.provider, configured).thinking.without(request.body)
     data = msgspec.json.encode(body)
-    return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
+    return structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
 
 
 def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, to: Dialect, opener: Event | None) -> str:

@@ -4,15 +4,20 @@ A record that cannot be read, which another version may have made, stops nothing
 names it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from foldmark.core.assembly.sent import SentRequest, sent_request
+from foldmark.core.codec import operation_of
 from foldmark.core.errors import DamagedError
-from foldmark.core.events import Event
+from foldmark.core.events import Event, Fork
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import ANSWER
+from foldmark.core.request import ANSWER, Plan
 from foldmark.core.segments import END
+from foldmark.request.standing import Standing
 
 
 def newest_requests(moment: Snapshot, agent_id: str, limit: int, until: int = END) -> list[SentRequest]:
@@ -26,13 +31,65 @@ def newest_requests(moment: Snapshot, agent_id: str, limit: int, until: int = EN
     return found
 
 
-def newest_asked(moment: Snapshot, agent_id: str) -> SentRequest | None:
-    """Return the newest request that an agent sent for an answer, not for a summary or a filter."""
-    for event in _newest_first(moment, agent_id, 1):
+def newest_asked(moment: Snapshot, agent_id: str, until: int = END) -> SentRequest | None:
+    """Return the newest request that an agent sent for an answer up to event `until`, not for a summary or a filter."""
+    for event in _newest_first(moment, agent_id, 1, until):
         with suppress(DamagedError):
-            if (sent := sent_request(event)).purpose == ANSWER:
+            if (sent := sent_request(event)).purpose == ANSWER and not sent.planning:
                 return sent
     return None
+
+
+class SentPlan(NamedTuple):
+    """The request that the next one of an agent goes on with: its whole plan, the newest event of its agent when it was
+    sent, and the hashes of its texts. The first request of a child that was forked with the whole context goes on with
+    its parent's. If it is recorded, `request` is the record and `hops` the number of earlier ones that have parts of
+    the plan."""
+
+    plan: Plan
+    event: int
+    agent: str
+    hashes: Mapping[str, str] = {}
+    request: SentRequest | None = None
+    hops: int = 0
+
+    def since(self, moment: Snapshot, at: Standing) -> list[Event]:
+        """Return the operations since the request."""
+        own = moment.operations(at.record.id, after=self.event, until=at.newest)
+        if self.agent == at.record.id:
+            return own
+        return [*moment.operations(self.agent, after=self.event, until=at.record.fork_event), *own]
+
+
+def newest_plan(moment: Snapshot, at: Standing) -> SentPlan | None:
+    """Return the plan that the next request goes on with; None if no request was sent yet."""
+    sent = newest_asked(moment, at.record.id, at.last)
+    if sent is None and at.record.parent is not None and _is_full(moment, at.record.fork_event):
+        sent = newest_asked(moment, at.record.parent, at.record.fork_event)
+    return None if sent is None else sent_plan(moment, sent)
+
+
+def _is_full(moment: Snapshot, fork_event: int) -> bool:
+    event = moment.event(fork_event)
+    fork = operation_of(event) if event is not None else None
+    return isinstance(fork, Fork) and fork.is_full
+
+
+def sent_plan(moment: Snapshot, sent: SentRequest) -> SentPlan:
+    """Return a request with its whole plan: with the layers that earlier requests have placed since the boundary."""
+    later, told, before, hops = dict(sent.plan.later), dict(sent.plan.told), sent.after, 0
+    while before:
+        event = moment.event(before)
+        try:
+            earlier = None if event is None else sent_request(event)
+        except DamagedError:
+            earlier = None
+        if earlier is None:
+            break
+        later, told = {**earlier.plan.later, **later}, {**earlier.plan.told, **told}
+        before, hops = earlier.after, hops + 1
+    plan = replace(sent.plan, later=later, told=told)
+    return SentPlan(plan, sent.event, sent.agent, sent.hashes, sent, hops)
 
 
 def numbered_request(moment: Snapshot, agent_id: str, number: int) -> SentRequest | None:

@@ -90,13 +90,11 @@ class Standing(Struct, frozen=True):
         return self.given.config(self.counting)
 
     def with_setting(self, key: str, value: Any) -> "Standing":
-        """Return the standing that would follow from a change of a setting, which is the newest boundary then."""
+        """Return the standing that would follow from a change of a setting."""
         at = self.record.next_possible
         data = {"settings": {**self.settings, key: value}}
         event = Event(at, self.record.id, None, "config", f"{key} = {value}", data, None, "human", 0, "", False)
-        return structs.replace(
-            self, fold=structs.replace(self.fold, at=at), newest_of={**self.newest_of, "config": event}
-        )
+        return structs.replace(self, newest_of={**self.newest_of, "config": event})
 
     @property
     def model(self) -> tuple[str, str]:

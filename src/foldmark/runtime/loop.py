@@ -264,11 +264,11 @@ class _RunningTurn:
         if (first := self._first) is not None:
             self._first = None
             return first
-        request = agent.request(limit=self._limit)
+        request = agent.next_request(limit=self._limit)
         text = None if self._planning_open() else reminder(agent, request.tokens, agent.window)
         if text is not None:
             self._recorded(partial(agent.append, "user", text, actor="system", data={"reminder": True}))
-            request = agent.request(limit=self._limit)
+            request = agent.next_request(limit=self._limit)
         if self._planned and is_full(request.tokens, agent.window):
             raise ContextFullError
         return request

@@ -106,7 +106,7 @@ async def stream(agent: Agent, provider: Provider, answer: StreamedAnswer, show:
         await _gather(agent, provider, answer, show)
     except ContextOverflowError as error:
         before, limit = answer.request, error.within(answer.request.tokens)
-        smaller = agent.request(before.provider, before.model, limit=limit)
+        smaller = agent.next_request(before.provider, before.model, limit=limit)
         if answer.pieces or answer.calls or smaller.tokens >= before.tokens:
             raise
         answer.request = smaller

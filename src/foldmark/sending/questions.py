@@ -133,7 +133,7 @@ def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
             return None
         known = agent.log.model_named(at.config.model)
         # The request includes the messages that the window has cut: the summary has to cover them.
-        sliding = at.config.sliding_context_tokens and agent.request().manifest.edge.before == 0
+        sliding = at.config.sliding_context_tokens and agent.next_request().manifest.edge.before == 0
         config = at.config if sliding else replace(at.config, sliding_context_tokens=0, context_size=0)
         limit = known.window - known.answer if sliding else None
         make = partial(prepare, tools=agent.tools(), purpose=COMPACTION, output=known.answer, upto=upto)
@@ -200,7 +200,7 @@ def window_summary_due(agent: Agent) -> DueSummary | None:
     turns as fit into half of the model's window. Raises CommandError for a model that cannot be asked, StoreError.
     """
     with agent.reading() as (moment, at):
-        edge = agent.request().manifest.edge if at.config.window_summary else None
+        edge = agent.next_request().manifest.edge if at.config.window_summary else None
         if edge is None or edge.first is None or edge.why in (None, "planning"):
             return None
         earlier = summary_in_force(moment, at, edge.first, 0, at.newest)

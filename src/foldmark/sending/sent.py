@@ -5,7 +5,7 @@ A request is recorded as the ids of its contents, never as the text of messages.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -15,11 +15,11 @@ from foldmark.core.assembly.sent import OF_AGENT, QUESTION, MessageSet, RequestR
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import ANSWER, COMPACTION, Part, Request
+from foldmark.core.request import ANSWER, COMPACTION, Part, Plan, Request
 from foldmark.core.segments import END, since, until
 from foldmark.log.log import Agent
 from foldmark.request.layers import memo_texts
-from foldmark.request.recorded import number_of
+from foldmark.request.recorded import SentPlan, newest_plan, number_of
 from foldmark.request.standing import Standing
 
 
@@ -57,11 +57,11 @@ def record_sent(
         if quoted is not None and instruction is not None and at.record.open_turn is not None:
             texts[QUESTION] = instruction
         hashes = {name: _sha256(text) for name, text in texts.items()}
-        window, pinned, layers, left_out = _recorded_ids(request)
         before = next(iter(transaction.recent("request", agent.id, END, 1)), None)
         same = owners(before.turn_id, before.data) if before is not None else ()
         kept = {sha for sha, owner in same if owner == OF_AGENT}  # as long as the agent is
         transaction.keep_texts({hashes[name]: text for name, text in texts.items() if hashes[name] not in kept})
+        plan, after = _new(manifest.plan, newest_plan(transaction, at), agent.id)
         record = RequestRecord(
             number=1 if before is None else number_of(before) + 1,
             event=at.newest,
@@ -76,24 +76,16 @@ def record_sent(
             hashes=hashes,
             digests=digests(manifest.parts),
             purpose=request.purpose,
-            window=_message_set(transaction, at, window, system=False),
-            pinned=tuple(pinned),
-            layers=layers,
-            truncated=truncated(manifest.parts),
-            evicted={
-                part.event: at.fold.evicted[part.event] for part in manifest.parts if part.event in at.fold.evicted
-            },
-            left_out=left_out,
-            quoted=None
-            if quoted is None
-            else _message_set(transaction, at, [event.id for event in quoted], system=True),
-            told=manifest.told,
-            later=_later_layers(manifest.parts),
+            plan=plan,
+            after=after,
+            only=_message_set(transaction, at, _messages(request)) if manifest.edge.why == "planning" else None,
+            quoted=None if quoted is None else _message_set(transaction, at, [event.id for event in quoted]),
             thoughtless=request.thoughtless,
             cache_ttl=request.cache_ttl,
             upto=upto,
         )
         now = agent.log.clock()
+        agent.forget_request()
         event_id = agent.record_request(record, now)
         turn = at.record.open_turn
         return SentRequest(**structs.asdict(record), id=event_id, agent=agent.id, turn=turn, created_at=now)
@@ -106,57 +98,43 @@ def quoting(messages: Iterable[Event], question: str) -> str:
     return f"{numbered(messages)}\n\n{question}"
 
 
-def _recorded_ids(
-    request: Request,
-) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """Return the ids of the window's messages and of the pinned ones, sent or left out; of the layers by name; and of
-    the messages left out by reason."""
-    manifest = request.manifest
-    window: list[int] = []
-    pinned: list[int] = []
-    layers: dict[str, list[int]] = defaultdict(list)
-    for part in manifest.parts:
-        if part.layer in ("window", "pinned"):
-            if part.event is not None:
-                (window if part.layer == "window" else pinned).append(part.event)
-        elif part.before is not None:
-            continue
-        elif part.event is not None or part.layer == "scratchpad":
-            layers[part.layer].append(part.event or 0)
-        elif part.memo is not None:
-            layers[part.layer].append(part.memo)
-    left_out: dict[str, list[int]] = defaultdict(list)
-    for left in manifest.left_out:
-        left_out[left.why].append(left.event)
-        if left.why != "pins" and left.turn is not None:  # only messages of the system layer have no turn
-            (window if left.event >= (manifest.edge.first or 0) else pinned).append(left.event)
-    return (
-        window,
-        pinned,
-        {name: tuple(ids) for name, ids in layers.items()},
-        {why: tuple(ids) for why, ids in left_out.items()},
-    )
+def _new(plan: Plan, before: SentPlan | None, agent_id: str) -> tuple[Plan, int]:
+    """Return the plan without what the request before it has already, and the request that has it; 0 if the plan is
+    whole."""
+    sent = None if before is None else before.request
+    if before is None or sent is None or sent.agent != agent_id or before.hops >= HOPS:
+        return plan, 0
+    known = before.plan
+    if structs.replace(plan, later=known.later, told=known.told) != known:
+        return plan, 0
+    if not (known.later.items() <= plan.later.items() and known.told.items() <= plan.told.items()):
+        return plan, 0
+    later = {at: layers for at, layers in plan.later.items() if at not in known.later}
+    told = {at: family for at, family in plan.told.items() if at not in known.told}
+    has_own = sent.plan.later or sent.plan.told
+    return structs.replace(plan, later=later, told=told), sent.id if has_own or not sent.after else sent.after
 
 
-def _later_layers(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
-    """Return the layers before a later message, by its event: the ids of their events or memos by name."""
-    found: dict[int, dict[str, tuple[int, ...]]] = defaultdict(dict)
-    for part in parts:
-        which = part.event if part.event is not None else part.memo
-        if part.before is not None and which is not None:
-            found[part.before][part.layer] = (*found[part.before].get(part.layer, ()), which)
-    return dict(found)
+HOPS = 16
+"""Maximum number of requests that together have one plan: a whole plan each time would grow with the square of the
+number of turns."""
 
 
-def _message_set(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> MessageSet:
-    """Return visible messages as the ranges that contain them, or as ids if the ranges would include others. System
-    messages count only if `system` is True."""
+def _messages(request: Request) -> Iterator[int]:
+    """Yield the messages of a request, sent or left out."""
+    for part in request.manifest.parts:
+        if part.layer == "window" and part.event is not None:
+            yield part.event
+    yield from (left.event for left in request.manifest.left_out)
+
+
+def _message_set(moment: Snapshot, at: Standing, ids: Iterable[int]) -> MessageSet:
+    """Return visible messages as the ranges that contain them, or as ids if the ranges would include others."""
     found = sorted(set(ids))
     if not found:
         return MessageSet()
     ranges = until(since(at.visible, found[0]), found[-1])
-    number = moment.size(ranges).messages - (0 if system else len(moment.of_kind("system", ranges)))
-    return MessageSet(ranges=ranges) if number == len(found) else MessageSet(ids=tuple(found))
+    return MessageSet(ranges=ranges) if moment.size(ranges).messages == len(found) else MessageSet(ids=tuple(found))
 
 
 def truncated(parts: Iterable[Part]) -> dict[int, int]:

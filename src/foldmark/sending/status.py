@@ -141,7 +141,7 @@ def repeats(agent: Agent, text: str) -> bool:
 def has_no_room(agent: Agent) -> bool:
     """Return True if the next request would already fill the model's window."""
     try:
-        return is_full(agent.request().tokens, agent.window)
+        return is_full(agent.next_request().tokens, agent.window)
     except CommandError:
         return False  # the turn reports it, once the text is recorded
 
@@ -177,7 +177,7 @@ def too_long(agent: Agent, text: str) -> TooLong | None:
     by = ruler(provider, model, at.config)
     bytes = by if isinstance(by, BytesRuler) else BytesRuler(uncalibrated(provider, model))
     own, limit = bytes.tokens(len(text.encode("utf-8", "surrogatepass"))), agent.window
-    whole = own if at.config.sliding_context_tokens else own + agent.request().tokens
+    whole = own if at.config.sliding_context_tokens else own + agent.next_request().tokens
     return TooLong(own, whole, limit) if whole > limit else None
 
 

@@ -20,7 +20,7 @@ from foldmark.core.errors import ConflictError
 from foldmark.core.events import Draft, Event
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
-from foldmark.core.request import Edge
+from foldmark.core.request import Edge, Plan
 
 
 class Damage(Enum):
@@ -152,9 +152,8 @@ def request(hashes: Mapping[str, str] = {}, **more: Any) -> Draft:
     its `RequestRecord`."""
     about = {"number": 1, "event": 0, "provider": "openai", "model": "gpt-5", "speaks": "openai"}
     sizes = {"sha256": "f" * 64, "bytes": 2**40, "tokens": 7, "output": 4096}
-    record = RequestRecord(
-        **{**about, **sizes, "edge": Edge(1, "budget", 3), "digests": {"system": "1" * 64}, **more}, hashes=hashes
-    )
+    made = {"edge": Edge(1, "budget", 3), "plan": Plan(1), "digests": {"system": "1" * 64}}
+    record = RequestRecord(**{**about, **sizes, **made, **more}, hashes=hashes)
     return draft("request", "", data=to_builtins(record, str_keys=True), actor="system")
 
 

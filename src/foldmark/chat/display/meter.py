@@ -70,7 +70,7 @@ def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
     prompt.
     """
     with agent.reading() as (moment, at):
-        request, spending = agent.request(), spent(moment, agent, before)
+        request, spending = agent.next_request(), spent(moment, agent, before)
         tokens, filled = request.tokens, shares(NextMessages(moment, at, request).portions)
         if is_live(agent):
             tokens = client_tokens(agent, moment, at)

@@ -171,7 +171,7 @@ def _request(agent: Agent, at: int) -> str:
         standing = agent.stood(moment, at)
     if sent is not None:
         return rebuilt_text(agent, rebuilt(agent, sent.number))
-    request = agent.request(at=standing)
+    request = agent.next_request(at=standing)
     opening = f"No request was sent up to event {at}. With the settings of now, this one would have been:"
     return request_text(opening, agent.at(at), request)
 

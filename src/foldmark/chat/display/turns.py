@@ -105,7 +105,7 @@ def context_turns(agent: Agent, listed: Mapping[Place, int] | None = None) -> Co
     """Return the turns of the next request, and the turns of the newest messages before the window and out of the
     context; `listed` has the number of messages to read for each place. Raises FoldmarkError."""
     with agent.reading() as (moment, at):
-        request = agent.request()
+        request = agent.next_request()
         coming = NextMessages(moment, at, request)
         rows = _sent(coming.portions, at, folder_of(agent))
         tokens = client_tokens(agent, moment, at) if is_live(agent) else request.tokens
@@ -386,8 +386,8 @@ def priced_words(found: Preview) -> str:
     """Return a preview in one line: `62K → 44K · 71% of the cached prompt is written again, $0.06 more once · …`."""
     cost, prefix = found.next, found.outcome.cached_prefix
     parts = [f"{brief(cost.without)} → {brief(cost.tokens)}"]
-    if cost.anyway > 0:
-        parts[0] += f" (any edit shortens older results, by {brief(cost.anyway)})"
+    if (shortened := found.outcome.shortened).messages:
+        parts.append(f"{count(shortened.messages, 'older result')} shortened, {brief(shortened.tokens)} less")
     if prefix is not None and cost.without:
         broken = 100 - 100 * cost.held // cost.without
         parts.append(f"{broken}% of the cached prompt breaks")

@@ -24,14 +24,13 @@ GUIDELINES = f"{_HISTORY}{_QUERY}{_MEMOS}{_END}"
 """Guidelines for reading the history and for keeping information [S2]; sent if the model has tools."""
 
 
-def guidelines(tools: Collection[str], identity: str | None = None, commands: str = "") -> str | None:
+def guidelines(tools: Collection[str], commands: str = "") -> str | None:
     """Return the guidelines for a model with these tools, None if it has none. They mention only tools that the model
-    has. `identity` is the identity of a child, `commands` the description of `slash`."""
+    has. `commands` is the description of `slash`."""
     if not tools:
         return None
     parts = [_HISTORY, _QUERY if "query_db" in tools else "", _MEMOS if "save_memo" in tools else "", _END]
-    own = (commands, identity) if "slash" in tools else ()
-    return "\n".join(("".join(parts), *filter(None, own)))
+    return "\n".join(("".join(parts), *filter(None, [commands if "slash" in tools else ""])))
 
 
 WAITS, WAITS_FOR_MESSAGE = "waits to be run", "waits for its first message"
@@ -63,10 +62,10 @@ def describe_commands(allowed: str) -> str:
 
 
 def identity(agent_id: str, parent_id: str) -> str:
-    """Return the part of the guidelines that tells a child its identity."""
+    """Return the text that tells a child its identity."""
     return (
-        f"You are agent {agent_id[:8]}, a child of agent {parent_id[:8]}. What you find out reaches it by mail only: "
-        f"slash send {parent_id[:8]} MESSAGE. Mail for you: slash check-mail."
+        f"[Foldmark: You are agent {agent_id[:8]}, a child of agent {parent_id[:8]}. What you find out reaches it by "
+        f"mail only: slash send {parent_id[:8]} MESSAGE. Mail for you: slash check-mail.]"
     )
 
 

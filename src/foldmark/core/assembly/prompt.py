@@ -30,7 +30,10 @@ _STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONV
 CHILDREN = "children"
 """The layer about children and mail. It is among the messages, before a person's newest message."""
 
-ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
+IDENTITY = "identity"
+"""The layer that tells a child who it is. It is not in the system prompt, so that a full fork begins as its parent."""
+
+ANCHORS = (IDENTITY, "state", "scratchpad", "memos", "window_summary", CHILDREN)
 """The layers that may change with every turn."""
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
-from foldmark.core.request import Edge, Family
+from foldmark.core.request import Edge, Plan
 from foldmark.core.segments import Segments
 
 T = TypeVar("T")
@@ -69,35 +69,21 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     digests: Mapping[str, str]
     """Layer -> SHA-256 of the texts sent in it."""
 
+    plan: Plan
+    """The plan that it was made from, with only those `later` layers and reports that the plan of request `after` does
+    not have."""
+
+    after: int = 0
+    """The earlier request whose plan this one goes on with, 0 if the plan is whole."""
+
     purpose: str = "answer"
     """`Request.purpose`."""
 
-    window: MessageSet = MessageSet()
-    """The messages of the window, sent or left out."""
-
-    pinned: tuple[int, ...] = ()
-    """The pinned messages, sent or left out."""
-
-    layers: Mapping[str, tuple[int, ...]] = {}
-    """Layer -> its events, 0 for a scratchpad that a fork handed down; for memos, their ids."""
-
-    truncated: Mapping[int, int] = {}
-    """Tool result -> characters kept of it."""
-
-    evicted: Mapping[int, int] = {}
-    """Tool result -> the operation that evicted it."""
-
-    left_out: Mapping[str, tuple[int, ...]] = {}
-    """Reason -> the messages left out for it."""
+    only: MessageSet | None = None
+    """The messages of a request that has only some of the context [SPEC 4.2]; None for any other."""
 
     quoted: MessageSet | None = None
     """The messages that precede the `question` in the same message."""
-
-    told: Mapping[int, Family] = {}
-    """The content of the layer `children`, as in the manifest."""
-
-    later: Mapping[int, Mapping[str, tuple[int, ...]]] = {}
-    """The layers before a later message, by the message."""
 
     thoughtless: bool = False
     """True if thinking was left out because the provider refused it."""
@@ -174,6 +160,16 @@ def owners(turn: int | None, data: Mapping[str, Any] | None) -> Iterator[tuple[s
 def memo_text_name(memo_id: int) -> str:
     """Return the name of a memo's text among the texts of a request."""
     return f"{_MEMO}{memo_id}"
+
+
+def memo_named(text_name: str) -> int | None:
+    """Return the id of the memo whose text has this name among the texts of a request; None for any other text. Copies
+    name the memos of another database otherwise (`foreign_text_name`)."""
+    number = text_name.removeprefix(_FOREIGN)
+    if not number.startswith(_MEMO):
+        return None
+    number = number.removeprefix(_MEMO)
+    return int(number) if number.isascii() and number.isdigit() else None
 
 
 def foreign_text_name(name: str) -> str:

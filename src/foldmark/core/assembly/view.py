@@ -25,9 +25,9 @@ from msgspec import Struct
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import begins, evicted_as_sent, in_place
 from foldmark.core.assembly.media import NOTHING, Accepts, Attached, Medium, attached
-from foldmark.core.assembly.wire import Shortened, shorten
+from foldmark.core.assembly.wire import HINT, Shortened, shorten
 from foldmark.core.config import Config
-from foldmark.core.events import OPENING_KINDS, Event
+from foldmark.core.events import ANSWER_KINDS, OPENING_KINDS, Event
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.segments import END
 
@@ -104,33 +104,73 @@ class View(Struct, frozen=True):
     openers: dict[int, int] = {}
 
 
+class Age(NamedTuple):
+    """The age by which results are shortened: that as of event `settled`, the boundary, or END if every request is made
+    afresh; later results, and those that the model had not answered then, count as new from then on [SPEC 5.7]. The
+    first `oldest` results of the active turn are cut as if the turn were over, and nothing is kept of the first `bare`
+    ones. `active` is the first turn whose results belong to the active turn (`active_from`), by default computed from
+    the messages."""
+
+    settled: int = END
+    oldest: int = 0
+    bare: int = 0
+    active: int | None = None
+
+    def since(self, events: Iterable[Event]) -> int:
+        """Return the first active turn of messages."""
+        return active_from(e for e in events if e.id <= self.settled) if self.active is None else self.active
+
+    def kept(self, events: Iterable[Event], results: Iterable[Event], since: int, config: Config) -> dict[int, int]:
+        """Return the number of characters to keep of each of these results among messages that is not cut as in a
+        finished turn, by its id."""
+        answered = max((e.id for e in events if e.kind in ANSWER_KINDS and e.id <= self.settled), default=0)
+        unseen = {each.id for each in results if answered < each.id <= self.settled < END}
+        lengths = {e.id: len(e.content) for e in results if e.turn_id is not None and e.turn_id >= since}
+        active = sorted(lengths.keys() - unseen)
+        kept = tiers(active, config, self.settled)
+        kept |= dict.fromkeys(active[: self.oldest], config.truncate_inactive)
+        kept |= {each: bare(lengths[each]) for each in active[: self.bare]}
+        return kept | dict.fromkeys(unseen, config.truncate_recent)
+
+
+def bare(length: int) -> int:
+    """Return the number of characters to keep of a result of this length of which only its place is sent: all if they
+    are no more than that takes."""
+    return length if length <= len(HINT) else 0
+
+
+NOW = Age()
+"""The age of results in a request that is made afresh."""
+
+
 def view(
     events: Sequence[Event],
     dialect: Accepts,
     config: Config,
     window: int = 0,
-    active: int | None = None,
+    age: Age = NOW,
     uncut: int | None = None,
     evicted: Mapping[int, int] = MappingProxyType({}),
-    settled: int = END,
-    oldest: int = 0,
+    kept: Mapping[int, int] | None = None,
+    *,
     thoughts: bool = False,
 ) -> View:
     """Return the view of messages in the order of the log, none of them a `system` message.
 
-    Messages before event `window` are pinned. `active` is the first turn whose results belong to the active turn
-    (`active_from`), by default computed from the events. Result `uncut` is not truncated. A placeholder is sent for
-    each result in `evicted`, which maps results to operations. Results are shortened by their age as of event
-    `settled`; later ones count as new from then on [SPEC 5.7]. The first `oldest` results of the active turn are cut as
-    if the turn were over. With `thoughts`, a model's thinking is also sent after its turn is over.
+    Messages before event `window` are pinned. Results are shortened by their `age`, or to as many characters as are
+    `kept` of them. Result `uncut` is not truncated. A placeholder is sent for each result in `evicted`, which maps
+    results to operations. With `thoughts`, a model's thinking is also sent after its turn is over.
     """
     events = in_place(events)
-    events, notes = evicted_as_sent(events, evicted, config, settled, uncut)
-    since = active_from(each for each in events if each.id <= settled) if active is None else active
+    events, notes = evicted_as_sent(events, evicted, config, age.settled, uncut)
+    since = age.since(events)
     more = attached(events, dialect, config, since, window, thoughts)
-    kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
-    groups, unpaired = pair(kept)
-    texts = _results(groups, config, since, window, {uncut, *notes}, settled, oldest)
+    sent, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
+    groups, unpaired = pair(sent)
+    results = [r for group in groups if isinstance(group, CallGroup) for _, r in group.calls if r is not None]
+    if kept is None:
+        kept = age.kept(events, [each for each in results if each.id >= window], since, config)
+    texts = _texts(results, config, kept, {uncut, *notes})
     builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events, notes)
     return builder.build(groups, (*isolated, *unpaired))
 
@@ -215,36 +255,26 @@ def _left(event: Event, why: str, detail: str) -> LeftOut:
     return LeftOut(event.id, event.turn_id, why, detail)
 
 
-def _results(
-    groups: Iterable[Event | CallGroup],
-    config: Config,
-    since: int,
-    window: int,
-    uncut: Container[int | None],
-    settled: int,
-    oldest: int,
+def _texts(
+    results: Iterable[Event], config: Config, kept: Mapping[int, int], uncut: Container[int | None]
 ) -> dict[int, Shortened]:
     """Return the text to send of each result, by the id of its event."""
-    results = [r for group in groups if isinstance(group, CallGroup) for _, r in group.calls if r is not None]
     if not config.truncation:
         return {result.id: Shortened(result.content, len(result.content)) for result in results}
-    active = sorted(r.id for r in results if r.turn_id is not None and r.turn_id >= since and r.id >= window)
-    limits = tiers(active, config, settled, oldest)
-    limits.update({r.id: len(r.content) for r in results if r.id in uncut})
+    limits = {**kept, **{r.id: len(r.content) for r in results if r.id in uncut}}
     return {
         r.id: shorten(r.content, limits.get(r.id, config.truncate_inactive), config.truncate_shape, r.id)
         for r in results
     }
 
 
-def tiers(active: Sequence[int], config: Config, settled: int = END, oldest: int = 0) -> dict[int, int]:
-    """Return the number of characters to keep of each of the active turn's results, by id, as of event `settled` (see
-    `view`)."""
+def tiers(active: Sequence[int], config: Config, settled: int = END) -> dict[int, int]:
+    """Return the number of characters to keep of each of the active turn's results, given in order, by id, as of event
+    `settled`."""
     new = bisect_right(active, settled)
     recent = max(0, new - config.truncate_recent_count)
     limits = dict.fromkeys(active, config.truncate_recent)
     limits.update(dict.fromkeys(active[:recent], config.truncate_active))
-    limits.update(dict.fromkeys(active[:oldest], config.truncate_inactive))
     return limits
 
 

@@ -182,7 +182,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         pieces = _evicted(self._logbook.pieces(moment, shown), moment, standing.fold.evicted)
         if not self.window and not self.truncation:
             return pieces
-        request = self.agent.request()
+        request = self.agent.next_request()
         if self.window:
             pieces = _windowed(pieces, request)
         return _shortened(pieces, request) if self.truncation else pieces

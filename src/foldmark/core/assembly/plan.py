@@ -1,0 +1,261 @@
+"""The plan of a request: where its window begins, and in which form its messages are sent [SPEC 5.3, 5.7].
+
+The next request is the last one plus what is new. What was sent is a fact: the plan is recorded with the request, and
+the next one starts from it. Between two boundaries the plan stays the same, but for layers before new messages, so a
+request begins with the whole of the one before. At a boundary, and when a request has outgrown its room, a plan is made
+anew: the newest whole turns up to low water, with everything shortened as of now.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from foldmark.core.assembly.eviction import begins
+from foldmark.core.assembly.media import media_of
+from foldmark.core.assembly.view import active_from, bare, tiers
+from foldmark.core.assembly.window import Units, limit_of_turns
+from foldmark.core.assembly.wire import shown_bytes, weight
+from foldmark.core.config import Config
+from foldmark.core.events import ANSWER_KINDS, Event
+from foldmark.core.request import BOUND, Plan
+
+
+class Room(NamedTuple):
+    """The room of a request: `fill` returns the share of it that the request of a plan fills, `refused` is True for a
+    plan whose request is too long for the model, `scale` is the share that one byte fills, as far as is known, and
+    `low` is low water."""
+
+    fill: Callable[[Plan], float]
+    refused: Callable[[Plan], bool]
+    scale: float
+    low: float
+
+
+class Turns:
+    """The visible turns, newest first, with the estimated bytes that they add to a request made as of now; `fixed` are
+    the bytes of everything else, `most` is the maximum number of turns in a window (0: any)."""
+
+    def __init__(self, units: Units, most: int, fixed: int, config: Config, *, thoughts: bool) -> None:
+        self.units, self._config, self._thoughts = units, config, thoughts
+        self._most, self._limit = limit_of_turns(units, most), most
+        self._fixed, self._sums = fixed, [fixed]
+        newest = units[0].events if units.reach(1) else ()
+        self._active = active_from(newest)
+        self._answered = max((event.id for event in newest if event.kind in ANSWER_KINDS), default=0)
+        results = sorted(event.id for event in newest if self._is_active_result(event))
+        self._limits = tiers([each for each in results if each < self._answered], config)
+        self._limits |= {each: config.truncate_recent for each in results if each > self._answered}
+
+    def bytes(self, count: int) -> int:
+        """Return the bytes of a request with the newest `count` turns, which must exist."""
+        while len(self._sums) <= count:
+            events = self.units[len(self._sums) - 1].events
+            self._sums.append(self._sums[-1] + sum(map(self.weigh, events)))
+        return self._sums[count]
+
+    def weigh(self, event: Event) -> int:
+        """Return the bytes that a message adds."""
+        return self._weight(event, self._limits.get(event.id, self._config.truncate_inactive))
+
+    def within(self, bytes: float) -> int:
+        """Return how many of the newest turns, at least one, have at most these bytes."""
+        count = 1
+        while not self.is_all(count) and self.bytes(count + 1) <= bytes:
+            count += 1
+        return count
+
+    def is_all(self, count: int) -> bool:
+        """Return True if there are only so many turns, or if no more may be sent."""
+        return self._most(count + 1) <= count
+
+    def count(self, position: int) -> int:
+        """Return how many turns, at least one, begin at a position or later, even if fewer may be sent."""
+        count = 1
+        while self.units.reach(count + 1) and self.first(count + 1) >= position:
+            count += 1
+        return count
+
+    def too_many(self, position: int) -> bool:
+        """Return True if more turns begin at a position or later than may be sent."""
+        return bool(self._limit) and self.units.reach(1) and self._most(self.count(position)) < self.count(position)
+
+    def first(self, count: int) -> int:
+        """Return the position at which the newest `count` turns begin."""
+        return begins(self.units[count - 1].events[0])
+
+    def sent(self, plan: Plan) -> int:
+        """Return the bytes of the request of a plan."""
+        total = self._fixed
+        for index in range(self.count(plan.first)):
+            for event in self.units[index].events:
+                new = event.id > plan.settled
+                total += self._weight(event, self._config.truncate_recent if new else self._config.truncate_inactive)
+        return total
+
+    def cuts(self) -> list[tuple[int, int, int]]:
+        """Return what can be cut in the active turn, in order: the numbers of results that are then cut as if the turn
+        were over, and to nothing, and the bytes that the last cut saves. Results that the model has not answered are
+        not cut, because it would never see them whole."""
+        events = (e for e in self.units[0].events if self._is_active_result(e) and e.id < self._answered)
+        results, least = sorted(events, key=lambda event: event.id), self._config.truncate_inactive
+        over = [self._weight(event, min(least, self._limits[event.id])) for event in results]
+        cuts = [(n, 0, self.weigh(event) - size) for n, (event, size) in enumerate(zip(results, over, strict=True), 1)]
+        further = (
+            size - self._weight(event, bare(len(event.content))) for event, size in zip(results, over, strict=True)
+        )
+        return [*cuts, *((len(results), n, saved) for n, saved in enumerate(further, 1))]
+
+    @property
+    def exchange(self) -> float:
+        """The mean bytes of an exchange of the newest turn, as it enters a request."""
+        events = self.units[0].events
+        answers = sum(
+            event.kind in ANSWER_KINDS and before.kind not in ANSWER_KINDS for before, event in pairwise(events)
+        )
+        return sum(self._weight(event, self._config.truncate_recent) for event in events) / max(1, answers)
+
+    def _is_active_result(self, event: Event) -> bool:
+        return event.kind == "tool_result" and event.turn_id is not None and event.turn_id >= self._active
+
+    def _weight(self, event: Event, kept: int) -> int:
+        active = event.turn_id is not None and event.turn_id >= self._active
+        return sent_weight(event, self._config, kept, active, thoughts=self._thoughts)
+
+
+def sent_weight(event: Event, config: Config, kept: int, active: bool, *, thoughts: bool) -> int:
+    """Return the estimated bytes of a message in a request; `kept` are the characters of a result that are sent."""
+    kept = kept if config.truncation else len(event.content)
+    size = weight(event.kind, event.content, event.data, event.interrupted, event.id, kept, config.truncate_shape)
+    blocks = (event.data or {}).get("blocks")
+    if not blocks:
+        return size
+    if event.kind == "assistant" and (active or thoughts):  # blocks that the provider expects back
+        for block in blocks if isinstance(blocks, list) else [blocks]:
+            sent = {k: v for k, v in block.items() if k != BOUND} if isinstance(block, dict) else block
+            size += len(msgspec.json.encode(sent)) + 1
+    if event.kind == "tool_result" and active:
+        size += sum(map(shown_bytes, media_of(event.data)[0]))
+    return size
+
+
+Make: TypeAlias = Callable[[int, int, int], Plan]
+"""Returns the plan of a boundary that begins at a position, with so many results cut as if the turn were over, and so
+many cut to nothing."""
+
+MEASURED = 3
+"""The number of requests that are measured to find the beginning of a window, unless none of them fits."""
+
+NEAR = 0.95
+"""The share of low water from which on a window is large enough."""
+
+
+def chosen(turns: Turns, room: Room, make: Make, kept: int = 0, *, step: bool = False) -> Plan:
+    """Return the plan of a boundary: everything if it fits, otherwise the newest whole turns up to low water.
+
+    A window that began at position `kept` is kept if it still fits and is not much smaller. In a `step`, everything
+    goes down to low water, and a turn that is too large alone further, if low water would not last. The sizes of turns
+    are estimates; each request that is measured corrects them.
+    """
+    if not turns.units.reach(1):
+        return make(0, 0, 0)
+    measured: dict[int, float] = {}
+    scale, low, high = room.scale, room.low * NEAR, room.low / NEAR
+    count = min(turns.count(kept), turns.within(float("inf"))) if kept else _expected(turns, room, scale, step)
+    while count not in measured and len(measured) < MEASURED:
+        fill = measured[count] = room.fill(make(turns.first(count), 0, 0))
+        scale = fill / turns.bytes(count)
+        if turns.is_all(count) and fill <= (1 if not step else room.low if count > 1 else _target(turns, room, scale)):
+            return make(turns.first(count), 0, 0)
+        if count > 1 and low <= fill <= (1 if kept and len(measured) == 1 else high):
+            return make(turns.first(count), 0, 0)
+        count = _expected(turns, room, scale, step)
+    fitting = [count for count, fill in measured.items() if fill <= 1]
+    count = max((each for each in fitting if measured[each] <= high), default=min(fitting, default=min(measured)))
+    while measured[count] > 1 and count > 1:
+        count = min(count - 1, _expected(turns, room, scale, step))
+        measured[count] = room.fill(make(turns.first(count), 0, 0))
+        scale = measured[count] / turns.bytes(count)
+    fill, most = measured[count], 1.0
+    if count == 1 and (step or not turns.is_all(1)):
+        most = _target(turns, room, scale) if step else high
+    return make(turns.first(count), 0, 0) if fill <= most else _cut(turns, room, make, scale, fill)
+
+
+def _expected(turns: Turns, room: Room, scale: float, step: bool) -> int:
+    """Return how many turns are expected to reach low water, or all if all are expected to fit and it is no `step`."""
+    every = turns.within(1 / scale if scale else float("inf"))
+    return every if turns.is_all(every) and not (step and scale) else turns.within(room.low / scale)
+
+
+AHEAD = 10
+"""The number of further requests of a turn for which room is made when it has outgrown its room."""
+
+
+LEAST = 0.4
+"""The share of the room that a turn keeps in any case, if so much can be sent."""
+
+
+def _target(turns: Turns, room: Room, scale: float) -> float:
+    """Return the share of the room to which a turn that has outgrown it is reduced: low water, or less if low water
+    would not last."""
+    return min(room.low, max(LEAST, 1 - AHEAD * turns.exchange * scale))
+
+
+def _cut(turns: Turns, room: Room, make: Make, scale: float, fill: float) -> Plan:
+    """Return the plan of the newest turn alone, which is too large, with its oldest results cut."""
+    cuts, first, target = turns.cuts(), turns.first(1), _target(turns, room, scale)
+    plan, count = make(first, 0, 0), 0
+    while fill > target and count < len(cuts):
+        over = (fill - target) / scale
+        while count < len(cuts) and over > 0:
+            over, count = over - cuts[count][2], count + 1
+        plan = make(first, *cuts[count - 1][:2])
+        before, fill = fill, room.fill(plan)
+        if before - fill < (before - target) / 2:
+            continue
+        break
+    return plan
+
+
+def steady(
+    previous: Plan | None, grown: Callable[[Plan], Plan] | None, turns: Callable[[], Turns], room: Room, make: Make
+) -> Plan:
+    """Return the next plan of the policy `steady`: the `previous` one, `grown` by the layers in front of new messages,
+    as long as it fits; a new one at a boundary, for which there is no `grown`.
+
+    If the newest turn alone does not fit, a new plan for it is used only if it makes room for many more requests, or if
+    the model would refuse the request: what does not fit is sent, and the beginning of the request stays as it was.
+    """
+    if previous is None or grown is None or not previous.first:
+        return chosen(turns(), room, make, previous.first if previous is not None else 0)
+    plan = grown(previous)
+    if turns().too_many(plan.first):
+        return chosen(turns(), room, make)
+    fill = room.fill(plan)
+    if fill <= 1:
+        return plan
+    scale = fill / turns().sent(plan)
+    anew = chosen(turns(), room._replace(scale=scale), make, step=True)
+    after = room.fill(anew)
+    if after <= 1 or anew.first > plan.first or (after < fill and room.refused(plan)):
+        return anew
+    return anew if fill - after >= 1 - _target(turns(), room, scale) else plan
+
+
+def widest(turns: Turns, fill: Callable[[int], float], scale: float, late: int = 0, most: int | None = None) -> int:
+    """Return the largest number of turns, at least one and at most `most`, whose request fits: the first that does not
+    fit ends the window [S3]. `scale` is the share that a byte fills (0: everything fits); the messages of the newest
+    turn that do not count have `late` bytes."""
+    if not scale:
+        return turns.within(float("inf"))
+    fits, fails = 1, None if most is None else most + 1
+    count = turns.within(1 / scale + late)
+    while not (turns.is_all(fits) or fails == fits + 1):
+        count = max(fits + 1, count) if fails is None else min(max(fits + 1, count), fails - 1)
+        share = fill(count)
+        fits, fails = (count, fails) if share <= 1 else (fits, count)
+        scale = share / max(1, turns.bytes(count) - late)
+        count = turns.within(1 / scale + late)
+    return fits
