@@ -25,8 +25,8 @@ ABOUT = {
     "system": "The system prompt.",
     "sliding_context_tokens": "The window's budget in tokens; 0 is off.",
     "sliding_context_low_water": (
-        "The share of the budget, less system prompt, tools and a reserve, to which `steady` reduces a full window; at "
-        "1 it moves with nearly every turn, and stays below the budget."
+        "The share of the budget to which `steady` reduces a full window in one step; at 1 it moves with nearly every "
+        "turn."
     ),
     "context_size": "Maximum number of turns in a request; 0 sends all.",
     "context_policy": "`steady`: requests only grow between boundaries. `eager`: each is made afresh.",

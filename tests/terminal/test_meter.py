@@ -27,6 +27,6 @@ def test_a_narrow_terminal_keeps_the_state_and_the_share(log: Log, width: int, i
                 line = chat.screen.split("\n")[0]
                 assert line.startswith(f" {shown} ")
                 numbers = width > 40 or (width == 40 and not state)
-                assert line.endswith("⚪ 3% · 3.7K of 100K budget" if numbers else "⚪ 3%")
+                assert line.endswith("⚪ 2% · 2.8K of 100K budget" if numbers else "⚪ 2%")
 
     asyncio.run(look())

@@ -25,12 +25,14 @@ from foldmark.request.standing import Standing, once
 
 
 class Made(NamedTuple):
-    """The items of a plan, the head first; how many groups of the context it knows, and the first active turn."""
+    """The items of a plan, the head first; how many groups of the context it knows, and the first active turn. `front`
+    are the numbers of items and of groups before that turn."""
 
     plan: Plan
     items: list[CostItem]
     groups: int
     since: int
+    front: tuple[int, int] = (0, 0)
 
 
 class Replay:
@@ -109,9 +111,11 @@ class ReplayedPlanner(Planner):
             if upto == until and known == plan:
                 return made
         before = self._replay.made
-        same = self._now.old and before.groups == self._now.old and plan.settled < END
-        if same and structs.replace(plan, later=before.plan.later) == before.plan:
+        same = bool(self._now.old) and before.groups == self._now.old and until == END
+        if same and plan.settled < END and structs.replace(plan, later=before.plan.later) == before.plan:
             made = self._extended(before, plan)
+        elif same and plan == before.plan and before.front[1] and not self._now.opened:
+            made = self._aged(before, plan)
         else:
             made = self._whole(plan, until)
         self._sized.append((plan, until, made))
@@ -125,6 +129,23 @@ class ReplayedPlanner(Planner):
             kept = tuple((result, self._config.truncate_recent) for result in group.results)
             items.append(self._pieces.sent(group, self._form(group, before.since, kept)))
         return Made(plan, items, len(self._now.groups), before.since)
+
+    def _aged(self, before: Made, plan: Plan) -> Made:
+        """Return the items of a request that is made afresh in the same turn: only that turn is otherwise."""
+        known, place = before.front
+        groups = self._now.groups[place:]
+        events = [event for group in groups for event in group.events]
+        results = [event for event in events if event.kind == "tool_result"]
+        limits = Age().kept(events, results, before.since, self._config)
+        items = before.items[:known]
+        for group in groups:
+            kept = tuple((each, limits[each]) for each in group.results if each in limits)
+            items.append(self._pieces.sent(group, self._form(group, before.since, kept)))
+        return Made(plan, items, len(self._now.groups), before.since, before.front)
+
+    def _same_turn(self, settled: int) -> Plan | None:
+        before, now = self._replay.before, self._now
+        return before.plan if before is not None and now.old and not now.opened and self._before(before) else None
 
     def _whole(self, plan: Plan, until: int) -> Made:
         material, config, pieces = self._material, self._config, self._pieces
@@ -142,16 +163,18 @@ class ReplayedPlanner(Planner):
         stable = [*material.stable, *(() if config.steady else material.parts(plan.layers, None))]
         items, is_placed = [pieces.head(stable, anchors=True)], not notes or not config.steady
         items += [pieces.sent(group, self._form(group, END)) for group in front]
+        at = (0, 0)
         for group in groups:
-            if not is_placed and is_active(group, since):
-                items.append(pieces.note(notes))
+            if at == (0, 0) and is_active(group, since):
+                at = len(items), len(self._now.groups) - len(groups) + groups.index(group)
+                items += () if is_placed else (pieces.note(notes),)
                 is_placed = True
             items += self._later(plan, group)
             kept = tuple((each, limits[each]) for each in group.results if each in limits)
             items.append(pieces.sent(group, self._form(group, since, kept)))
         if not is_placed:
             items.append(pieces.note(notes))
-        return Made(plan, items, len(self._now.groups), since)
+        return Made(plan, items, len(self._now.groups), since, at if until == END else (0, 0))
 
     def _form(self, group: Group, since: int, kept: tuple[tuple[int, int], ...] = ()) -> Form:
         out = self._material.evicted

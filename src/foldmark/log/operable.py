@@ -48,6 +48,7 @@ from foldmark.settings.given import machine
 
 if TYPE_CHECKING:
     from foldmark.operations.redaction import Erasure
+    from foldmark.request.planned import Before
 
 
 class Operable(Timeline):
@@ -102,9 +103,10 @@ class Operable(Timeline):
         *,
         limit: int | None = None,
         at: Standing | None = None,
+        before: "Before | None" = None,
     ) -> Request:
         """Return the request that would be sent now, as `request` does, to look at it: the next answer does not count
-        as one to it."""
+        as one to it. `before` returns the request that it goes on with, by default the newest recorded one."""
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
             raise CommandError(f"a provider and a model must be texts, not {provider!r} and {model!r}")
         from foldmark.request.prepare import prepare, whole  # takes 20 ms, and only requests need it
@@ -122,6 +124,7 @@ class Operable(Timeline):
             if limit is None and config.sliding_context_tokens:
                 limit = known.window - known.answer
             prepared = partial(prepare, tools=self.tools_in(moment, at), limit=limit, output=known.answer)
+            prepared = prepared if before is None else partial(prepared, before=before)
             if not (planned and full):
                 request = prepared(moment, at, config, provider, model)
                 if not (planned and is_ephemeral(request.tokens, known.window)):

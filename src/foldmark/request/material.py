@@ -74,6 +74,7 @@ class Material:
         self._memos: dict[int, str] = {}
         self._picks: dict[int, tuple[int, ...]] = {}
         self._goals: dict[int, Event | None] = {}
+        self._windows: dict[int, list[Event]] = {}
 
     # Messages
 
@@ -97,10 +98,10 @@ class Material:
 
     def window(self, first: int) -> list[Event]:
         """Return the messages of a window that begins at a position, in the order of the log."""
-        if not first:
-            return []
-        held = takewhile(lambda event: event.id >= first, self.messages)
-        return [event for event in held if begins(event) >= first][::-1]
+        if first not in self._windows:
+            held = takewhile(lambda event: event.id >= first, self.messages) if first else ()
+            self._windows[first] = [event for event in held if begins(event) >= first][::-1]
+        return self._windows[first]
 
     def inside(self, segments: Segments) -> list[Event]:
         """Return the visible messages in `segments`, in the order of the log, without `system` messages."""

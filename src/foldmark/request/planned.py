@@ -4,7 +4,7 @@
 recorded request: making a request writes nothing, so the same log gives the same request in every process.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
@@ -96,6 +96,7 @@ class Planner:
 
     def made(self, plan: Plan, until: int = END) -> Made:
         """Return the request of a plan, with the messages up to an event. Each is encoded once."""
+        until = END if until >= self._at.newest else until
         for known, upto, made in self._made:
             if upto == until and known == plan:
                 return made
@@ -304,26 +305,35 @@ class Planner:
         then = as_of(self._moment, self._at, settled)
         summed = 0  # a summary of what precedes the window, if it was recorded up to this event
 
-        def plan(at: Standing, count: int, pins: Sequence[int]) -> Plan:
-            layers = material.anchors(at, opener, turns.first(count), summed)
-            return Plan(turns.first(count), END, 0, 0, tuple(pins), layers, told=family, **self._kept)
+        def plan(at: Standing, first: int) -> Plan:
+            layers = material.anchors(at, opener, first, summed)
+            return Plan(first, END, 0, 0, tuple(pins), layers, told=family, **self._kept)
 
         def fill(count: int) -> float:
-            return self._fill(None, plan(then, count, pins), settled)
+            return self._fill(None, plan(then, turns.first(count)), settled)
 
-        def share(count: int) -> float:
-            return self.ruler.tokens(self._size(plan(self._at, count, pins))) / (limit or 1)
+        def share(first: int) -> float:
+            return self.ruler.tokens(self._size(plan(self._at, first))) / (limit or 1)
 
         pins = [*material.pinned]
-        while budget and pins and fill(1) > 1:
-            pins = pins[1:]
-        late = sum(map(turns.weigh, (event for event in units[0].events if begins(event) > settled)))
-        count = plans.widest(turns, fill, room.scale, late)
-        summed = settled if material.summary(turns.first(count), settled) else 0
-        if summed and fill(1) > 1:  # a summary displaces no pinned turn
-            summed = 0
-        count = plans.widest(turns, fill, room.scale, late) if summed else count
-        if limit is not None and count > 1 and share(count) > 1:
-            self._lowered = True
-            count = plans.widest(turns, share, 1 / (self.ruler.ratio * limit), most=count - 1)
-        return plan(self._at, count, pins)
+        if (same := self._same_turn(settled)) is not None:
+            first, pins = same.first, [*same.pins]
+            summed = settled if "window_summary" in same.layers else 0
+        else:
+            while budget and pins and fill(1) > 1:
+                pins = pins[1:]
+            late = sum(map(turns.weigh, (event for event in units[0].events if begins(event) > settled)))
+            count = plans.widest(turns, fill, room.scale, late)
+            summed = settled if material.summary(turns.first(count), settled) else 0
+            if summed and fill(1) > 1:  # a summary displaces no pinned turn
+                summed = 0
+            count = plans.widest(turns, fill, room.scale, late) if summed else count
+            first = turns.first(count)
+        if limit is not None and first < turns.first(1) and share(first) > 1:
+            self._lowered, scale, most = True, 1 / (self.ruler.ratio * limit), turns.count(first) - 1
+            first = turns.first(plans.widest(turns, lambda count: share(turns.first(count)), scale, most=most))
+        return plan(self._at, first)
+
+    def _same_turn(self, settled: int) -> Plan | None:
+        """Return the plan of an earlier request of the turn that was opened at event `settled`, if one is at hand."""
+        return None

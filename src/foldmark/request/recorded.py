@@ -15,7 +15,7 @@ from foldmark.core.codec import operation_of
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event, Fork
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import ANSWER, Plan
+from foldmark.core.request import ANSWER, Plan, Request
 from foldmark.core.segments import END
 from foldmark.request.standing import Standing
 
@@ -52,6 +52,11 @@ class SentPlan(NamedTuple):
     hashes: Mapping[str, str] = {}
     request: SentRequest | None = None
     hops: int = 0
+
+    @classmethod
+    def of(cls, request: Request, at: Standing) -> "SentPlan":
+        """Return the plan of a request that was made at a standing and is sent by other means."""
+        return cls(request.manifest.plan, at.newest, at.record.id)
 
     def since(self, moment: Snapshot, at: Standing) -> list[Event]:
         """Return the operations since the request."""

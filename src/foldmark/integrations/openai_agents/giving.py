@@ -23,6 +23,7 @@ from foldmark.dialects.bodies import text_parts
 from foldmark.dialects.openai.responses import media_parts
 from foldmark.integrations.openai_agents.items import DIALECT, items_of, link
 from foldmark.request.prepare import prepare
+from foldmark.request.recorded import SentPlan
 from foldmark.request.standing import Standing
 from foldmark.tokens.counting import TOKENIZED
 
@@ -45,11 +46,11 @@ class Given(NamedTuple):
     events: tuple[int, ...]
 
 
-def newest_items(moment: Snapshot, at: Standing, limit: int | None) -> list[Any]:
+def newest_items(moment: Snapshot, at: Standing, limit: int | None, window: "GivenWindow") -> list[Any]:
     """Return the newest `limit` items of the context in the order of the log; all for None. Read no more than
     needed."""
     found: list[Any] = []
-    for each in [] if limit == 0 else newest_first(moment, at, window(moment, at)):
+    for each in [] if limit == 0 else newest_first(moment, at, window.segments(moment, at)):
         found += reversed(each.items)
         if limit is not None and len(found) >= limit:
             break
@@ -72,25 +73,33 @@ def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator
         beside.clear()
 
 
-def window(moment: Snapshot, at: Standing) -> Segments:
-    """Return the visible segments, restricted to the window of this agent if it has one [SPEC 5.3]."""
-    own = at.settings
-    if not any(own.get(key) for key in WINDOW):
-        return at.visible
-    budget = own.get("sliding_context_tokens") or 0
-    # Items are given whole, so the window measures whole messages.
-    config = replace(at.config, sliding_context_tokens=budget, truncation=False, memos_injected=0)
-    provider, _, model = at.config.model.partition("/")
-    known = (provider, model) if provider in TOKENIZED else _MODEL
-    manifest = prepare(moment, at, config, *known).manifest
-    first = manifest.edge.first
-    if first is None:
-        return at.visible
-    kept = [part.event for part in manifest.parts if part.layer == "pinned" and part.event is not None]
-    kept += moment.of_kind("system", at.visible)
-    shown = [Segment(each.agent, first, END) for each in at.visible]
-    shown += [Segment(each.agent_id, each.id, each.id) for each in moment.lookup(kept)]
-    return intersect(at.visible, normal(shown))
+class GivenWindow:
+    """The window of a session, which stays from one run to the next until it is full [SPEC 5.3]. The SDK makes the
+    requests, so their plans are not recorded: another process begins with a window of its own."""
+
+    def __init__(self) -> None:
+        self._given: SentPlan | None = None
+
+    def segments(self, moment: Snapshot, at: Standing) -> Segments:
+        """Return the visible segments, restricted to the window of this agent if it has one."""
+        own = at.settings
+        if not any(own.get(key) for key in WINDOW):
+            return at.visible
+        budget = own.get("sliding_context_tokens") or 0
+        # Items are given whole, so the window measures whole messages.
+        config = replace(at.config, sliding_context_tokens=budget, truncation=False, memos_injected=0)
+        provider, _, model = at.config.model.partition("/")
+        known = (provider, model) if provider in TOKENIZED else _MODEL
+        request = prepare(moment, at, config, *known, before=lambda *_: self._given)
+        manifest, self._given = request.manifest, SentPlan.of(request, at)
+        first = manifest.edge.first
+        if first is None:
+            return at.visible
+        kept = [part.event for part in manifest.parts if part.layer == "pinned" and part.event is not None]
+        kept += moment.of_kind("system", at.visible)
+        shown = [Segment(each.agent, first, END) for each in at.visible]
+        shown += [Segment(each.agent_id, each.id, each.id) for each in moment.lookup(kept)]
+        return intersect(at.visible, normal(shown))
 
 
 def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) -> list[Any] | None:

@@ -16,7 +16,7 @@ from foldmark.core.events import Clear
 from foldmark.core.ports import Snapshot
 from foldmark.editing.offers import end_planning
 from foldmark.integrations.openai_agents import recording
-from foldmark.integrations.openai_agents.giving import Given, newest_first, newest_items
+from foldmark.integrations.openai_agents.giving import Given, GivenWindow, newest_first, newest_items
 from foldmark.integrations.openai_agents.items import link
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
 from foldmark.log import Agent, Log, Result
@@ -67,7 +67,7 @@ class FoldmarkSession:
             self.log = db_path
         else:
             self.log = Setup(None).opened(create=True) if db_path is None else foldmark.open(db_path)
-        self._closed = False
+        self._closed, self._window = False, GivenWindow()
         try:
             self.agent = _conversation(self.log, session_id)
         except FoldmarkError:
@@ -97,7 +97,7 @@ class FoldmarkSession:
         if limit is None and self.session_settings is not None:
             limit = _settings(self.session_settings).limit
         most = None if limit is None or limit < 0 else limit
-        return await _settled(lambda: self._read(lambda moment, at: newest_items(moment, at, most)))
+        return await _settled(lambda: self._read(lambda moment, at: newest_items(moment, at, most, self._window)))
 
     async def add_items(self, items: "list[TResponseInputItem]") -> None:
         """Record items; on an error, record none of them."""

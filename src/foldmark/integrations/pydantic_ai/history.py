@@ -20,7 +20,7 @@ from pydantic_ai.toolsets import FunctionToolset
 import foldmark
 from foldmark.core.assembly.eviction import begins, placeholder
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.events import Event
+from foldmark.core.events import MESSAGE_KINDS, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.wording import listing
@@ -31,6 +31,7 @@ from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.request.exchanges import read_by
 from foldmark.request.planning import beside
+from foldmark.request.recorded import SentPlan
 from foldmark.request.standing import Standing
 
 
@@ -67,6 +68,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         self.agent: Agent = log.agent(self.name)
         self._logbook, self._lock = Logbook(self.agent), RLock()
         self._running: dict[str | None, list[ModelMessage]] = {}
+        self._given: SentPlan | None = None
         self._tools = _toolset(self.agent, self.tools, self.asking) if self.tools else None
 
     def __enter__(self) -> "FoldmarkHistory":
@@ -176,13 +178,15 @@ class FoldmarkHistory(AbstractCapability[Any]):
     def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Fragment]:
         """Return the pieces for a model; without a model, for the provider of each summary."""
         at = read_by(moment, beside(moment, standing), partial(self._reads, moment, model))
-        shown = [event for event, _ in moment.weights(at.visible)]
+        shown = [event for kind in MESSAGE_KINDS for event in moment.of_kind(kind, at.visible)]
         summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
         shown.sort(key=lambda event: (summaries.get(event, event), event))
         pieces = _evicted(self._logbook.pieces(moment, shown), moment, standing.fold.evicted)
         if not self.window and not self.truncation:
             return pieces
-        request = self.agent.next_request()
+        # The SDK makes the requests, so their plans are not recorded: the window is that of the last one made here.
+        request = self.agent.next_request(before=lambda *_: self._given)
+        self._given = SentPlan.of(request, standing)
         if self.window:
             pieces = _windowed(pieces, request)
         return _shortened(pieces, request) if self.truncation else pieces
