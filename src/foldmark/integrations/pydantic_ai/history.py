@@ -20,7 +20,7 @@ from pydantic_ai.toolsets import FunctionToolset
 import foldmark
 from foldmark.core.assembly.eviction import begins, placeholder
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.events import MESSAGE_KINDS, Event
+from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.wording import listing
@@ -178,7 +178,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Fragment]:
         """Return the pieces for a model; without a model, for the provider of each summary."""
         at = read_by(moment, beside(moment, standing), partial(self._reads, moment, model))
-        shown = [event for kind in MESSAGE_KINDS for event in moment.of_kind(kind, at.visible)]
+        shown = [event for event, _ in moment.weights(at.visible)]
         summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
         shown.sort(key=lambda event: (summaries.get(event, event), event))
         pieces = _evicted(self._logbook.pieces(moment, shown), moment, standing.fold.evicted)
