@@ -191,16 +191,6 @@ def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> S
     return _without(moment, at, operations, back | out)
 
 
-def standing_without(moment: Snapshot, at: Standing, event_id: int) -> Standing | None:
-    """Return the standing of the agent without an operation; None if other operations are already left out, for example
-    by `read_by`."""
-    operations = recorded(moment.operations(at.record.id))
-    back = set(taken_back(operations))
-    if _without(moment, at, operations, back).fold.segments != at.fold.segments:
-        return None
-    return _without(moment, at, operations, {*back, event_id})
-
-
 def _without(moment: Snapshot, at: Standing, operations: Sequence[Recorded], out: Collection[int]) -> Standing:
     fold = advance(at.origin, counting(at.record.id, operations, out.__contains__))
     return showing(moment, at, fold.segments)

@@ -200,26 +200,6 @@ def beginning(prompt: Prompt, opener: int) -> Prompt:
     )
 
 
-def starting_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
-    """Return a prompt with a summary in place of everything before the turn that event `opener` opened."""
-    begin, added = prompt.turns[opener], len(summary.steps)
-    steps = (*summary.steps, *prompt.steps[begin:])
-    mine = [part.layer in ("window", "pinned") for part in prompt.parts]
-    first = _first_of(prompt, opener)
-    layers = [part for i, part in enumerate(prompt.parts) if not mine[i]]
-    stays = [part for part in layers if _among(part, prompt, begin, len(prompt.steps))]
-    moved = added - begin
-    return prompt._replace(
-        steps=steps,
-        parts=(*stays, *summary.parts, *(part for i, part in enumerate(prompt.parts) if mine[i] and i >= first)),
-        left_out=tuple(left for left in prompt.left_out if left.event >= opener),
-        settled=max(prompt.settled + moved, added),
-        earlier=max(prompt.earlier + moved, added),
-        turns={event: place + moved for event, place in prompt.turns.items() if place >= begin},
-        anchored=prompt.anchored + moved if prompt.anchored >= begin else -1,
-    )
-
-
 def _first_of(prompt: Prompt, opener: int) -> int:
     """Return the index of the first part from event `opener` on; the opener itself may have no part. Summaries do not
     count, because they are at the beginning of the messages that they replaced."""
