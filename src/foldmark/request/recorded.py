@@ -15,7 +15,7 @@ from foldmark.core.codec import operation_of
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event, Fork
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import ANSWER, Plan, Request
+from foldmark.core.request import ANSWER, Family, Layers, Plan, Request
 from foldmark.core.segments import END
 from foldmark.request.standing import Standing
 
@@ -42,16 +42,14 @@ def newest_asked(moment: Snapshot, agent_id: str, until: int = END) -> SentReque
 
 class SentPlan(NamedTuple):
     """The request that the next one of an agent goes on with: its whole plan, the newest event of its agent when it was
-    sent, and the hashes of its texts. The first request of a child that was forked with the whole context goes on with
-    its parent's. If it is recorded, `request` is the record and `hops` the number of earlier ones that have parts of
-    the plan."""
+    sent, that agent, the hashes of its texts, and its record if it is recorded. The first request of a child that was
+    forked with the whole context goes on with its parent's."""
 
     plan: Plan
     event: int
     agent: str
     hashes: Mapping[str, str] = {}
     request: SentRequest | None = None
-    hops: int = 0
 
     @classmethod
     def of(cls, request: Request, at: Standing) -> "SentPlan":
@@ -82,19 +80,13 @@ def _is_full(moment: Snapshot, fork_event: int) -> bool:
 
 def sent_plan(moment: Snapshot, sent: SentRequest) -> SentPlan:
     """Return a request with its whole plan: with the layers that earlier requests have placed since the boundary."""
-    later, told, before, hops = dict(sent.plan.later), dict(sent.plan.told), sent.after, 0
-    while before:
-        event = moment.event(before)
-        try:
-            earlier = None if event is None else sent_request(event)
-        except DamagedError:
-            earlier = None
-        if earlier is None:
-            break
-        later, told = {**earlier.plan.later, **later}, {**earlier.plan.told, **told}
-        before, hops = earlier.after, hops + 1
-    plan = replace(sent.plan, later=later, told=told)
-    return SentPlan(plan, sent.event, sent.agent, sent.hashes, sent, hops)
+    later, told = dict[int, Layers](), dict[int, Family]()
+    for event in moment.events(sent.after) if sent.after else ():
+        with suppress(DamagedError):
+            earlier = sent_request(event).plan
+            later, told = {**later, **earlier.later}, {**told, **earlier.told}
+    plan = replace(sent.plan, later={**later, **sent.plan.later}, told={**told, **sent.plan.told})
+    return SentPlan(plan, sent.event, sent.agent, sent.hashes, sent)
 
 
 def numbered_request(moment: Snapshot, agent_id: str, number: int) -> SentRequest | None:

@@ -98,26 +98,25 @@ def quoting(messages: Iterable[Event], question: str) -> str:
     return f"{numbered(messages)}\n\n{question}"
 
 
-def _new(plan: Plan, before: SentPlan | None, agent_id: str) -> tuple[Plan, int]:
-    """Return the plan without what the request before it has already, and the request that has it; 0 if the plan is
-    whole."""
+def _new(plan: Plan, before: SentPlan | None, agent_id: str) -> tuple[Plan, tuple[int, ...]]:
+    """Return the plan without what earlier requests have already, and these requests; none if the plan is whole."""
     sent = None if before is None else before.request
-    if before is None or sent is None or sent.agent != agent_id or before.hops >= HOPS:
-        return plan, 0
-    known = before.plan
-    if structs.replace(plan, later=known.later, told=known.told) != known:
-        return plan, 0
-    if not (known.later.items() <= plan.later.items() and known.told.items() <= plan.told.items()):
-        return plan, 0
+    if before is None or sent is None or sent.agent != agent_id:
+        return plan, ()
+    known, has_own = before.plan, bool(sent.plan.later or sent.plan.told)
+    after = (*sent.after, sent.id) if has_own else sent.after
+    goes_on = structs.replace(plan, later=known.later, told=known.told) == known
+    has_all = known.later.items() <= plan.later.items() and known.told.items() <= plan.told.items()
+    if not (goes_on and has_all) or len(after) > TOGETHER:
+        return plan, ()
     later = {at: layers for at, layers in plan.later.items() if at not in known.later}
     told = {at: family for at, family in plan.told.items() if at not in known.told}
-    has_own = sent.plan.later or sent.plan.told
-    return structs.replace(plan, later=later, told=told), sent.id if has_own or not sent.after else sent.after
+    return structs.replace(plan, later=later, told=told), after
 
 
-HOPS = 16
-"""Maximum number of requests that together have one plan: a whole plan each time would grow with the square of the
-number of turns."""
+TOGETHER = 16
+"""Maximum number of requests that together have the rest of one plan: a whole plan each time would grow with the square
+of the number of turns."""
 
 
 def _messages(request: Request) -> Iterator[int]:

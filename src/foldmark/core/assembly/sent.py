@@ -70,11 +70,11 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Layer -> SHA-256 of the texts sent in it."""
 
     plan: Plan
-    """The plan that it was made from, with only those `later` layers and reports that the plan of request `after` does
-    not have."""
+    """The plan that it was made from, without the `later` layers and reports that the requests `after` which it comes
+    have."""
 
-    after: int = 0
-    """The earlier request whose plan this one goes on with, 0 if the plan is whole."""
+    after: tuple[int, ...] = ()
+    """The earlier requests that have the rest of the plan, the newest last; empty if the plan is whole."""
 
     purpose: str = "answer"
     """`Request.purpose`."""
