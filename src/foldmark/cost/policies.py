@@ -76,6 +76,9 @@ class ReplayedMaterial(Material):
         """Return the visible messages, newest first."""
         return ReadOnce(reversed(self._now.events))
 
+    def _since(self, first: int) -> list[Event]:
+        return self._held(first)
+
     def anchors(
         self, at: Standing, opener: Event | None, first: int, recorded: int = END
     ) -> dict[str, tuple[int, ...]]:

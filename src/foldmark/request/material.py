@@ -20,7 +20,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import OPENING_KINDS, Event, Fork
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Family, Layers, LeftOut, Part, Plan
-from foldmark.core.segments import END, Segment, Segments, contains, intersect, until
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, since, until
 from foldmark.dialects.dialect import Dialect
 from foldmark.request.layers import children_layer, memo_parts, memo_text, picked, summary_in_force
 from foldmark.request.planning import planning, result_of
@@ -83,13 +83,16 @@ class Material:
         """Return the visible messages, newest first, without `system` messages."""
         if self._only is not None:
             return ReadOnce(reversed(self.inside(self._only)))
-        # The first read fetches about as many messages as the window holds.
+        read = self.moment.messages(self.at.visible, newest_first=True, expected=self._expected)
+        return ReadOnce(event for event in read if event.kind != "system")
+
+    @property
+    def _expected(self) -> int:
+        """About as many messages as the window holds: the first read fetches so many."""
         size, budget = self.at.size, self.config.sliding_context_tokens
         whole = size.tokens + AROUND * size.messages
         share = min(1.0, budget / whole) if budget and whole else 1.0
-        expected = 8 if self.config.context_size else min(8 + int(size.messages * share), 4096)
-        read = self.moment.messages(self.at.visible, newest_first=True, expected=expected)
-        return ReadOnce(event for event in read if event.kind != "system")
+        return 8 if self.config.context_size else min(8 + int(size.messages * share), 4096)
 
     @once
     def units(self) -> Units:
@@ -99,9 +102,21 @@ class Material:
     def window(self, first: int) -> list[Event]:
         """Return the messages of a window that begins at a position, in the order of the log."""
         if first not in self._windows:
-            held = takewhile(lambda event: event.id >= first, self.messages) if first else ()
-            self._windows[first] = [event for event in held if begins(event) >= first][::-1]
+            held = self._since(first) if first else []
+            summed = any(event.kind == "summary" for event in held)
+            self._windows[first] = [event for event in held if begins(event) >= first] if summed else held
         return self._windows[first]
+
+    def _since(self, first: int) -> list[Event]:
+        """Return the messages from an event on, in the order of the log. They are read alone unless turns were read
+        before."""
+        if self._only is not None or "messages" in self.__dict__:
+            return self._held(first)
+        read = self.moment.messages(since(self.at.visible, first), expected=self._expected)
+        return [event for event in read if event.kind != "system"]
+
+    def _held(self, first: int) -> list[Event]:
+        return list(takewhile(lambda event: event.id >= first, self.messages))[::-1]
 
     def inside(self, segments: Segments) -> list[Event]:
         """Return the visible messages in `segments`, in the order of the log, without `system` messages."""

@@ -17,6 +17,7 @@ from foldmark.core.assembly.eviction import begins, blocks_of
 from foldmark.core.assembly.plan import Room, Turns, sent_weight
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import active_from
+from foldmark.core.assembly.window import Units
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Summary, shapes
@@ -75,7 +76,7 @@ class Made(NamedTuple):
 class Planner:
     """Finds the plan of the next request. `instruction` is a final user message that is not in the log. Children are
     reported only if the request `answers`, that is, continues the conversation; `before` returns the request that it
-    goes on with."""
+    goes on with, and `lifetime` how long it is cached, given the first message of its newest turn."""
 
     def __init__(
         self,
@@ -85,9 +86,10 @@ class Planner:
         *,
         answers: bool = True,
         before: Before = newest_plan,
+        lifetime: Callable[[Event | None], str] | None = None,
     ) -> None:
-        self._before_it = before
-        self._material, self._target, self._instruction, self._answers = material, target, instruction, answers
+        self._before_it, self._lifetime, self.target = before, lifetime, target
+        self._material, self._instruction, self._answers = material, instruction, answers
         self._moment, self._at, self._config = material.moment, material.at, material.config
         self._settled = self._at.newest
         self._made: list[tuple[Plan, int, Made]] = []
@@ -101,7 +103,12 @@ class Planner:
             if upto == until and known == plan:
                 return made
         prompt = self._material.prompt(plan, self._instruction, until)
-        self._made.append((plan, until, Made(prompt, *self._target.encoded(prompt))))
+        if self._lifetime is not None:  # all requests of a turn have the same one
+            units = Units(reversed(self._material.window(plan.first)))
+            ttl = self._lifetime(units[0].events[0] if units.reach(1) else None)
+            self.target = self.target._replace(options=structs.replace(self.target.options, cache_ttl=ttl))
+            self._lifetime = None
+        self._made.append((plan, until, Made(prompt, *self.target.encoded(prompt))))
         return self._made[-1][2]
 
     def planning(self) -> tuple[Plan, Edge]:
@@ -125,12 +132,13 @@ class Planner:
         room = self._room(limit)
         if grown is not None:
             self._settled = self._at.newest  # a new plan is a step here
-        return plans.steady(previous, grown, lambda: self._turns, room, self._anew)
+        most = self._config.context_size
+        return plans.steady(previous, grown, lambda: self._turns, room, self._anew, most)
 
     @once
     def head(self) -> str:
         """Return the hash of everything that precedes the messages of a request, and of the settings that shape it."""
-        to = self._target
+        to = self.target
         shaping = {key: value for key, value in msgspec.to_builtins(self._config).items() if key not in UNSHAPING}
         stable = [part.text for part in self._material.stable]
         whole = [to.provider, to.model, to.tools, to.options.binds, shaping, stable]
@@ -159,7 +167,7 @@ class Planner:
         summary = operation_of(event) if event.kind == "summary" else None
         if not isinstance(summary, Summary) or not summary.kept or event.agent_id != self._at.record.id:
             return None
-        if not blocks_of(event, self._target.dialect.reads):
+        if not blocks_of(event, self.target.dialect.reads):
             return None
         window, first = self._material.window(begins(event)), summary.kept
         gone = [e for e in self._moment.messages(since(summary.ranges, plan.first)) if begins(e) >= plan.first]
@@ -182,7 +190,7 @@ class Planner:
 
     def _grown(self, sent: SentPlan, plan: Plan) -> Plan:
         """Return the plan with the layers in front of the newest turn, if it was opened since the last request."""
-        opener = opened_after(self._material.messages, max(plan.settled, sent.event))
+        opener = opened_after(reversed(self._material.window(plan.first)), max(plan.settled, sent.event))
         if opener is None:
             return plan
         layers = self._material.news(plan, opener)
@@ -201,7 +209,7 @@ class Planner:
         opener = opener_of(event for event in material.window(first) if event.id <= settled)
         layers, family = material.anchors(self._at, opener, first), self._family
         plan = Plan(first, settled, results, bare, self._pins, layers, told=family, **self._kept)
-        newer = opened_after(material.messages, settled)
+        newer = opened_after(reversed(material.window(first)), settled)
         later = {} if newer is None else material.news(plan, newer)
         return structs.replace(plan, later={newer.id: later}) if newer is not None and later else plan
 
@@ -219,7 +227,7 @@ class Planner:
 
     @once
     def _turns(self) -> Turns:
-        config, thoughts = self._config, thinking_stays(self._config, self._target.options)
+        config, thoughts = self._config, thinking_stays(self._config, self.target.options)
         front = sum(self._pinned.values())
         return Turns(self._material.units, config.context_size, self._fixed + front, config, thoughts=thoughts)
 
@@ -228,7 +236,7 @@ class Planner:
         """The estimated bytes of everything but the messages of turns."""
         parts = [*self._material.stable, *self._material.parts(self._material.anchors(self._at, None, 0), None)]
         said = [part.text for part in parts] + ([self._instruction] if self._instruction else [])
-        return len(msgspec.json.encode(self._target.tools)) + sum(
+        return len(msgspec.json.encode(self.target.tools)) + sum(
             len(text.encode("utf-8", "replace")) + 64 for text in said
         )
 
@@ -283,11 +291,11 @@ class Planner:
         edge = Edge(first, None, before, settled=plan.settled, oldest=plan.results)
         if not before:
             return edge
-        turns = self._turns
-        if (most := self._config.context_size) and turns.count(plan.first) >= most:
+        if (most := self._config.context_size) and self._turns.count(plan.first) >= most:
             return structs.replace(edge, why="turns", limit=most)
         if self._config.steady:
             return structs.replace(edge, why="budget", limit=min(each for each in (budget, limit) if each))
+        turns = self._turns
         count = turns.count(plan.first)
         most = budget if limit is None or not self._lowered else limit
         return structs.replace(edge, why="budget", limit=most, turn=turns.units[count].turns[-1] or 0)

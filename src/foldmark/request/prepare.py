@@ -5,6 +5,7 @@ from stored sums [SPEC 5.5].
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -65,11 +66,10 @@ def prepare(
     chosen, answers = options(dialect, model, config, output, purpose), purpose in (ANSWER, COMPACTION)
     stays = thinking_stays(config, chosen)
     material = Material(moment, at, config, dialect, tools=unique, thoughts=stays, only=only)
-    if answers:  # any other request is sent once, so no later one would read a cache that it writes
-        opener = material.units[0].events[0] if material.units.reach(1) else None
-        chosen = structs.replace(chosen, cache_ttl=kept_for(moment, at, config, name, dialect, opener))
     target = Target(name, dialect, model, tuple(unique.values()), chosen)
-    planner = Planner(material, target, instruction, answers=answers, before=before)
+    # A request that is not answered is sent once, so no later one would read a cache that it writes.
+    lifetime = partial(kept_for, moment, at, config, name, dialect) if answers else None
+    planner = Planner(material, target, instruction, answers=answers, before=before, lifetime=lifetime)
     if only is None:
         plan = planner.next(limit)
         edge = planner.edge(plan, limit)
@@ -78,7 +78,7 @@ def prepare(
     prompt, body, data = planner.made(plan)
     if purpose == COMPACTION:
         prompt = prompts.beginning(prompt, upto)
-        body, data = target.encoded(prompt)
+        body, data = planner.target.encoded(prompt)
     measure = ruler(name, model, config)
     size = measure.size(body, data, prompt.media)
     return Request(
@@ -93,7 +93,7 @@ def prepare(
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
         thinking=sent_thinking(dialect, model, prompt, body),
-        cache_ttl=chosen.cache_ttl,
+        cache_ttl=planner.target.options.cache_ttl,
         cache_key=at.record.id,
     )
 

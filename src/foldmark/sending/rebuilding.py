@@ -152,6 +152,9 @@ class SentMaterial(Material):
         found = self._messages(self.sent.only or MessageSet(since(self.at.visible, self.sent.plan.first)))
         return ReadOnce(reversed([event for event in found if event.kind != "system"]))
 
+    def _since(self, first: int) -> list[Event]:
+        return self._held(first)
+
     @property
     def evicted(self) -> Mapping[int, int]:
         """The evicted results, without erased ones, which are shown as erased."""

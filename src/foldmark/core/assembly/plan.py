@@ -220,10 +220,16 @@ def _cut(turns: Turns, room: Room, make: Make, scale: float, fill: float) -> Pla
 
 
 def steady(
-    previous: Plan | None, grown: Callable[[Plan], Plan] | None, turns: Callable[[], Turns], room: Room, make: Make
+    previous: Plan | None,
+    grown: Callable[[Plan], Plan] | None,
+    turns: Callable[[], Turns],
+    room: Room,
+    make: Make,
+    most: int = 0,
 ) -> Plan:
     """Return the next plan of the policy `steady`: the `previous` one, `grown` by the layers in front of new messages,
-    as long as it fits; a new one at a boundary, for which there is no `grown`.
+    as long as it fits and has at most `most` turns (0: any number); a new one at a boundary, for which there is no
+    `grown`.
 
     If the newest turn alone does not fit, a new plan for it is used only if it makes room for many more requests, or if
     the model would refuse the request: what does not fit is sent, and the beginning of the request stays as it was.
@@ -231,7 +237,7 @@ def steady(
     if previous is None or grown is None or not previous.first:
         return chosen(turns(), room, make, previous.first if previous is not None else 0)
     plan = grown(previous)
-    if turns().too_many(plan.first):
+    if most and turns().too_many(plan.first):
         return chosen(turns(), room, make)
     fill = room.fill(plan)
     if fill <= 1:
