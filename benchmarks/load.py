@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import apsw
 
 import foldmark
-from foldmark.core.assembly.wire import weight
 from foldmark.core.codec import checksum, count_tokens, timestamp
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite.file import open_file, place_of
@@ -86,13 +85,11 @@ def sqlite_bare(place: Place) -> Iterator[Append]:
     def append() -> None:
         key = next(keys)
         run("BEGIN IMMEDIATE")
-        _, turn, messages, tokens, calls, _, weights, *_, newest = next(run(sql["position"], (key,)))
+        _, _, turn, messages, tokens, calls, *_, newest = next(run(sql["position"], (key,)))
         row = event(id := (newest or 0) + 1, key, messages, tokens, turn)
-        added = weight("user", TEXT, None, False, id)
         run(sql["append"], row)
-        run(sql["weigh"], (key, id, added, weights + added))
-        run(sql["index"], (f"[{id}]",))
-        run(sql["advance"], (id, turn or id, messages + 1, tokens + row[12], calls, key))
+        run(sql["index"], (id, id, None))
+        run(sql["advance"], (id, id, turn or id, messages + 1, tokens + row[12], calls, key))
         run("COMMIT")
 
     yield append
@@ -148,15 +145,20 @@ def postgres_bare(place: Place) -> Iterator[Append]:
         with db.pipeline():
             db.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
             lock = run("lock", {"root": root})
-        _, turn, messages, tokens, calls, _, weights, *_ = row = next(lock)
-        id, last, stamp, requests, memos = row[11:16]
+        _, _, turn, messages, tokens, calls, *_ = row = next(lock)
+        id, last, stamp, memos = row[11:15]
         made = dict(zip(COLUMNS, event(id, root, messages, tokens, turn), strict=True))
-        added = weight("user", TEXT, None, False, id)
-        made |= {"weight": added, "weights": weights + added, "tool": None, "planning": 0, "stateful": 0}
+        made |= {"tool": None, "planning": 0, "stateful": 0}
         bound = {name: Texts([each]) if name in _TEXTS else Ints([each]) for name, each in made.items()}
-        after = {"head": id, "open_turn": turn or id, "messages": messages + 1, "tokens": tokens + made["tokens"]}
-        after |= {"run": calls, "weights": weights + added, "newest_turn": turn or id, "newest_kind": "user"}
-        after |= {"next_id": id + 1, "last_id": last, "stamp": stamp, "requests": requests, "memos": memos}
+        after = {
+            "head": id,
+            "last": id,
+            "open_turn": turn or id,
+            "messages": messages + 1,
+            "tokens": tokens + made["tokens"],
+        }
+        after |= {"run": calls, "newest_turn": turn or id, "newest_kind": "user"}
+        after |= {"next_id": id + 1, "last_id": last, "stamp": stamp, "memos": memos}
         with db.pipeline():
             run("append", {name: {"root": root, "stamp": stamp, **bound}[name] for name in columns})
             run("index_words", {"root": root, "ids": Ints([id]), **index})

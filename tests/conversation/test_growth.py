@@ -79,7 +79,6 @@ def test_the_standing_costs_the_same_for_any_number_of_states() -> None:
             reads: dict[str, Callable[[Snapshot], object]] = {
                 "head": lambda moment: moment.head(agent.id),
                 "newest_of": lambda moment: moment.newest_of(agent.id, newest),
-                "since": lambda moment: moment.since(agent.id, newest),
                 "newest": lambda moment: moment.newest("state", (Segment(agent.id, 1, newest),)),
                 "recent": lambda moment: moment.recent("scratchpad", agent.id, newest, 2),
             }

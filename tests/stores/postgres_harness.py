@@ -31,7 +31,6 @@ _PLANTED = {
     Damage.SIZE: "UPDATE events SET tokens = tokens + 1 WHERE id = %(id)s",
     Damage.SUM: "UPDATE events SET sum = sum + 1 WHERE id = %(id)s",
     Damage.COUNT: "UPDATE events SET nth = nth + 1 WHERE id = %(id)s",
-    Damage.WEIGHT: "UPDATE events SET weights = weights + 1 WHERE id = %(id)s",
     Damage.HEAD: "UPDATE agents SET head = %(id)s WHERE key = (SELECT agent FROM events WHERE id = %(id)s)",
     Damage.INDEX: "DELETE FROM words WHERE id = %(id)s",
     Damage.FOLD: "UPDATE folds SET body = substr(body, 1, 5) "

@@ -42,7 +42,6 @@ _PLANTED = {
     Damage.SIZE: "UPDATE events SET tokens = tokens + 1 WHERE id = :id",
     Damage.SUM: "UPDATE events SET sum = sum + 1 WHERE id = :id",
     Damage.COUNT: "UPDATE events SET nth = nth + 1 WHERE id = :id",
-    Damage.WEIGHT: "UPDATE weights SET sum = sum + 1 WHERE event = :id",
     Damage.HEAD: "UPDATE agents SET head = :id WHERE key = (SELECT agent FROM events WHERE id = :id)",
     Damage.FOLD: "UPDATE folds SET body = substr(body, 1, 5) WHERE agent = (SELECT agent FROM events WHERE id = :id)",
     Damage.INDEX: "INSERT INTO search (search, rowid, text, parts) "

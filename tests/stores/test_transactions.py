@@ -57,7 +57,7 @@ def test_a_rollback_by_sqlite_itself_fails_the_whole_transaction(tmp_path: Path)
 
 @pytest.mark.parametrize("number", [1, 100])
 def test_appends_take_a_fixed_number_of_statements(store: SqliteStore, number: int) -> None:
-    """Two per message, two per transaction besides BEGIN and COMMIT, one more if an agent's position is not cached."""
+    """One per message, two per transaction besides BEGIN and COMMIT, one more if an agent's position is not cached."""
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])
     ran: list[str] = []
@@ -68,7 +68,7 @@ def test_appends_take_a_fixed_number_of_statements(store: SqliteStore, number: i
     with store.write() as transaction:
         transaction.append(A, number + 1, [draft() for _ in range(number)])
     store._db.set_exec_trace(None)
-    written = [*[store._sql["append"], store._sql["weigh"]] * number, store._sql["index"], store._sql["advance"]]
+    written = [*[store._sql["append"]] * number, store._sql["index"], store._sql["advance"]]
     assert ran == [
         *("BEGIN IMMEDIATE", *written, "COMMIT"),
         *("BEGIN IMMEDIATE", store._sql["position"], *written, "COMMIT"),

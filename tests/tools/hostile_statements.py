@@ -9,7 +9,7 @@ from querying import ANYWHERE
 from sampled import DEEP
 
 _TABLES = (
-    *("agents", "events", "waiting", "folds", "mail", "deaths", "deletions", "archived", "weights", "texts", "sent"),
+    *("agents", "events", "waiting", "folds", "mail", "deaths", "deletions", "archived", "texts", "text_owners"),
     *(
         "leases",
         "memo_tags",
@@ -161,7 +161,7 @@ DOING = {
                 "writefile('{folder}/x', 'y')",
                 "fts3_tokenizer('simple')",
                 "fts5(1)",
-                "weight_of('user', 'x', NULL, 0, 1)",
+                "parts_of('parseLine')",
             ),
             *(
                 "sqlite_compileoption_get(1)",

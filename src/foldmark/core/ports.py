@@ -5,7 +5,7 @@ needs from a database is a method of one of these. The methods are the smallest 
 of each command fixed: they accept segments or lists of ids, and return values.
 """
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -121,15 +121,6 @@ class Head(NamedTuple):
     beside: frozenset[str]
 
 
-class Since(NamedTuple):
-    """An agent's events after event `after` that are not messages: operations, and unerased events of some of
-    `NEWEST_KINDS`, in order; and its newest events of these kinds up to `after`."""
-
-    after: int
-    newest_of: Mapping[str, Event]
-    events: Sequence[Event]
-
-
 class Overview(NamedTuple):
     """An agent in the list of all agents: the time of its newest event, or else of its creation; the time since which
     it has been archived; and the size of its context, None for a fork or if the size would have to be counted."""
@@ -162,10 +153,6 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, Codin
     def newest_of(self, agent_id: str, until: int) -> Mapping[str, Event]:
         """Return the newest event up to id `until` of each of `NEWEST_KINDS` that an agent itself recorded and that was
         not erased."""
-
-    def since(self, agent_id: str, after: int, kinds: Collection[str] = NEWEST_KINDS) -> Since:
-        """Return an agent's events after `after` that are not messages: operations, and events of `kinds`, a part of
-        `NEWEST_KINDS`."""
 
     def agents(self) -> list[AgentRecord]:
         """Return all agents, oldest first."""
@@ -210,6 +197,9 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, Codin
     def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
         """Yield the messages inside `segments`, read as they are consumed: about `expected` of them first."""
 
+    def ids(self, segments: Segments, *, expected: int = 256) -> Iterator[int]:
+        """Yield the id of every message inside `segments`, newest first, read as they are consumed."""
+
     def newest(self, kind: str, segments: Segments) -> Event | None:
         """Return the newest event of a kind inside `segments` that was not erased. The kinds are `state`, `scratchpad`,
         `system`, `config`, `command`, `request`, `usage`, `window_summary`, and `summary` for a summary that carries a
@@ -224,12 +214,6 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, Codin
 
     def size(self, segments: Segments) -> Size:
         """Return the number of messages and tokens inside `segments`, from stored sums."""
-
-    def weight(self, segments: Segments) -> int:
-        """Return the weight of the messages inside `segments` in bytes (`wire.weight`), from stored sums."""
-
-    def weights(self, segments: Segments, *, expected: int = 256) -> Iterator[tuple[int, int]]:
-        """Yield the id and the weight of every message inside `segments`, newest first, read as they are consumed."""
 
     def bounds(self, segments: Segments) -> Segments:
         """Return `segments`, each reduced to the range from its oldest message to its newest, without empty ones."""

@@ -1,7 +1,7 @@
 """Records that belong to the database: memos and coding agents' sessions; and the form in which records are copied.
 
 A copy is independent of the source store. It keeps all ids and leaves out everything that the target store can derive
-from the log: running sums, weights, the word index, stored segments. Vectors, leases and the keys of appends are not
+from the log: running sums, the word index, stored segments. Vectors, leases and the keys of appends are not
 copied.
 """
 

@@ -9,7 +9,7 @@ from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
-from foldmark.core.ports import NEWEST_KINDS, Since, Snapshot
+from foldmark.core.ports import NEWEST_KINDS, Snapshot
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segments, contains, until
 from foldmark.settings.given import Settings, machine
@@ -183,16 +183,11 @@ def showing(moment: Snapshot, at: Standing, segments: Segments) -> Standing:
     return structs.replace(at, fold=fold, size=moment.size(until(segments, at.newest)))
 
 
-def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = None) -> Standing:
-    """Return the standing of the agent at an event after which no operation was recorded. Events that are known `since`
-    an earlier event are not read again."""
+def as_of(moment: Snapshot, at: Standing, event_id: int) -> Standing:
+    """Return the standing of the agent at an event after which no operation was recorded."""
     newest_of = at.newest_of
     if any(event.id > event_id for event in newest_of.values()):
-        if since is not None and since.after <= event_id:
-            later = {event.kind: event for event in since.events if event.kind in NEWEST_KINDS and event.id <= event_id}
-            newest_of = {**since.newest_of, **later}
-        else:
-            newest_of = moment.newest_of(at.record.id, event_id)
+        newest_of = moment.newest_of(at.record.id, event_id)
     return structs.replace(at, record=structs.replace(at.record, head=event_id, last=event_id), newest_of=newest_of)
 
 

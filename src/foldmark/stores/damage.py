@@ -20,7 +20,6 @@ _START = -(2**63)
 
 _FAULTS = {
     "wrong_sums": "agent {0:.8}: the sums stored with event {1} do not match its events",
-    "wrong_weights": "agent {0:.8}: the weight stored with event {1} does not match its events",
     "wrong_waiting": "agent {0:.8}: {1} calls of its open turn are wrongly recorded as waiting or as answered",
     "wrong_replayed": "event {0}: it {1} marked as an operation, contrary to its kind",
     "wrong_mail": "mail {0}: event {1} is recorded as its carrier, but is no message to its recipient",

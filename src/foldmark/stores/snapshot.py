@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from foldmark.core.agents import AgentRecord, Changes, Mail, Size
 from foldmark.core.codec import checksum
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.events import Event
-from foldmark.core.ports import BESIDE, NEWEST_KINDS, Head, Overview, Since
+from foldmark.core.ports import BESIDE, Head, Overview
 from foldmark.core.records import CodingSession, Copied, CopiedEnd, CopiedEvent, CopiedMemo, Numbers
 from foldmark.core.replay import Fold
 from foldmark.core.search import Hit, Outline, Surroundings
@@ -131,12 +131,6 @@ class LogSnapshot(BesideReader, Protocol):
         found = self._events("anchors", **self._for_agent(agent_id), kinds=self._kinds, until=until)
         return {event.kind: event for event in found}
 
-    def since(self, agent_id: str, after: int, kinds: Collection[str] = NEWEST_KINDS) -> Since:
-        found, damaged = self._rows("since", **self._for_agent(agent_id), kinds=self._list(kinds), after=after)
-        rows = [(row[0], self._event(row[1:], place in damaged)) for place, row in enumerate(found)]
-        events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
-        return Since(after, {event.kind: event for behind, event in rows if not behind}, events)
-
     def _decoded(self, body: str, agent_id: str) -> Fold:
         try:
             return self._fold(body)
@@ -170,6 +164,12 @@ class LogSnapshot(BesideReader, Protocol):
             return self._events(query, **self._for_segments(some), page=page)
 
         return self._pages(segments, read, attrgetter("id"), expected, newest_first=newest_first)
+
+    def ids(self, segments: Segments, *, expected: int = PAGE) -> Iterator[int]:
+        def read(some: Segments, page: int) -> list[int]:
+            return [id for (id,) in self._run("message_ids", **self._for_segments(some), page=page)]
+
+        return self._pages(segments, read, int, expected, newest_first=True)
 
     def _pages(
         self,
@@ -222,15 +222,6 @@ class LogSnapshot(BesideReader, Protocol):
             return Size(0, 0)
         ((messages, tokens),) = self._run("size", **self._for_segments(segments))
         return Size(messages, tokens)
-
-    def weight(self, segments: Segments) -> int:
-        return int(self._run("weight", **self._for_segments(segments))[0][0]) if segments else 0
-
-    def weights(self, segments: Segments, *, expected: int = PAGE) -> Iterator[tuple[int, int]]:
-        def read(some: Segments, page: int) -> list[Row]:
-            return self._run("weights", **self._for_segments(some), page=page)
-
-        return self._pages(segments, read, itemgetter(0), expected, newest_first=True)
 
     def bounds(self, segments: Segments) -> Segments:
         pairs = zip(segments, self._run("bounds", **self._for_segments(segments)) if segments else (), strict=True)

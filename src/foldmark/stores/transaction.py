@@ -6,7 +6,6 @@ appender for each agent that it appends to; it also erases, and receives records
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from itertools import groupby
 from typing import Any, ClassVar, Protocol
 
@@ -31,10 +30,10 @@ from foldmark.stores.snapshot import LogSnapshot
 class EventWriter(Protocol):
     """Writes the events of agents, given by their keys. Each database implements it."""
 
-    def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
+    def record(self, row: Row, draft: Draft) -> None:
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
         call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
-        `weight` is the weight of a message, and is included in `weights`, the sum of its agent."""
+        Only a message that is not erased has a count and a sum."""
 
     def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
         """Record the owners of the texts of a request, by the hashes of these."""
@@ -65,8 +64,8 @@ class Appender:
         self, key: int, draw: Callable[[], int], writer: EventWriter, row: Row, newest: Row | None = None
     ) -> None:
         """`row` is the stored state of the agent: head, newest event of any class, open turn, messages, tokens, first
-        call of the newest run of calls, True if it has ended, sum of weights, erased messages, erased tokens. `draw`
-        returns the next id. `newest` is the turn and the kind of the newest message, if they are known."""
+        call of the newest run of calls, True if it has ended, erased messages, erased tokens. `draw` returns
+        the next id. `newest` is the turn and the kind of the newest message, if they are known."""
         self._key, self._draw, self._writer = key, draw, writer
         self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
@@ -156,20 +155,19 @@ class Appender:
         if replayed:
             self.has_replayed = True
         if by is not None:
-            self._writer.record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None, 0)
+            self._writer.record((*checked, apart, replayed, 0, None, None, content, data, None), draft)
             self._writer.bury(id, by)
             return
         tokens = count_tokens(content, data)
-        nth = total = weight = None
+        nth = total = None
         if kind in ROLES:
             self._messages, self._tokens = self._messages + 1, self._tokens + tokens
             # Stored sums include erased messages, unlike `own`.
-            _, erased_messages, erased_tokens = self._sums
+            erased_messages, erased_tokens = self._sums
             nth, total = self._messages + erased_messages, self._tokens + erased_tokens
         check = checksum(checked, content.encode(), None if data is None else data.encode())
-        weight = self._weight(id, draft) if kind in ROLES else None
         row = (*checked, apart, replayed, tokens, nth, total, content, data, check)
-        self._writer.record(row, draft, weight, self._sums[0])
+        self._writer.record(row, draft)
         if kind == "request" and (texts := list(owners(turn, draft.data))):
             self._writer.own(self._key, texts)
 
@@ -215,27 +213,14 @@ class Appender:
         """Update the sizes after the erasure of a turn or the `whole` agent; the stored row is already updated."""
         self._messages, self._tokens = self.own.less(gone)
         self.newest = None
-        weights, messages, tokens = self._sums
-        self._sums = [0, 0, 0] if whole else [weights, messages + gone.messages, tokens + gone.tokens]
-
-    def _weight(self, id: int, draft: Draft) -> int:
-        """Return the weight of a message, and add it to the sum of weights."""
-        added = _weigher()(draft.kind, draft.content, draft.data, draft.interrupted, id)
-        self._sums[0] += added
-        return added
+        messages, tokens = self._sums
+        self._sums = [0, 0] if whole else [messages + gone.messages, tokens + gone.tokens]
 
 
 def moved(record: AgentRecord, row: Row) -> AgentRecord:
     """Return an agent's record after appends that led to this state (see `Appender`)."""
     head, last, open_turn, messages, tokens, *_ = row
     return structs.replace(record, head=head, last=last, open_turn=open_turn, messages=messages, tokens=tokens)
-
-
-@cache
-def _weigher() -> Callable[..., int]:
-    from foldmark.core.assembly.wire import weight  # takes 5 ms, and reads do not need it
-
-    return weight
 
 
 class LogTransaction(BesideWriter, LogSnapshot, Protocol):
@@ -321,9 +306,9 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         # Adjacent messages have adjacent counts; one row per run of them hides the length of each message.
         for _, each in groupby(enumerate(messages), lambda item: item[1][2] - item[0]):
             run = [message for _, message in each]
-            last, tokens, weight = run[-1][0], sum(row[4] for row in run), sum(row[5] for row in run)
+            last, tokens = run[-1][0], sum(row[4] for row in run)
             for name in ("add_erased", "note_erased"):
-                self._write(name, **agent, event=last, messages=len(run), tokens=tokens, weight=weight)
+                self._write(name, **agent, event=last, messages=len(run), tokens=tokens)
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
         with self.whole():

@@ -38,7 +38,7 @@ def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
         messages = list(moment.messages(own))
         calls = [each for each in moment.lookup([event.id for event in messages]) if each.kind == "tool_call"]
         found += [head.record, head.newest, messages, moment.events_after(agent, 0, 1000), moment.operations(agent)]
-        found += [moment.size(own), moment.weight(own), list(moment.weights(own)), moment.opened(own)]
+        found += [moment.size(own), list(moment.ids(own)), moment.opened(own)]
         found += [moment.waiting(agent), moment.results(calls, erased=True)]
         found += [moment.apart_results(agent, each.id) for each in calls]
         found += [moment.tombstones(own), [moment.erased_by(event.id) for event in moment.tombstones(own)]]

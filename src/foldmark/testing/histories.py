@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from foldmark.core.agents import Size
-from foldmark.core.assembly.wire import weigh
 from foldmark.core.codec import count_tokens, decode_data, encode_data, without_content
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft, Event
 from foldmark.core.ports import Store
@@ -210,11 +209,6 @@ def bare(event: Event) -> Message:
 def size_of(events: Sequence[Event]) -> Size:
     """Return the size of these messages."""
     return Size(len(events), sum(event.tokens for event in events))
-
-
-def weights_of(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """Return the id and the weight of each message."""
-    return [(event.id, weigh(event)) for event in events]
 
 
 def ids_of(history: RecordedHistory) -> st.SearchStrategy[int]:

@@ -35,7 +35,6 @@ class Damage(Enum):
     SIZE = "the event's stored number of tokens is one more"
     SUM = "a stored sum of tokens that ends with the event is one more"
     COUNT = "a stored number of messages that ends with the event is one more"
-    WEIGHT = "a stored sum of weights that ends with the event is one more"
     HEAD = "the agent's stored newest event is this one, although there are newer ones"
     FOLD = "the stored segments of the event's agent are cut short and no longer readable"
     INDEX = "the event is missing from the index of words"

@@ -7,11 +7,9 @@ A result is never cut inside a grapheme or an escape. Lengths are in code points
 the tables of the standard library; where these do not suffice, two characters are kept together. An escape is a
 backslash escape, as in JSON and source code, or a terminal's control sequence.
 
-The weight of a message is the number of bytes that it takes in a request once its turn is over. It is fixed when the
-message is appended and stored as a running sum, so that the weight of a whole context is a subtraction of two sums. It
-is an upper bound for every dialect: text is counted with JSON escapes and with the largest frame that any wire format
-puts around it, a tool result as it is sent in an inactive turn. So a window that is chosen by weights fits. Stored
-weights must equal the results of this module: a change here needs another schema.
+The weight of a message is the number of bytes that it takes in a request once its turn is over. It is an upper bound
+for every dialect: text is counted with JSON escapes and with the largest frame that any wire format puts around it, a
+tool result as it is sent in an inactive turn. So a window that is chosen by weights fits.
 """
 
 import re
@@ -240,7 +238,7 @@ INACTIVE = 300
 
 
 def weigh(event: Event) -> int:
-    """Return the weight of a recorded message, in bytes, as it is stored."""
+    """Return the weight of a recorded message, in bytes."""
     return weight(event.kind, event.content, event.data, event.interrupted, event.id)
 
 

@@ -178,7 +178,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Fragment]:
         """Return the pieces for a model; without a model, for the provider of each summary."""
         at = read_by(moment, beside(moment, standing), partial(self._reads, moment, model))
-        shown = [event for event, _ in moment.weights(at.visible)]
+        shown = list(moment.ids(at.visible))
         summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
         shown.sort(key=lambda event: (summaries.get(event, event), event))
         pieces = _evicted(self._logbook.pieces(moment, shown), moment, standing.fold.evicted)

@@ -18,7 +18,7 @@ from foldmark.text.tokens import has_parts, parts_of, stems
 _COLUMNS = (
     *("id", "agent", "turn", "kind", "dialect", "actor", "created_at", "interrupted", "call_id", "answers"),
     *("apart", "replayed", "tokens", "nth", "sum", "content", "data", "checksum"),
-    *("weight", "weights", "tool", "planning", "stateful"),
+    *("tool", "planning", "stateful"),
 )
 _NTH = _COLUMNS.index("nth")
 _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "content", "data", "tool"))
@@ -59,13 +59,12 @@ class Tree:
 
     def locked(self, row: Row) -> None:
         """Take the values of the root agent's row, which is now locked."""
-        self.position = row[:12]
-        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[12:]
+        self.position = row[:11]
+        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
 
-    def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
+    def record(self, row: Row, draft: Draft) -> None:
         tool, planning, stateful = facts(draft.kind, draft.data)
-        total = None if weight is None else weights
-        self._rows.append((*row, weight, total, tool, int(planning), int(stateful)))
+        self._rows.append((*row, tool, int(planning), int(stateful)))
         self.recorded += 1
         if row[_NTH] is not None and draft.content:
             self._unindexed.append((row[0], draft))
@@ -97,10 +96,10 @@ class Tree:
         self._ended.add(agent)
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
-        head, last, open_turn, messages, tokens, run, _, weights, *_ = state
+        head, last, open_turn, messages, tokens, run, *_ = state
         turn, kind = newest or (None, None)
         row = {"head": head, "last": last, "open_turn": open_turn, "messages": messages, "tokens": tokens, "run": run}
-        row |= {"weights": weights, "newest_turn": turn, "newest_kind": kind}
+        row |= {"newest_turn": turn, "newest_kind": kind}
         if agent == self.root:
             self.is_ahead = False
             self._later("advance_root", **row, **self.counts)

@@ -5,7 +5,6 @@ PostgreSQL checks its own pages (`data_checksums`, `pg_amcheck`). Every event is
 
 from collections.abc import Iterator
 
-from foldmark.core.assembly.wire import weight
 from foldmark.core.codec import checksum, count_tokens, decode_data
 from foldmark.core.errors import DamagedError
 from foldmark.stores.damage import Check, SqlChecks
@@ -21,7 +20,7 @@ class PostgresChecks(SqlChecks, PostgresReader):
 
     _own_faults = {  # noqa: RUF012 - a ClassVar in the base
         "wrong_directory": "agent {0:.8}: it is not found by its id or name",
-        "wrong_totals": "agent {0:.8}: its row does not match the erased messages and the weights",
+        "wrong_totals": "agent {0:.8}: its row does not match the erased messages",
         "wrong_memo_rows": "memo {0}: it has tags or words, but does not exist",
     }
 
@@ -37,8 +36,8 @@ class PostgresChecks(SqlChecks, PostgresReader):
             yield from self._event_faults(row)
 
     def _event_faults(self, row: Row) -> Iterator[str]:
-        _, id, key, _, kind, _, _, _, interrupted, *_, tokens, own_weight, redacted = row[:15]
-        tool, planning, stateful, stored, content, data = row[15:]
+        _, id, key, _, kind, *_, nth, tokens, redacted = row[:14]
+        tool, planning, stateful, stored, content, data = row[14:]
         raw = None if data is None else data.encode()
         if redacted is None and stored is not None and checksum(row[1:11], content.encode(), raw) != stored:
             problem = "it does not match its checksum: it was changed from outside of Foldmark"
@@ -52,12 +51,8 @@ class PostgresChecks(SqlChecks, PostgresReader):
             return
         if (tool, planning, stateful) != facts(kind, read):
             yield f"event {id}: its row does not agree with its data"
-        if own_weight is not None:
-            agent = self._id(key)[:8]
-            if tokens != count_tokens(content, data):
-                yield f"agent {agent}: the sums stored with event {id} do not match its events"
-            if own_weight != weight(kind, content, read, bool(interrupted), id):
-                yield f"agent {agent}: the weight stored with event {id} does not match its events"
+        if nth is not None and tokens != count_tokens(content, data):
+            yield f"agent {self._id(key)[:8]}: the sums stored with event {id} do not match its events"
 
     def _damaged_index(self) -> Iterator[str]:
         missing = wrong = 0

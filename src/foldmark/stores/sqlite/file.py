@@ -9,8 +9,7 @@ from typing import Any
 
 import apsw
 
-from foldmark.core.codec import decode_data
-from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.errors import StoreError
 from foldmark.stores.queries import refuse_other, schema
 from foldmark.stores.waiting import LONGEST
 
@@ -160,21 +159,6 @@ def rescue(path: str) -> str:
     )
 
 
-def weight_of(*row: Any) -> int:
-    """Return `foldmark.core.assembly.wire.weight` of a row of `events`, for calls from SQL. Texts are str or bytes;
-    damaged data counts as none."""
-    from foldmark.core.assembly.wire import weight  # takes 5 ms
-
-    decoded: list[Any] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in row]
-    kind, content, data, interrupted, event_id = decoded
-    content = content if isinstance(content, str) else ""
-    try:
-        read = decode_data(kind, data)
-    except DamagedError:
-        read = None
-    return weight(kind, content, read, bool(interrupted), event_id)
-
-
 def parts_in(*row: Any) -> str:
     """Return `foldmark.text.tokens.parts_of` of a text, for calls from SQL."""
     from foldmark.text.tokens import parts_of  # only needed for appends
@@ -282,7 +266,6 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     if version == 0:
         switch_to_wal(db)
         _create_tables(db, path)
-    db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
     db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     db.execute("PRAGMA synchronous = FULL")
     # On macOS a disk keeps data in its cache unless F_FULLFSYNC is used; other systems do not have it.

@@ -24,6 +24,9 @@ from foldmark.stores.sqlite.known import changed
 from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot
 from foldmark.stores.transaction import Appender, LogTransaction
 
+_NTH = 13
+"""The place of the running count of messages in a row of `EventWriter.record`."""
+
 _INDEXED_AT_ONCE = 1000
 """Number of messages whose words fill about half of the memory in which SQLite's index collects new words."""
 
@@ -41,12 +44,10 @@ class SqliteEvents:
         self._ids: list[int] = []
         self._parts = False
 
-    def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
+    def record(self, row: Row, draft: Draft) -> None:
         self._run(self._sql["append"], row)
-        if weight is not None:
-            self._run(self._sql["weigh"], (row[1], row[0], weight, weights))
-            if draft.content:
-                self._note(row[0], draft)
+        if row[_NTH] is not None and draft.content:
+            self._note(row[0], draft)
 
     def _note(self, id: int, draft: Draft) -> None:
         """Add a message to those not yet in the index."""
@@ -112,7 +113,7 @@ class AtomicBlock(AbstractContextManager["SqliteTransaction", None]):
 class SqliteTransaction(LogTransaction, SqliteSnapshot):
     """The writes of one transaction, which `SqliteStore` begins and ends."""
 
-    _index_tables = ("unindex_parts", "erase_vectors", "erase_signatures", "unweigh")
+    _index_tables = ("unindex_parts", "erase_vectors", "erase_signatures")
 
     _late = 0
     """Number of rows that `settle` wrote for earlier records."""

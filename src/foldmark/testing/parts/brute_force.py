@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldmark.core.events import METADATA_KINDS
-from foldmark.core.ports import NEWEST_KINDS, Since, Store
+from foldmark.core.ports import NEWEST_KINDS, Store
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
@@ -19,7 +19,6 @@ from foldmark.testing.histories import (
     places_in,
     segments_of,
     size_of,
-    weights_of,
 )
 from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.suite import INDEXED, Suite, append, call, draft, erase, examples, result
@@ -53,9 +52,8 @@ class BruteForce(Suite):
             assert list(moment.messages(segments, newest_first=True)) == shown[::-1]
             assert list(moment.messages(segments, expected=expected)) == shown
             assert moment.size(segments) == size_of(shown)
-            assert list(moment.weights(segments)) == weights_of(shown)[::-1]
-            assert list(moment.weights(segments, expected=expected)) == weights_of(shown)[::-1]
-            assert moment.weight(segments) == sum(each for _, each in weights_of(shown))
+            assert list(moment.ids(segments)) == [event.id for event in reversed(shown)]
+            assert list(moment.ids(segments, expected=expected)) == [event.id for event in reversed(shown)]
             assert moment.bounds(segments) == tuple(
                 Segment(agent, inside[0].id, inside[-1].id)
                 for agent, first, last in segments
@@ -99,23 +97,6 @@ class BruteForce(Suite):
                 assert moment.recent(kind, agent, until, most) == recent[:most]
             newest = {kind: history.of_kind(kind, (Segment(agent, 0, until),))[-1:] for kind in NEWEST_KINDS}
             assert moment.newest_of(agent, until) == {kind: newest[0] for kind, newest in newest.items() if newest}
-            known = [each for kind in NEWEST_KINDS for each in history.of_kind(kind, (Segment(agent, until + 1, END),))]
-            done = [event for event in history.operations(agent) if event.id > until]
-            since = moment.since(agent, until)
-            assert (since.after, since.newest_of) == (until, moment.newest_of(agent, until))
-            assert list(since.events) == sorted(
-                {each.id: each for each in [*known, *done]}.values(), key=lambda e: e.id
-            )
-            some = data.draw(st.lists(st.sampled_from(NEWEST_KINDS), unique=True))
-            assert moment.since(agent, until, some) == Since(
-                until,
-                {kind: event for kind, event in since.newest_of.items() if kind in some},
-                [
-                    event
-                    for event in since.events
-                    if event.kind not in NEWEST_KINDS or event.kind in some or event in done
-                ],
-            )
             turns = data.draw(st.lists(ids, max_size=4))
             assert moment.turns(turns) == {turn: [m for m in messages if m.turn_id == turn] for turn in turns}
             for place in moment.surroundings([message.id for message in mine], most):
@@ -226,9 +207,10 @@ class BruteForce(Suite):
             events = list(writing.messages(segments))
             assert [event.id for event in events] == [opener, asked, answer, text]
             assert writing.size(segments) == writing.head(agent).record.own == size_of(events)
-            assert writing.weight(segments) == sum(each for _, each in weights_of(events))
+            assert list(writing.ids(segments)) == [text, answer, asked, opener]
             erase(writing, agent, opener, text)
             assert list(writing.messages(segments)) == []
+            assert list(writing.ids(segments)) == []
             assert writing.size(segments) == writing.head(agent).record.own == (0, 0)
             (later,) = writing.append(agent, None, [draft(content="later")])
             assert [event.id for event in writing.messages(segments)] == [later]

@@ -57,7 +57,7 @@ def _without_ids(moment: Snapshot, agent: str) -> list[Any]:
     by = [moment.erased_by(each.id) for each in gone]
     found = [*messages, *operations, *gone, *by]
     words = [None if each is None else (each.kind, each.content, each.created_at, each.interrupted) for each in found]
-    return [words, moment.size(own), moment.weight(own), moment.end(agent), moment.fates(agent)]
+    return [words, moment.size(own), moment.end(agent), moment.fates(agent)]
 
 
 class CopyingTests(Suite):

@@ -280,4 +280,4 @@ class Transactions(Suite):
             newest_first = [event.content for event in moment.messages(segments, newest_first=True)]
             assert newest_first == [str(n) for n in reversed(range(count))]
             assert moment.size(segments).messages == count
-            assert [id for id, _ in moment.weights(segments)] == ids[::-1]
+            assert list(moment.ids(segments)) == ids[::-1]

@@ -1,18 +1,18 @@
 -- name: lock
 -- The row of a root agent, which locks its tree: its state, the tree's counters, this transaction, the newest memo.
-SELECT head, last, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind,
+SELECT head, last, open_turn, messages, tokens, run, ended, gone_messages, gone_tokens, newest_turn, newest_kind,
     next_id, last_id, greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint), memos,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 FROM agents WHERE root = :root AND key = :root FOR UPDATE
 
 -- name: position
 -- The state for the next append to a fork; under the lock of its tree.
-SELECT head, last, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind
+SELECT head, last, open_turn, messages, tokens, run, ended, gone_messages, gone_tokens, newest_turn, newest_kind
 FROM agents WHERE root = :root AND key = :agent
 
 -- name: transaction
 -- The initial values of a new tree, in the columns of `lock`.
-SELECT 0, 0, NULL, 0, 0, NULL, false, 0, 0, 0, NULL, NULL,
+SELECT 0, 0, NULL, 0, 0, NULL, false, 0, 0, NULL, NULL,
     0, -1, (SELECT base FROM home) + pg_current_xact_id()::text::bigint, 0,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 
@@ -121,30 +121,30 @@ UPDATE agents SET name = :name WHERE root = :root AND key = :agent
 -- Events of one tree.
 INSERT INTO events (
     root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, replayed, tokens, nth, sum,
-    content, data, checksum, weight, weights, tool, planning, stateful, stamp
+    content, data, checksum, tool, planning, stateful, stamp
 )
 SELECT :root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, replayed, tokens, nth,
-    sum, content, data, checksum, weight, weights, tool, planning = 1, stateful = 1, :stamp
+    sum, content, data, checksum, tool, planning = 1, stateful = 1, :stamp
 FROM unnest(
     :id::bigint[], :agent::bigint[], :turn::bigint[], :kind::text[], :dialect::text[], :actor::text[], :created_at::text[],
     :interrupted::bigint[], :call_id::text[], :answers::bigint[], :apart::bigint[], :replayed::bigint[], :tokens::bigint[],
-    :nth::bigint[], :sum::bigint[], :content::text[], :data::text[], :checksum::bigint[], :weight::bigint[],
-    :weights::bigint[], :tool::text[], :planning::bigint[], :stateful::bigint[]
+    :nth::bigint[], :sum::bigint[], :content::text[], :data::text[], :checksum::bigint[], :tool::text[],
+    :planning::bigint[], :stateful::bigint[]
 ) AS e (
     id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, replayed, tokens, nth, sum,
-    content, data, checksum, weight, weights, tool, planning, stateful
+    content, data, checksum, tool, planning, stateful
 )
 
 -- name: advance
 -- Stores the state for the next append to an agent.
 UPDATE agents SET head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
-    weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind
+    newest_turn = :newest_turn::bigint, newest_kind = :newest_kind
 WHERE root = :root AND key = :agent
 
 -- name: advance_root
 -- Stores the state for the next append to a root agent, and its tree's counters.
 UPDATE agents SET head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
-    weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
+    newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
     next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
 WHERE root = :root AND key = :root
 
@@ -225,26 +225,6 @@ FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
     AND kind = k.kind AND redacted IS NULL AND id <= :until
     ORDER BY id DESC LIMIT 1
 ) e
-
--- name: since
--- An agent's newest event up to an id of each of some kinds (0); its operations and its events of these kinds behind that
--- id (1). Erased events of these kinds are left out.
-SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
-    SELECT * FROM events
-    WHERE root = :root AND agent = :agent
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
-    AND kind = k.kind AND redacted IS NULL AND id <= :after
-    ORDER BY id DESC LIMIT 1
-) e
-UNION ALL
-SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM events e WHERE e.root = :root AND e.agent = :agent AND e.replayed = 1 AND e.id > :after
-UNION ALL
-SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM events e WHERE e.root = :root AND e.agent = :agent
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
-    AND e.kind = ANY(:kinds::text[]) AND e.id > :after AND e.redacted IS NULL AND e.replayed <> 1
 
 -- name: events
 -- Some events.
@@ -378,6 +358,15 @@ FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent,
     ORDER BY id DESC LIMIT :page
 ) e
 
+-- name: message_ids
+-- Ids of messages inside segments, of each at most a page, newest first; not in order.
+SELECT e.id
+FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
+    SELECT id FROM events
+    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id BETWEEN s.first AND s.last
+    ORDER BY id DESC LIMIT :page
+) e
+
 -- name: newest
 -- The newest event of an indexed kind inside segments; of summaries one with a state; none erased.
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
@@ -424,37 +413,6 @@ LEFT JOIN LATERAL (
     SELECT messages, tokens FROM redacted_sums
     WHERE root = :root AND agent = s.agent AND event < b.id ORDER BY event DESC LIMIT 1
 ) be ON true
-
--- name: weight
--- The weight of the messages inside segments: the sum at the newest less that before the oldest.
--- These sums include erased messages, which are subtracted.
-SELECT (coalesce(sum(n.weights), 0) - coalesce(sum(b.weights), 0) - coalesce(sum(ne.weight), 0) + coalesce(sum(be.weight), 0))::bigint
-FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last)
-LEFT JOIN LATERAL (
-    SELECT id, weights FROM events
-    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id <= s.last ORDER BY id DESC LIMIT 1
-) n ON true
-LEFT JOIN LATERAL (
-    SELECT id, weights FROM events
-    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id < s.first ORDER BY id DESC LIMIT 1
-) b ON true
-LEFT JOIN LATERAL (
-    SELECT weight FROM redacted_sums
-    WHERE root = :root AND agent = s.agent AND event < n.id ORDER BY event DESC LIMIT 1
-) ne ON true
-LEFT JOIN LATERAL (
-    SELECT weight FROM redacted_sums
-    WHERE root = :root AND agent = s.agent AND event < b.id ORDER BY event DESC LIMIT 1
-) be ON true
-
--- name: weights
--- The weights of messages inside segments, of each at most a page, newest first; not in order.
-SELECT e.id, e.weight
-FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
-    SELECT id, weight FROM events
-    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id BETWEEN s.first AND s.last
-    ORDER BY id DESC LIMIT :page
-) e
 
 -- name: bounds
 -- For each of some segments, in order: the oldest message from its first id, the newest to its last.
@@ -596,7 +554,7 @@ WHERE e.id BETWEEN s.first AND s.last AND e.redacted IS NOT NULL
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
-SELECT e.id, e.kind, e.nth, e.data, e.tokens, coalesce(e.weight, 0) FROM events e
+SELECT e.id, e.kind, e.nth, e.data, e.tokens FROM events e
 WHERE e.root = :root AND e.id BETWEEN :turn AND :last AND e.agent = :agent AND e.redacted IS NULL
     AND e.kind NOT IN ('turn_ended', 'agent_killed')
     AND (:turn = 0 OR (e.turn = :turn AND e.kind NOT IN ('scratchpad', 'config'))) ORDER BY e.id
@@ -604,22 +562,21 @@ WHERE e.root = :root AND e.id BETWEEN :turn AND :last AND e.agent = :agent AND e
 -- name: erase
 -- Replaces erased events with what remains of them.
 UPDATE events e SET content = '', data = d.data, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = :by,
-    checksum = NULL, weight = NULL, weights = NULL, tool = NULL,
-    planning = e.planning AND d.data IS NOT NULL, stateful = false
+    checksum = NULL, tool = NULL, planning = e.planning AND d.data IS NOT NULL, stateful = false
 FROM unnest(:ids::bigint[], :datas::text[]) AS d (id, data) WHERE e.root = :root AND e.id = d.id
 
 -- name: note_erased
 -- Adds a run of erased messages of an agent, with the sums of all that was erased of it up to this run.
-INSERT INTO redacted_sums (root, agent, event, messages, tokens, weight)
-SELECT :root, :agent, :event, :messages + coalesce(b.messages, 0), :tokens + coalesce(b.tokens, 0), :weight + coalesce(b.weight, 0)
+INSERT INTO redacted_sums (root, agent, event, messages, tokens)
+SELECT :root, :agent, :event, :messages + coalesce(b.messages, 0), :tokens + coalesce(b.tokens, 0)
 FROM (SELECT 1) one LEFT JOIN (
-    SELECT messages, tokens, weight FROM redacted_sums
+    SELECT messages, tokens FROM redacted_sums
     WHERE root = :root AND agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
 ) b ON TRUE
 
 -- name: add_erased
 -- Adds sums erased before an event to all later rows.
-UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens, weight = weight + :weight
+UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens
 WHERE root = :root AND agent = :agent AND event > :event
 
 -- name: forget_erased_sums
@@ -634,8 +591,7 @@ WHERE root = :root AND key = :agent
 
 -- name: forget_totals
 -- Sets the totals of an agent that was erased as a whole to zero.
-UPDATE agents SET messages = 0, tokens = 0, weights = 0, gone_messages = 0, gone_tokens = 0, newest_turn = NULL,
-    newest_kind = NULL
+UPDATE agents SET messages = 0, tokens = 0, gone_messages = 0, gone_tokens = 0, newest_turn = NULL, newest_kind = NULL
 WHERE root = :root AND key = :agent
 
 -- name: send_mail
@@ -1029,7 +985,7 @@ DELETE FROM embedders WHERE fingerprint = :fingerprint
 
 -- name: all_events
 -- A page of all events after one, with the columns for their checks; the first columns are those of their checksums.
-SELECT root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, nth, tokens, weight, redacted,
+SELECT root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, nth, tokens, redacted,
     tool, planning, stateful, checksum, content, data
 FROM events WHERE (root, id) > (:root::bigint, :id::bigint) ORDER BY root, id LIMIT :limit
 
@@ -1043,18 +999,6 @@ SELECT a.id, min(m.id) FROM (
     WHERE r.root = m.root AND r.agent = m.agent AND r.event < m.id ORDER BY r.event DESC LIMIT 1
 ) e ON true
 WHERE m.nth <> m.n + coalesce(e.messages, 0) OR m.sum <> m.s + coalesce(e.tokens, 0)
-GROUP BY a.root, a.key, a.id ORDER BY a.key
-
--- name: wrong_weights
--- The first message of each agent whose running sum of weights does not match its messages and those erased before it.
-SELECT a.id, min(m.id) FROM (
-    SELECT root, id, agent, weight, weights, sum(weight) OVER (PARTITION BY root, agent ORDER BY id) AS s
-    FROM events WHERE nth IS NOT NULL
-) m JOIN agents a ON a.root = m.root AND a.key = m.agent LEFT JOIN LATERAL (
-    SELECT weight FROM redacted_sums r
-    WHERE r.root = m.root AND r.agent = m.agent AND r.event < m.id ORDER BY r.event DESC LIMIT 1
-) e ON true
-WHERE m.weight IS NULL OR m.weights IS DISTINCT FROM m.s + coalesce(e.weight, 0)
 GROUP BY a.root, a.key, a.id ORDER BY a.key
 
 -- name: wrong_waiting
@@ -1088,15 +1032,12 @@ FROM agents a LEFT JOIN (
 ) e ON e.root = a.root AND e.agent = a.key ORDER BY a.key
 
 -- name: wrong_totals
--- Agents whose rows do not match their erased messages and weights.
-SELECT a.id FROM agents a LEFT JOIN (
-    SELECT root, agent, sum(weight) AS weight FROM events WHERE nth IS NOT NULL GROUP BY root, agent
-) e ON e.root = a.root AND e.agent = a.key LEFT JOIN LATERAL (
-    SELECT messages, tokens, weight FROM redacted_sums r
+-- Agents whose rows do not match their erased messages.
+SELECT a.id FROM agents a LEFT JOIN LATERAL (
+    SELECT messages, tokens FROM redacted_sums r
     WHERE r.root = a.root AND r.agent = a.key ORDER BY r.event DESC LIMIT 1
 ) r ON true
-WHERE (a.gone_messages, a.gone_tokens, a.weights)
-    <> (coalesce(r.messages, 0), coalesce(r.tokens, 0), coalesce(e.weight, 0) + coalesce(r.weight, 0))
+WHERE (a.gone_messages, a.gone_tokens) <> (coalesce(r.messages, 0), coalesce(r.tokens, 0))
 ORDER BY a.key
 
 -- name: wrong_directory

@@ -66,16 +66,12 @@ INSERT INTO agents (key, id, name, parent, fork_event, created_at) VALUES (
 )
 
 -- name: position
--- The state for the next append to an agent: whether it has ended, its sums, the sum of its weights up to the next
--- message, the sums of everything erased of it, and the newest id in the database.
+-- The state for the next append to an agent: whether it has ended, its sums, the sums of everything erased
+-- of it, and the newest id in the database.
 SELECT a.head, a.last, a.open_turn, a.messages, a.tokens, a.run,
     EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = a.key),
-    coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
-        SELECT weight FROM redacted_sums WHERE agent = a.key AND event < w.event ORDER BY event DESC LIMIT 1
-    ), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0), (SELECT max(id) FROM events)
+    coalesce(e.messages, 0), coalesce(e.tokens, 0), (SELECT max(id) FROM events)
 FROM agents a
-LEFT JOIN weights w ON w.agent = a.key
-    AND w.event = (SELECT event FROM weights WHERE agent = a.key ORDER BY event DESC LIMIT 1)
 LEFT JOIN redacted_sums e ON e.agent = a.key
     AND e.event = (SELECT event FROM redacted_sums WHERE agent = a.key ORDER BY event DESC LIMIT 1)
 WHERE a.key = :agent
@@ -98,10 +94,6 @@ SELECT ids FROM append_keys WHERE agent = :agent AND key = :key
 -- name: keep_append
 -- Records the ids of the events of an append with a key.
 INSERT INTO append_keys (agent, key, ids) VALUES (:agent, :key, :ids)
-
--- name: weigh
--- Stores the weight of a message, and the running sum of its agent's messages.
-INSERT INTO weights (agent, event, weight, sum) VALUES (?, ?, ?, ?)
 
 -- name: wait
 -- Adds a call that waits for its result.
@@ -159,23 +151,6 @@ FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     WHERE agent = :agent AND kind = k.value
     AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND redacted IS NULL AND id <= :until ORDER BY id DESC LIMIT 1
 )
-
--- name: since
--- An agent's newest event up to an id of each of some kinds, JSON [kind, ...] (0); its operations and its events of these
--- kinds after that id (1). Erased events of these kinds are left out.
-SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
-    SELECT id FROM events
-    WHERE agent = :agent AND kind = k.value
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND redacted IS NULL AND id <= :after ORDER BY id DESC LIMIT 1
-)
-UNION ALL
-SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM events e WHERE e.agent = :agent AND e.replayed = 1 AND e.id > :after
-UNION ALL
-SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM json_each(:kinds) k CROSS JOIN events e ON e.agent = :agent AND e.kind = k.value
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND e.id > :after AND e.redacted IS NULL AND e.replayed IS NOT 1
 
 -- name: events
 -- Some events, JSON [id, ...].
@@ -253,6 +228,14 @@ FROM json_each(:segments) s CROSS JOIN events e ON e.id IN (
     ORDER BY id DESC LIMIT :page
 )
 
+-- name: message_ids
+-- Ids of messages inside segments, JSON [[agent, first, last], ...], of each at most a page, newest first; not in order.
+SELECT e.id
+FROM json_each(:segments) s CROSS JOIN events e ON e.agent = s.value ->> 0 AND e.nth IS NOT NULL AND e.id IN (
+    SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id BETWEEN s.value ->> 1 AND s.value ->> 2
+    ORDER BY id DESC LIMIT :page
+)
+
 -- name: newest
 -- The newest event of an indexed kind inside segments, JSON [[agent, first, last], ...]; of summaries one with a state; none erased.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
@@ -296,32 +279,6 @@ LEFT JOIN redacted_sums ne ON ne.agent = n.agent AND ne.event = (
 )
 LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
     SELECT event FROM redacted_sums WHERE agent = b.agent AND event < b.id ORDER BY event DESC LIMIT 1
-)
-
--- name: weight
--- The weight of the messages inside segments, JSON [[agent, first, last], ...]: sum at the newest less that before the oldest.
--- These sums include erased messages, which are subtracted.
-SELECT coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.weight), 0) + coalesce(sum(be.weight), 0)
-FROM json_each(:segments) s
-LEFT JOIN weights n ON n.agent = s.value ->> 0 AND n.event = (
-    SELECT event FROM weights WHERE agent = s.value ->> 0 AND event <= s.value ->> 2 ORDER BY event DESC LIMIT 1
-)
-LEFT JOIN weights b ON b.agent = s.value ->> 0 AND b.event = (
-    SELECT event FROM weights WHERE agent = s.value ->> 0 AND event < s.value ->> 1 ORDER BY event DESC LIMIT 1
-)
-LEFT JOIN redacted_sums ne ON ne.agent = n.agent AND ne.event = (
-    SELECT event FROM redacted_sums WHERE agent = n.agent AND event < n.event ORDER BY event DESC LIMIT 1
-)
-LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
-    SELECT event FROM redacted_sums WHERE agent = b.agent AND event < b.event ORDER BY event DESC LIMIT 1
-)
-
--- name: weights
--- Weights of messages inside segments, JSON [[agent, first, last], ...], of each at most a page, newest first; not in order.
-SELECT w.event, w.weight
-FROM json_each(:segments) s CROSS JOIN weights w ON w.agent = s.value ->> 0 AND w.event IN (
-    SELECT event FROM weights WHERE agent = s.value ->> 0 AND event BETWEEN s.value ->> 1 AND s.value ->> 2
-    ORDER BY event DESC LIMIT :page
 )
 
 -- name: bounds
@@ -389,9 +346,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:ids) i CROSS JOI
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
-SELECT id, kind, CAST(nth AS INTEGER), data, CAST(ifnull(tokens, 0) AS INTEGER),
-    coalesce((SELECT weight FROM weights WHERE agent = :agent AND event = id), 0)
-FROM events
+SELECT id, kind, CAST(nth AS INTEGER), data, CAST(ifnull(tokens, 0) AS INTEGER) FROM events
 WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'agent_killed')
 AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
 
@@ -403,25 +358,21 @@ FROM json_each(:rows) WHERE events.id = value ->> 0
 
 -- name: note_erased
 -- Adds a run of erased messages of an agent, with the sums of all that was erased of it up to this run.
-INSERT INTO redacted_sums (agent, event, messages, tokens, weight)
-SELECT :agent, :event, :messages + coalesce(b.messages, 0), :tokens + coalesce(b.tokens, 0), :weight + coalesce(b.weight, 0)
+INSERT INTO redacted_sums (agent, event, messages, tokens)
+SELECT :agent, :event, :messages + coalesce(b.messages, 0), :tokens + coalesce(b.tokens, 0)
 FROM (SELECT 1) one LEFT JOIN (
-    SELECT messages, tokens, weight FROM redacted_sums
+    SELECT messages, tokens FROM redacted_sums
     WHERE agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
 ) b ON TRUE
 
 -- name: add_erased
 -- Adds sums erased before an event to all later rows.
-UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens, weight = weight + :weight
+UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens
 WHERE agent = :agent AND event > :event
 
 -- name: forget_erased_sums
 -- Removes the erased sums of an agent that was erased as a whole.
 DELETE FROM redacted_sums WHERE agent = :agent
-
--- name: unweigh
--- Removes the weights of erased messages.
-DELETE FROM weights WHERE agent = :agent AND event IN (SELECT value FROM json_each(:ids))
 
 -- name: lower_totals
 -- Lowers the totals of an agent by what was erased.
@@ -479,24 +430,6 @@ SELECT a.id, min(m.id) FROM (
 )
 WHERE m.nth <> m.n + coalesce(e.messages, 0) OR m.sum <> m.s + coalesce(e.tokens, 0) OR m.tokens <> m.size
 GROUP BY a.key
-
--- name: wrong_weights
--- The first event of each agent whose weight or running sum of weights is missing, surplus or wrong.
-WITH found AS MATERIALIZED (
-    SELECT agent, id, weight_of(CAST(kind AS BLOB), CAST(content AS BLOB), CAST(data AS BLOB), interrupted, id) AS own
-    FROM events WHERE nth IS NOT NULL
-)
-SELECT a.id, min(wrong.id) FROM (
-    SELECT f.agent, f.id FROM (
-        SELECT agent, id, own, sum(own) OVER (PARTITION BY agent ORDER BY id) AS s FROM found
-    ) f LEFT JOIN weights w ON w.agent = f.agent AND w.event = f.id
-    WHERE w.weight IS NOT f.own OR w.sum IS NOT f.s + coalesce(
-        (SELECT weight FROM redacted_sums WHERE agent = f.agent AND event < f.id ORDER BY event DESC LIMIT 1), 0
-    )
-    UNION ALL
-    SELECT w.agent, w.event FROM weights w
-    WHERE NOT EXISTS (SELECT 1 FROM events WHERE id = w.event AND agent = w.agent AND nth IS NOT NULL)
-) wrong JOIN agents a ON a.key = wrong.agent GROUP BY a.key
 
 -- name: wrong_waiting
 -- The number of calls of each agent that are wrongly recorded as waiting, or wrongly missing there.

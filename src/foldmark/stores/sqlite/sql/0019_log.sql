@@ -116,16 +116,6 @@ CREATE TABLE archived (
     archived_at TEXT NOT NULL
 ) STRICT;
 
--- The bytes of every message in a request once its turn is over, for windows that move in steps. The numbers stand apart
--- from the events, so that reading them reads no texts.
-CREATE TABLE weights (
-    agent INTEGER NOT NULL REFERENCES agents (key),
-    event INTEGER NOT NULL REFERENCES events (id),
-    weight INTEGER NOT NULL,
-    sum INTEGER NOT NULL,
-    PRIMARY KEY (agent, event)
-) STRICT, WITHOUT ROWID;
-
 -- Every text of requests once, by its SHA-256.
 CREATE TABLE texts (
     hash TEXT PRIMARY KEY,
@@ -253,13 +243,12 @@ CREATE TABLE signatures (
 ) STRICT, WITHOUT ROWID;
 
 -- What was erased, so that the sums stored with later messages stay as they are. One row for each run of neighbouring
--- messages erased together; `messages`, `tokens` and `weight` are running sums over the agent's rows.
+-- messages erased together; `messages` and `tokens` are running sums over the agent's rows.
 CREATE TABLE redacted_sums (
     agent INTEGER NOT NULL REFERENCES agents (key),
     event INTEGER NOT NULL REFERENCES events (id),
     messages INTEGER NOT NULL,
     tokens INTEGER NOT NULL,
-    weight INTEGER NOT NULL,
     PRIMARY KEY (agent, event)
 ) STRICT, WITHOUT ROWID;
 

@@ -106,8 +106,9 @@ CREATE TABLE sessions (
 
 -- The row of a root agent is the lock of its tree, and holds what the tree counts: the next id and the last of its block,
 -- the number of its last transaction and of the newest memo that there was at its last event. `lives` counts what became of
--- the tree's agents. `head` is the newest event of an agent's timeline, `last` its newest of all. `run` is the first call of the newest run of calls; `weights` the running sum of weights; `gone_messages` and
--- `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those of the newest message, as far as they are known.
+-- the tree's agents. `head` is the newest event of an agent's timeline, `last` its newest of all. `run` is the first call
+-- of the newest run of calls; `gone_messages` and `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those
+-- of the newest message, as far as they are known.
 CREATE TABLE agents (
     root bigint NOT NULL,
     key bigint NOT NULL,
@@ -125,7 +126,6 @@ CREATE TABLE agents (
     newest_turn bigint,
     newest_kind text,
     ended boolean NOT NULL DEFAULT false,
-    weights bigint NOT NULL DEFAULT 0,
     gone_messages bigint NOT NULL DEFAULT 0,
     gone_tokens bigint NOT NULL DEFAULT 0,
     next_id bigint NOT NULL DEFAULT 0,
@@ -158,8 +158,6 @@ CREATE TABLE events (
     tokens bigint NOT NULL,
     nth bigint,
     sum bigint,
-    weight bigint,
-    weights bigint,
     redacted bigint,
     tool text COLLATE "C",
     planning boolean NOT NULL DEFAULT false,
@@ -171,7 +169,7 @@ CREATE TABLE events (
     PRIMARY KEY (root, id)
 );
 
-CREATE INDEX messages ON events (root, agent, id) INCLUDE (weight) WHERE nth IS NOT NULL;
+CREATE INDEX messages ON events (root, agent, id) WHERE nth IS NOT NULL;
 
 CREATE INDEX others ON events (root, agent, id) WHERE nth IS NULL;
 
@@ -222,7 +220,6 @@ CREATE TABLE redacted_sums (
     event bigint NOT NULL,
     messages bigint NOT NULL,
     tokens bigint NOT NULL,
-    weight bigint NOT NULL,
     PRIMARY KEY (root, agent, event)
 );
 
