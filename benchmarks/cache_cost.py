@@ -27,7 +27,7 @@ import foldmark
 from foldmark.cli.cost import draw
 from foldmark.core.errors import FoldmarkError
 from foldmark.cost.comparison import KINDS, policies
-from foldmark.cost.cost import Policy, Replayed, replay
+from foldmark.cost.cost import Replayed, replay
 from foldmark.cost.spending import Tariff, rules_of, tariff_of
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.models import model_of
@@ -205,7 +205,15 @@ def measured(sample: str, agent: foldmark.Agent, model: str, budget: int) -> Cas
     provider, _, name = model.partition("/")
     known = model_of(provider, name)
     kinds = [kind for kind in KINDS if kind != "clearing" or provider == "anthropic"]
-    rows = replay(agent, policies(budget, LOW_WATERS, kinds), provider, name, rules=rules_of(known), tools=agent.tools(), limit=known.window)
+    rows = replay(
+        agent,
+        policies(budget, LOW_WATERS, kinds),
+        provider,
+        name,
+        rules=rules_of(known),
+        tools=agent.tools(),
+        limit=known.window,
+    )
     print(f"{sample}, {model}: {time.process_time() - began:.1f} s of processor time", file=sys.stderr)
     return Case(sample, model, budget, tariff_of(known), rows) if rows[0].billed else None
 
