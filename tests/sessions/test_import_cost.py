@@ -72,7 +72,7 @@ def test_an_import_equals_appends_one_by_one(tmp_path: Path, turns: int) -> None
     path = tmp_path / "session.jsonl"
     path.write_bytes(session(turns))
     columns = "id, turn, kind, tokens, created_at, interrupted, call_id, answers, apart, nth, sum, content, data"
-    tables = (f"SELECT {columns} FROM events", "SELECT * FROM parts", "SELECT event, weight, sum FROM weights")
+    tables = (f"SELECT {columns} FROM events", "SELECT * FROM parts")
     rows = []
     with foldmark.open(":memory:") as log:
         agent = log.agent(import_session(log, path).name)

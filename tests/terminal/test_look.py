@@ -159,8 +159,8 @@ def test_signs_and_attributes_tell_everything_apart_without_colours(log: Log, mo
             await chat.press("tab", "home")
             await chat.until("▌▌ Why does")  # the cursor
             await chat.press("f2", "space")
-            await chat.until("[x] ▸ 12")
-            await chat.until("▌[ ] ▸  1")
+            await chat.until("[x] ▸  1")
+            await chat.until("▌[ ] ▸ 12")
             await chat.press("escape", "escape", "ctrl+p")
             await chat.until(lambda: isinstance(chat.app.screen, CommandPalette))
             await chat.until("/mark")
