@@ -282,20 +282,21 @@ class History:
     def _grown(self, agent: Agent, before: Seen, now: Seen) -> None:
         """Check that the request begins with the whole of the one before, unless window or size forced a step."""
         was, edge = before.request.manifest.edge, now.request.manifest.edge
+        since, boundary = before.request.manifest.plan.settled, now.request.manifest.plan.settled
         grown = now.blocks[: len(before.blocks)] == before.blocks
         thinks = [each.request.body.get("thinking") for each in (before, now)]
-        if edge.settled == was.settled and not grown and thinks[0] != thinks[1]:
+        if boundary == since and not grown and thinks[0] != thinks[1]:
             # A model that thinks within a budget is not asked to think after a call that it made without thinking:
             # Anthropic refuses that, and with it all earlier thinking.
             self.seen["unthought"] += 1
             return
-        if edge.settled == was.settled:
+        if boundary == since:
             assert grown
             assert was.first in (edge.first, None)
         if grown:
             self.seen["grown"] += 1
             return
-        assert edge.settled > was.settled
+        assert boundary > since
         if was.first != edge.first:
             self.seen["window steps"] += 1
         size = self._would_have(agent, before, now)

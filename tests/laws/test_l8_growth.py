@@ -91,7 +91,7 @@ def begins_with_the_one_before(requests: Sequence[Request]) -> int:
     boundaries = 0
     blocks = [sent(request) for request in requests]
     for number, (before, request) in enumerate(pairwise(requests)):
-        if request.manifest.edge.settled == before.manifest.edge.settled:
+        if request.manifest.plan.settled == before.manifest.plan.settled:
             assert blocks[number + 1][: len(blocks[number])] == blocks[number]
         else:
             boundaries += 1
@@ -208,14 +208,14 @@ def test_a_step_stays_at_a_request_that_got_no_answer(log: foldmark.Log) -> None
         agent.append_tool_call("read_file", {"path": f"{number}"}, call_id=f"c{number}", dialect="openai")
         agent.append_tool_result(f"c{number}", "line " * 2000, dialect="openai")
         before, request = request, agent.request("openai", "gpt-5")
-        if before.manifest.edge.settled != request.manifest.edge.settled:
+        if before.manifest.plan.settled != request.manifest.plan.settled:
             break
-    assert request.manifest.edge.settled == agent.standing().newest
+    assert request.manifest.plan.settled == agent.standing().newest
     record_sent(agent, request)
     agent.end_turn(interrupted=True)
     agent.append("user", "What did you find?")
     asked = agent.request("openai", "gpt-5")
-    assert asked.manifest.edge.settled == request.manifest.edge.settled
+    assert asked.manifest.plan.settled == request.manifest.plan.settled
     assert sent(asked)[: len(sent(request))] == sent(request)
 
 
@@ -266,11 +266,11 @@ def test_a_turn_that_outgrows_the_budget_reaches_low_water_in_few_steps(log: fol
         agent.append_tool_result(f"c{step}", "line " * 2000, dialect=dialect)
         requests.append(agent.request(provider, MODELS[provider]))
     assert max(request.tokens for request in requests) <= 20_000
-    steps = [(a, b) for a, b in pairwise(requests) if a.manifest.edge.settled != b.manifest.edge.settled]
+    steps = [(a, b) for a, b in pairwise(requests) if a.manifest.plan.settled != b.manifest.plan.settled]
     assert 3 <= len(steps) <= 20
     assert begins_with_the_one_before(requests) == len(steps)
     assert all(after.tokens < before.tokens for before, after in steps)
-    assert requests[-1].manifest.edge.oldest > 0
+    assert requests[-1].manifest.plan.results > 0
 
 
 def test_later_memos_have_their_heading(log: foldmark.Log) -> None:

@@ -103,7 +103,7 @@ def recorded() -> list[str]:
 
 def boundaries(agent: Agent) -> list[int]:
     """Return the boundary of each request, oldest first."""
-    return [sent.edge.settled for sent in reversed(newest_requests(stored(agent.log), agent.id, 10**6))]
+    return [sent.plan.settled for sent in reversed(newest_requests(stored(agent.log), agent.id, 10**6))]
 
 
 def made() -> list[str]:

@@ -267,9 +267,9 @@ def test_an_hour_once_the_pauses_ask_for_it() -> None:
         assert {rebuilt(it.agent, row["id"]).verdict for row in rows} == {"identical"}
         for before, after in zip(it.bodies, it.bodies[1:], strict=False):
             assert plain(after)[: len(plain(before))] == plain(before)
-        settled = it.agent.request().manifest.edge.settled
+        settled = it.agent.request().manifest.plan.settled
         it.agent.do("/config set cache_ttl=5m")
-        assert it.agent.request().manifest.edge.settled == settled
+        assert it.agent.request().manifest.plan.settled == settled
         it.say("Go on.")
         assert it.why() == []
         assert {each.get("ttl", "5m") for each in marks(it.bodies[-1])} == {"5m"}

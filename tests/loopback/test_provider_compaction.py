@@ -181,7 +181,7 @@ def test_what_stayed_gives_way_where_the_budget_would_be_passed(start: Start) ->
         ask(agent, number)
         agent.append("user", "Well?")
         request = agent.request()
-        settled.append(request.manifest.edge.settled)
+        settled.append(request.manifest.plan.settled)
         sizes.append(request.tokens)
         if number in sampled(numbers, 10):
             check_rebuilt(agent)

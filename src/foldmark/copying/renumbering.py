@@ -231,7 +231,7 @@ _REQUEST: tuple[tuple[_Path, _Change], ...] = (
     *((("plan", "layers", layer), _ids) for layer in _LAYERS),
     *((("plan", "later", "*", layer), _ids) for layer in _LAYERS),
     *((("plan", name), _keys) for name in ("told", "later")),
-    *((("edge", name), _ids) for name in ("first", "settled", "turn")),
+    *((("edge", name), _ids) for name in ("first", "turn")),
     (("hashes",), _foreign),
     *(((name,), _ids) for name in ("event", "after", "upto")),
     *((("plan", "told", "*", name), _agent) for name in ("killed", "mail")),

@@ -173,17 +173,11 @@ class Edge(Struct, frozen=True, omit_defaults=True):
 
     `limit` is the maximum number of tokens, or of turns, in the request. Under the policy `eager`, `turn` is the next
     older turn, which would exceed the limit (0: messages outside of turns); under `steady` it is None.
-
-    Under the policy `steady` everything sent stays as it was at event `settled`, the boundary, with the first `oldest`
-    results of the active turn cut as if the turn were over; `settled` is 0 before the first boundary, and if every
-    request is built afresh [SPEC 5.7].
     """
 
     first: int | None
     why: str | None
     before: int
-    settled: int = 0
-    oldest: int = 0
     limit: int = 0
     turn: int | None = None
 

@@ -200,7 +200,7 @@ class Pieces:
 
     @once
     def hourly(self) -> int:
-        """Return the bytes by which a breakpoint is longer if it lasts for an hour."""
+        """Return the bytes that a lifetime of one hour adds to a breakpoint."""
         prompt = Prompt("", (ViewMessage("user", "."), *_ANSWERED))._replace(settled=1)
         once, both = (
             len(msgspec.json.encode(self.target.dialect.encode(self.target.model, prompt, (), options)))

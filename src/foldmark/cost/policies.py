@@ -19,12 +19,12 @@ from foldmark.core.request import Plan
 from foldmark.core.segments import END
 from foldmark.cost.history import CostItem, Form, Group, Pieces, ReplayedContext
 from foldmark.request.material import Material, ReadOnce
-from foldmark.request.planned import Planner, thinking_stays
+from foldmark.request.planned import Planner, Requests, thinking_stays
 from foldmark.request.recorded import SentPlan
 from foldmark.request.standing import Standing, once
 
 
-class Made(NamedTuple):
+class Items(NamedTuple):
     """The items of a plan, the head first; how many groups of the context it knows, and the first active turn. `front`
     are the numbers of items and of groups before that turn."""
 
@@ -44,7 +44,7 @@ class Replay:
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         self.moment, self.pieces, self.limit = moment, pieces, limit
         self.before: SentPlan | None = None
-        self.made = Made(Plan(), [], 0, 0)
+        self.made = Items(Plan(), [], 0, 0)
         self.heads: dict[tuple[int, ...], str] = {}
 
     def items(self, now: ReplayedContext) -> list[CostItem]:
@@ -95,7 +95,7 @@ class ReplayedPlanner(Planner):
             ReplayedMaterial(replay, now), replay.pieces.target, answers=False, before=lambda *_: replay.before
         )
         self.ruler = replay.pieces.ruler
-        self._sized: list[tuple[Plan, int, Made]] = []
+        self.pieces_of = Requests(now.at.newest, self._items)
 
     @once
     def head(self) -> str:
@@ -108,32 +108,25 @@ class ReplayedPlanner(Planner):
     def _size(self, plan: Plan, until: int = END) -> int:
         return self._pieces.size(self._pieces.framed(self.pieces_of(plan, until).items), hour=self._now.hour)
 
-    def pieces_of(self, plan: Plan, until: int = END) -> Made:
-        """Return the items of a plan, with the messages up to an event."""
-        for known, upto, made in self._sized:
-            if upto == until and known == plan:
-                return made
+    def _items(self, plan: Plan, until: int) -> Items:
         before = self._replay.made
         same = bool(self._now.old) and before.groups == self._now.old and until == END
         if same and plan.settled < END and structs.replace(plan, later=before.plan.later) == before.plan:
-            made = self._extended(before, plan)
-        elif same and plan == before.plan and before.front[1] and not self._now.opened:
-            made = self._aged(before, plan)
-        else:
-            made = self._whole(plan, until)
-        self._sized.append((plan, until, made))
-        return made
+            return self._extended(before, plan)
+        if same and plan == before.plan and before.front[1] and not self._now.opened:
+            return self._aged(before, plan)
+        return self._whole(plan, until)
 
-    def _extended(self, before: Made, plan: Plan) -> Made:
+    def _extended(self, before: Items, plan: Plan) -> Items:
         """Return the items of a plan that only adds to the one before."""
         groups, items = self._now.groups[self._now.old :], [*before.items]
         for group in groups:
             items += self._later(plan, group) if group.first.id not in before.plan.later else ()
             kept = tuple((result, self._config.truncate_recent) for result in group.results)
             items.append(self._pieces.sent(group, self._form(group, before.since, kept)))
-        return Made(plan, items, len(self._now.groups), before.since)
+        return Items(plan, items, len(self._now.groups), before.since)
 
-    def _aged(self, before: Made, plan: Plan) -> Made:
+    def _aged(self, before: Items, plan: Plan) -> Items:
         """Return the items of a request that is made afresh in the same turn: only that turn is otherwise."""
         known, place = before.front
         groups = self._now.groups[place:]
@@ -144,13 +137,13 @@ class ReplayedPlanner(Planner):
         for group in groups:
             kept = tuple((each, limits[each]) for each in group.results if each in limits)
             items.append(self._pieces.sent(group, self._form(group, before.since, kept)))
-        return Made(plan, items, len(self._now.groups), before.since, before.front)
+        return Items(plan, items, len(self._now.groups), before.since, before.front)
 
     def _same_turn(self, settled: int) -> Plan | None:
         before, now = self._replay.before, self._now
         return before.plan if before is not None and now.old and not now.opened and self._before(before) else None
 
-    def _whole(self, plan: Plan, until: int) -> Made:
+    def _whole(self, plan: Plan, until: int) -> Items:
         material, config, pieces = self._material, self._config, self._pieces
         groups = [g for g in self._now.groups if plan.first <= begins(g.first) <= until] if plan.first else []
         held = {event.turn_id for group in groups for event in group.events}
@@ -177,7 +170,7 @@ class ReplayedPlanner(Planner):
             items.append(pieces.sent(group, self._form(group, since, kept)))
         if not is_placed:
             items.append(pieces.note(notes))
-        return Made(plan, items, len(self._now.groups), since, at if until == END else (0, 0))
+        return Items(plan, items, len(self._now.groups), since, at if until == END else (0, 0))
 
     def _form(self, group: Group, since: int, kept: tuple[tuple[int, int], ...] = ()) -> Form:
         out = self._material.evicted

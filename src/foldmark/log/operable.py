@@ -88,13 +88,11 @@ class Operable(Timeline):
     def asked(self, provider: str | None = None, model: str | None = None) -> Request:
         """Return the request that an answer of this model would answer: the last one that `request` returned, if
         nothing else was recorded since, otherwise the next one."""
-        known = None if self._requested is None or self._requested[1] != self._head else self._requested[0]
-        wanted = (provider or known.provider, model or known.model) if known is not None else ()
-        return (
-            known
-            if known is not None and wanted == (known.provider, known.model)
-            else self.next_request(provider, model)
-        )
+        if self._requested is not None and self._requested[1] == self._head:
+            known = self._requested[0]
+            if (provider or known.provider, model or known.model) == (known.provider, known.model):
+                return known
+        return self.next_request(provider, model)
 
     def next_request(
         self,

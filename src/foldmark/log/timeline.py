@@ -226,8 +226,7 @@ class Timeline:
         return self._append(kind, content, data, created_at, actor=actor)
 
     def answers(self, request: Request | None) -> None:
-        """Let the next event, if it is a model's answer, be an answer to this request, which is then recorded as sent;
-        None changes nothing."""
+        """Remember a request, to record it as sent if the next event is a model's answer; None changes nothing."""
         if request is not None:
             self._requested = request, self._head
 

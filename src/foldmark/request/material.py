@@ -186,7 +186,7 @@ class Material:
 
     @once
     def _sent_memos(self) -> dict[int, str]:
-        """The memos of the request before."""
+        """Return the memos that the previous request sent."""
         names = {sha: memo for name, sha in self.hashes.items() if (memo := memo_named(name)) is not None}
         texts = self.moment.kept_texts(set(names)) if names else {}
         return {names[sha]: text for sha, text in texts.items()}
@@ -194,8 +194,8 @@ class Material:
     def anchors(
         self, at: Standing, opener: Event | None, first: int, recorded: int = END
     ) -> dict[str, tuple[int, ...]]:
-        """Return the layers in front of a turn that this message opened, at a standing of the agent, if the window
-        begins at position `first`; a summary of what precedes it counts if it was recorded up to event `recorded`."""
+        """Return the layers that a standing of the agent places before the turn that `opener` opened. The window begins
+        at position `first`; a summary of what precedes it counts if it was recorded up to event `recorded`."""
         own, tells = self.at.record, "slash" in self._tools
         found: dict[str, tuple[int, ...]] = {IDENTITY: (own.fork_event,)} if own.parent is not None and tells else {}
         if (state := state_of(self.moment, at)) is not None:
@@ -269,7 +269,7 @@ class Material:
         return None if found is None else found.event.id
 
     def parts(self, layers: Layers, opener: Event | None, *, later: bool = False) -> list[Part]:
-        """Return the parts of layers in front of a turn that this message opened."""
+        """Return the parts of layers that precede the turn that `opener` opened."""
         state = next(filter(None, map(self._state, layers.get("state", ()))), None)
         notes: Event | str | None = None
         for event_id in layers.get("scratchpad", ()):

@@ -7,7 +7,7 @@ recorded request: making a request writes nothing, so the same log gives the sam
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -73,6 +73,27 @@ class Made(NamedTuple):
     data: bytes
 
 
+T = TypeVar("T")
+
+
+class Requests(Generic[T]):
+    """The requests of plans at one standing, whose newest event is `newest`: `make` makes each of them once."""
+
+    def __init__(self, newest: int, make: Callable[[Plan, int], T]) -> None:
+        self._newest, self._make = newest, make
+        self._known: list[tuple[Plan, int, T]] = []
+
+    def __call__(self, plan: Plan, until: int = END) -> T:
+        """Return the request of a plan, with the messages up to an event."""
+        until = END if until >= self._newest else until
+        for known, upto, request in self._known:
+            if upto == until and known == plan:
+                return request
+        request = self._make(plan, until)
+        self._known.append((plan, until, request))
+        return request
+
+
 class Planner:
     """Finds the plan of the next request. `instruction` is a final user message that is not in the log. Children are
     reported only if the request `answers`, that is, continues the conversation; `before` returns the request that it
@@ -92,28 +113,22 @@ class Planner:
         self._material, self._instruction, self._answers = material, instruction, answers
         self._moment, self._at, self._config = material.moment, material.at, material.config
         self._settled = self._at.newest
-        self._made: list[tuple[Plan, int, Made]] = []
+        self.made = Requests(self._at.newest, self._encoded)
         self._lowered = False
         self.ruler = ruler(target.provider, target.model, self._config)
 
-    def made(self, plan: Plan, until: int = END) -> Made:
-        """Return the request of a plan, with the messages up to an event. Each is encoded once."""
-        until = END if until >= self._at.newest else until
-        for known, upto, made in self._made:
-            if upto == until and known == plan:
-                return made
+    def _encoded(self, plan: Plan, until: int) -> Made:
         prompt = self._material.prompt(plan, self._instruction, until)
         if self._lifetime is not None:  # all requests of a turn have the same one
             units = Units(reversed(self._material.window(plan.first)))
             ttl = self._lifetime(units[0].events[0] if units.reach(1) else None)
             self.target = self.target._replace(options=structs.replace(self.target.options, cache_ttl=ttl))
             self._lifetime = None
-        self._made.append((plan, until, Made(prompt, *self.target.encoded(prompt))))
-        return self._made[-1][2]
+        return Made(prompt, *self.target.encoded(prompt))
 
     def planning(self) -> tuple[Plan, Edge]:
-        """Return the plan of everything that there is, without a size limit and without layers that change, and its
-        edge."""
+        """Return the plan of a request with every message of its material, whatever its size, and without layers that
+        change; and its edge."""
         first = min((event.id for event in self._material.messages), default=0)
         plan = Plan(first, head=self.head)
         return plan, Edge(first or None, "planning", self._material.before(first) if first else 0)
@@ -162,7 +177,7 @@ class Planner:
         return self._behind(sent.plan, shaping[0]) if len(shaping) == 1 else None
 
     def _behind(self, plan: Plan, event: Event) -> Plan | None:
-        """Return the plan behind a summary in the provider's own form: the turns that it keeps stay as they were sent.
+        """Return the plan after a summary in the provider's own form: the turns that it keeps stay as they were sent.
         None for any other operation, or if calls that stay would be separated from calls that leave."""
         summary = operation_of(event) if event.kind == "summary" else None
         if not isinstance(summary, Summary) or not summary.kept or event.agent_id != self._at.record.id:
@@ -227,9 +242,8 @@ class Planner:
 
     @once
     def _turns(self) -> Turns:
-        config, thoughts = self._config, thinking_stays(self._config, self.target.options)
-        front = sum(self._pinned.values())
-        return Turns(self._material.units, config.context_size, self._fixed + front, config, thoughts=thoughts)
+        material, config, front = self._material, self._config, sum(self._pinned.values())
+        return Turns(material.units, config.context_size, self._fixed + front, config, thoughts=material.thoughts)
 
     @once
     def _fixed(self) -> int:
@@ -288,7 +302,7 @@ class Planner:
         """Return the edge of a plan, with the reason why the window does not begin earlier."""
         window, budget = self._material.window(plan.first), self._config.sliding_context_tokens
         first, before = min((event.id for event in window), default=None), self._material.count - len(window)
-        edge = Edge(first, None, before, settled=plan.settled, oldest=plan.results)
+        edge = Edge(first, None, before)
         if not before:
             return edge
         if (most := self._config.context_size) and self._turns.count(plan.first) >= most:

@@ -79,15 +79,14 @@ def prepare(
     if purpose == COMPACTION:
         prompt = prompts.beginning(prompt, upto)
         body, data = planner.target.encoded(prompt)
-    measure = ruler(name, model, config)
-    size = measure.size(body, data, prompt.media)
+    size = planner.ruler.size(body, data, prompt.media)
     return Request(
         provider=name,
         model=model,
         dialect=dialect.recorded,
         body=body,
         bytes=data,
-        tokens=measure.tokens(size),  # maybe with a newer calibration than the window was chosen by
+        tokens=planner.ruler.tokens(size),  # maybe with a newer calibration than the window was chosen by
         manifest=Manifest(prompt.parts, prompt.left_out, edge, plan),
         purpose=purpose,
         size=size,

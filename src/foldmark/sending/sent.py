@@ -99,7 +99,8 @@ def quoting(messages: Iterable[Event], question: str) -> str:
 
 
 def _new(plan: Plan, before: SentPlan | None, agent_id: str) -> tuple[Plan, tuple[int, ...]]:
-    """Return the plan without what earlier requests have already, and these requests; none if the plan is whole."""
+    """Return what a plan adds to earlier requests, and their events; all of the plan and no events if it is recorded
+    alone."""
     sent = None if before is None else before.request
     if before is None or sent is None or sent.agent != agent_id:
         return plan, ()

@@ -194,7 +194,7 @@ AHEAD = 10
 
 
 LEAST = 0.4
-"""The share of the room that a turn keeps in any case, if so much can be sent."""
+"""A step never reduces a turn below this share of its room."""
 
 
 def _target(turns: Turns, room: Room, scale: float) -> float:
