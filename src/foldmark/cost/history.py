@@ -184,10 +184,10 @@ class Pieces:
     def head(self, layers: Sequence[Part], *, anchors: bool, alone: bool = False) -> CostItem:
         """Return the part before the messages: tools and the system field, with or without its `anchors`. With
         `alone`, include the message that a request without messages contains."""
-        prompt = prompts.assemble(layers, view((), self.target.dialect, self.config))
-        prompt = prompt._replace(steps=prompt.steps if alone else (), anchors=prompt.anchors if anchors else "")
-        key = prompt.stable, prompt.anchors, alone
+        key = (*layers, anchors, alone)
         if key not in self._known:
+            prompt = prompts.assemble(layers, view((), self.target.dialect, self.config))
+            prompt = prompt._replace(steps=prompt.steps if alone else (), anchors=prompt.anchors if anchors else "")
             body, size = self._encoded(prompt, tools=True)
             self._known[key] = CostItem(tuple(self.target.dialect.blocks(body)), size)
         return self._known[key]

@@ -4,7 +4,8 @@ The plan of each is the one that a live agent would make, from the plan of the r
 by differs: the sizes of pieces, each encoded once, so the cost of a request grows only with its new messages.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -46,6 +47,9 @@ class Replay:
         self.before: SentPlan | None = None
         self.made = Items(Plan(), [], 0, 0)
         self.heads: dict[tuple[int, ...], str] = {}
+        self.weights: dict[tuple[int, int, bool], int] = {}
+        self.over: dict[Group, CostItem] = {}
+        """The groups of finished turns, as they are sent while nothing of them is evicted."""
 
     def items(self, now: ReplayedContext) -> list[CostItem]:
         """Return the items of the request, the head first. Call this for every request, in order."""
@@ -70,6 +74,7 @@ class ReplayedMaterial(Material):
             thinking_stays(pieces.config, pieces.target.options),
         )
         super().__init__(replay.moment, now.at, pieces.config, pieces.target.dialect, tools=tools, thoughts=thoughts)
+        self.weights = replay.weights
 
     @once
     def messages(self) -> ReadOnce[Event]:
@@ -134,9 +139,7 @@ class ReplayedPlanner(Planner):
         results = [event for event in events if event.kind == "tool_result"]
         limits = Age().kept(events, results, before.since, self._config)
         items = before.items[:known]
-        for group in groups:
-            kept = tuple((each, limits[each]) for each in group.results if each in limits)
-            items.append(self._pieces.sent(group, self._form(group, before.since, kept)))
+        items += [self._sent(group, before.since, limits) for group in groups]
         return Items(plan, items, len(self._now.groups), before.since, before.front)
 
     def _same_turn(self, settled: int) -> Plan | None:
@@ -144,10 +147,15 @@ class ReplayedPlanner(Planner):
         return before.plan if before is not None and now.old and not now.opened and self._before(before) else None
 
     def _whole(self, plan: Plan, until: int) -> Items:
-        material, config, pieces = self._material, self._config, self._pieces
-        groups = [g for g in self._now.groups if plan.first <= begins(g.first) <= until] if plan.first else []
-        held = {event.turn_id for group in groups for event in group.events}
-        front = [g for g in self._now.groups if g.first.turn_id in plan.pins and g.first.turn_id not in held]
+        material, config, pieces, known = self._material, self._config, self._pieces, self._now.groups
+        start, end = (self._place(plan.first), self._place(until + 1)) if plan.first else (0, 0)
+        # Made afresh, everything before the newest turn is sent as in every other request.
+        over = self._place(begins(material.units[0].events[0])) if plan.settled == END and plan.first else start
+        groups = known[over:end]
+        front: list[Group] = []
+        if plan.pins:
+            held = {event.turn_id for group in known[start:end] for event in group.events}
+            front = [g for g in known if g.first.turn_id in plan.pins and g.first.turn_id not in held]
         events = [event for group in groups for event in group.events]
         age = Age(
             plan.settled, plan.results, plan.bare, None if until == END else active_from(material.window(plan.first))
@@ -159,18 +167,34 @@ class ReplayedPlanner(Planner):
         stable = [*material.stable, *(() if config.steady else material.parts(plan.layers, None))]
         items, is_placed = [pieces.head(stable, anchors=True)], not notes or not config.steady
         items += [pieces.sent(group, self._form(group, END)) for group in front]
+        finished = {} if material.evicted else self._replay.over
+        items += [finished.get(group) or self._sent(group, END, {}) for group in known[start:over]]
         at = (0, 0)
-        for group in groups:
+        for place, group in enumerate(groups, over):
             if at == (0, 0) and is_active(group, since):
-                at = len(items), len(self._now.groups) - len(groups) + groups.index(group)
+                at = len(items), place
                 items += () if is_placed else (pieces.note(notes),)
                 is_placed = True
             items += self._later(plan, group)
-            kept = tuple((each, limits[each]) for each in group.results if each in limits)
-            items.append(pieces.sent(group, self._form(group, since, kept)))
+            items.append(self._sent(group, since, limits))
         if not is_placed:
             items.append(pieces.note(notes))
-        return Items(plan, items, len(self._now.groups), since, at if until == END else (0, 0))
+        return Items(plan, items, len(known), since, at if until == END else (0, 0))
+
+    def _place(self, position: int) -> int:
+        """Return the number of groups before a position."""
+        return bisect_left(self._now.groups, position, key=lambda group: begins(group.first))
+
+    def _sent(self, group: Group, since: int, limits: Mapping[int, int]) -> CostItem:
+        """Return a group as it is sent if turn `since` is the first active one."""
+        is_over = not is_active(group, since) and limits.keys().isdisjoint(group.results)
+        if is_over and (found := self._replay.over.get(group)) is not None and not self._material.evicted:
+            return found
+        kept = tuple((each, limits[each]) for each in group.results if each in limits)
+        item = self._pieces.sent(group, self._form(group, since, kept))
+        if is_over and not self._material.evicted:
+            self._replay.over[group] = item
+        return item
 
     def _form(self, group: Group, since: int, kept: tuple[tuple[int, int], ...] = ()) -> Form:
         out = self._material.evicted

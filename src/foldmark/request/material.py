@@ -70,6 +70,7 @@ class Material:
         self.moment, self.at, self.config, self.dialect = moment, at, config, dialect
         self._tools, self.thoughts, self._only = tools, thoughts, only
         self.hashes: Mapping[str, str] = {}
+        self.weights: dict[tuple[int, int, bool], int] = {}
         self._known: dict[int, Event | None] = {}
         self._memos: dict[int, str] = {}
         self._picks: dict[int, tuple[int, ...]] = {}

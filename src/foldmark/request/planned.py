@@ -242,8 +242,10 @@ class Planner:
 
     @once
     def _turns(self) -> Turns:
-        material, config, front = self._material, self._config, sum(self._pinned.values())
-        return Turns(material.units, config.context_size, self._fixed + front, config, thoughts=material.thoughts)
+        material, config, fixed = self._material, self._config, self._fixed + sum(self._pinned.values())
+        return Turns(
+            material.units, config.context_size, fixed, config, thoughts=material.thoughts, weights=material.weights
+        )
 
     @once
     def _fixed(self) -> int:

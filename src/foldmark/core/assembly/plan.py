@@ -35,10 +35,21 @@ class Room(NamedTuple):
 
 class Turns:
     """The visible turns, newest first, with the estimated bytes that they add to a request made as of now; `fixed` are
-    the bytes of everything else, `most` is the maximum number of turns in a window (0: any)."""
+    the bytes of everything else, `most` is the maximum number of turns in a window (0: any). `weights` keeps what
+    messages weigh, for other objects with the same settings."""
 
-    def __init__(self, units: Units, most: int, fixed: int, config: Config, *, thoughts: bool) -> None:
+    def __init__(
+        self,
+        units: Units,
+        most: int,
+        fixed: int,
+        config: Config,
+        *,
+        thoughts: bool,
+        weights: dict[tuple[int, int, bool], int] | None = None,
+    ) -> None:
         self.units, self._config, self._thoughts = units, config, thoughts
+        self._weights = {} if weights is None else weights
         self._most, self._limit = limit_of_turns(units, most), most
         self._fixed, self._sums = fixed, [fixed]
         newest = units[0].events if units.reach(1) else ()
@@ -121,7 +132,10 @@ class Turns:
 
     def _weight(self, event: Event, kept: int) -> int:
         active = event.turn_id is not None and event.turn_id >= self._active
-        return sent_weight(event, self._config, kept, active, thoughts=self._thoughts)
+        key = event.id, kept, active
+        if key not in self._weights:
+            self._weights[key] = sent_weight(event, self._config, kept, active, thoughts=self._thoughts)
+        return self._weights[key]
 
 
 def sent_weight(event: Event, config: Config, kept: int, active: bool, *, thoughts: bool) -> int:
