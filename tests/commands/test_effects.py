@@ -83,12 +83,12 @@ def test_the_effect_of_an_operation_is_its_receipt(agent: Agent) -> None:
 
 
 def test_mail_is_no_operation(agent: Agent) -> None:
-    agent.log.agent(CHILD).do(f"/send {agent.id} Done.")
+    mail = agent.log.agent(CHILD).do(f"/send {agent.id} Done.").data["mail"]
     result = agent.do("/check-mail")
     assert isinstance(result.effect, DeliveredMail)
     assert result.effect.change.after.messages == result.effect.change.before.messages + 1
     assert list(result.data) == ["operation", "actor", "left", "returned", "before", "after", "mail"]
-    assert result.data["mail"] == [{"id": 1, "from": CHILD, "sent_at": NOW}]
+    assert result.data["mail"] == [{"id": mail, "from": CHILD, "sent_at": NOW}]
 
 
 def test_a_mark_that_moves(agent: Agent) -> None:

@@ -97,7 +97,7 @@ def test_only_what_is_new_comes_the_next_time(there: foldmark.Log, here: foldmar
     child.append("user", "to the new child")
     work.do(f"/send {child.id} hello")
     second = brought(there, here)
-    assert second.events == 6
+    assert second.events == 7
     assert len(second.ids) > len(first.ids)
 
 

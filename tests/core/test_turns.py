@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from foldmark.core.events import KINDS, MESSAGE_KINDS, Event
+from foldmark.core.events import KINDS, MESSAGE_KINDS, OUTSIDE_KINDS, Event
 from foldmark.core.turns import Exchange, Message, Turn, exchange_of, newest_turns, place, settle, whole
 
 LETTERS = {"u": "user", "a": "assistant", "s": "system", "m": "summary", "c": "tool_call", "r": "tool_result"}
@@ -45,10 +45,16 @@ def test_a_message_opens_a_turn_or_joins_it(kind: str) -> None:
     assert place(kind, 7, 3) == (3, 3)
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS - set(MESSAGE_KINDS) - {"turn_ended"}))
+@pytest.mark.parametrize("kind", sorted(KINDS - {*MESSAGE_KINDS, *OUTSIDE_KINDS, "turn_ended"}))
 def test_metadata_joins_the_open_turn_and_opens_none(kind: str) -> None:
     assert place(kind, 7, None) == (None, None)
     assert place(kind, 7, 3) == (3, 3)
+
+
+@pytest.mark.parametrize("kind", OUTSIDE_KINDS)
+def test_what_others_record_belongs_to_no_turn(kind: str) -> None:
+    assert place(kind, 7, None) == (None, None)
+    assert place(kind, 7, 3) == (None, 3)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     asked = [message.content for message in child.context().messages if message.actor == "human"]
     assert asked == ["Count the words. Report via /send.", "third"]
     assert said(log) == ["first", "Count the words. Report via /send."]
-    assert stored(log).unread_count(log.agent("default").id) == 1
+    assert len(stored(log).unread(log.agent("default").id)) == 1
 
 
 def test_commands_and_wrong_ones_inside_a_pipe(cli: Cli, log: foldmark.Log) -> None:

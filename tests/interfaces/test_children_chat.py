@@ -252,7 +252,7 @@ def test_leaving_waits_for_the_children(terminal: Start, log: foldmark.Log, end:
         screen.type(end)
         screen.until("(3 agents still at work; Ctrl-C ends that)")
         assert screen.end() == 0
-    assert stored(log).unread_count(log.agent("default").id) == 3
+    assert len(stored(log).unread(log.agent("default").id)) == 3
     assert not any(event.interrupted for event in events(log))
     sound(log)
 

@@ -6,6 +6,7 @@ import foldmark
 from foldmark.chat.controller import ChatController
 from foldmark.chat.lines.keyboard import ScriptedLines
 from foldmark.chat.lines.line_mode import LineView
+from foldmark.request.standing import end_of
 from foldmark.runtime.supervisor import ContextChangedError
 from stored import stored
 
@@ -21,7 +22,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
         root.do(f"/kill {child.id}")
         talk.ended(child, None)
         view.drain()
-        who, end = child.id[:8], stored(log).end(child.id)
+        who, end = child.id[:8], end_of(stored(log), child.id)
     assert end is not None
     assert capsys.readouterr().out.splitlines() == [
         f"(agent {who} is idle)",

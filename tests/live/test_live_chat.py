@@ -184,7 +184,7 @@ def test_mail_wakes_no_agent_of_the_client(running: ClaudeRunning) -> None:
     agent = running.agent
     child = ClientTranscript(agent, SESSION, ANTHROPIC).child("a1b2")
     ClientTranscript(child, SESSION, ANTHROPIC).begin()  # as the gateway does once the sub-agent sends a request
-    before = len(agent.events(0, 1000)), len(child.events(0, 1000))
+    before = agent.events(0, 1000), child.events(0, 1000)
 
     async def supervise() -> None:
         async with foldmark.supervise(running.log, lambda _: OfflineModel()) as agents:
@@ -199,7 +199,8 @@ def test_mail_wakes_no_agent_of_the_client(running: ClaudeRunning) -> None:
             await agents.settled()
 
     asyncio.run(supervise())
-    assert (len(agent.events(0, 1000)), len(child.events(0, 1000))) == before
+    for each, events in zip((agent, child), before, strict=True):
+        assert [event.kind for event in each.events(0, 1000)] == [*(event.kind for event in events), "mail"]
 
 
 def test_line_by_line(running: ClaudeRunning, tmp_path: Path) -> None:

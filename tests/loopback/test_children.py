@@ -27,6 +27,7 @@ from wire_openai import OpenAIWire, ResponsesWire
 
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import ProviderError
+from foldmark.request.standing import end_of
 from foldmark.runtime import supervisor
 from foldmark.runtime.background import Background
 from foldmark.runtime.loop import turn
@@ -116,7 +117,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
             if attended:
                 await agents.settled()
                 await until(lambda: audience.mailed, "the person is told of the mail")
-                assert stored(parent.log).unread_count(parent.id) == 2
+                assert len(stored(parent.log).unread(parent.id)) == 2
                 await agents.say(parent, "Any mail?")
             await until(lambda: len(delivered(parent.log, parent)) == 2, "both reports are fetched")
             await agents.settled()
@@ -481,7 +482,7 @@ def test_a_model_kills_a_child_in_its_own_turn(tmp_path: Path, wire: Wire) -> No
             assert server.refusals == []
         (child,) = parent.children
         assert messages(parent)[-1] == ("assistant", "It is over.")
-        assert stored(parent.log).end(child.id) is not None
+        assert end_of(stored(parent.log), child.id) is not None
 
 
 def test_killed_while_its_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -889,4 +890,4 @@ def test_a_person_is_told_of_mail_for_an_agent_that_has_said_nothing_here(tmp_pa
             asyncio.run(talk(parent, server.url))
             assert server.refusals == []
         assert parent.id not in audience.begun
-        assert stored(parent.log).unread_count(parent.id) == 1
+        assert len(stored(parent.log).unread(parent.id)) == 1

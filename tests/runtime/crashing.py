@@ -74,7 +74,7 @@ class Steps:
     def watch(self, log: Log) -> None:
         """Turn the commits of the log's connection into steps, and write down what its transactions record."""
         store: Any = log.store
-        whole, seen = store.write, {"events": _newest(store, "events"), "mail": 0}
+        whole, seen = store.write, {"events": _newest(store, "events")}
 
         @contextmanager
         def write() -> Iterator[Transaction]:
@@ -91,9 +91,8 @@ class Steps:
             ):
                 seen["events"] = id
                 self.tell("event", id, *event)
-            for id, content in store._db.execute("SELECT id, content FROM mail WHERE id > ?", [seen["mail"]]):
-                seen["mail"] = id
-                self.tell("sent", content)
+                if event[0] == "mail":
+                    self.tell("sent", event[1])
 
         def committing() -> bool:
             self("before COMMIT")
@@ -160,7 +159,7 @@ class Playing:
 
     def _unread(self, agent_id: str) -> int:
         with self._log.store.read() as moment:
-            return moment.unread_count(agent_id)
+            return len(moment.unread(agent_id))
 
 
 _Played = Piece | Callable[[], Awaitable[None]]

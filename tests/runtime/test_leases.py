@@ -470,7 +470,7 @@ def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(
         first.signal(signal.SIGCONT)
         assert first.heard().startswith("error default LeaseError"), command
         assert (events(agent), agent.log.agents()) == (before, agents), command
-        assert stored(agent.log).unread_count(agent.id) == number, command
+        assert len(stored(agent.log).unread(agent.id)) == number, command
 
 
 @pytest.mark.parametrize("ahead", [-3600, 3600])

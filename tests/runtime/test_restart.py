@@ -227,7 +227,7 @@ def sound(log: Log) -> None:
     unread, carried = unread_mail(log), carried_mail(log)
     assert set(unread).isdisjoint(carried)
     assert all(len(each) == 1 for each in carried.values()), "delivered once"
-    ((sent,),) = connection(log).execute("SELECT count(*) FROM mail")
+    ((sent,),) = connection(log).execute("SELECT count(*) FROM events WHERE kind = 'mail'")
     assert len(unread) + len(carried) == sent
     for agent_id, content in [*unread.values(), *(each for (each,) in carried.values())]:
         assert MAIL[content] == agent_id

@@ -399,7 +399,7 @@ def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log, monkeypat
     asyncio.run(program())
     assert 3 * wakes < model.requests < 10 * wakes
     assert len(heard.agents) == 1
-    assert sum(stored(log).unread_count(agent.id) for agent in log.agents()) == 1
+    assert sum(len(stored(log).unread(agent.id)) for agent in log.agents()) == 1
 
 
 def test_a_conversation_that_is_deleted_ends_its_agents(log: Log, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from sqlite_harness import SqliteHarness
 
 import foldmark.testing.parts
-from foldmark.core.agents import LIVES, Changes, Size, Watch
+from foldmark.core.agents import LIVES, Changes, Size, Watch, mail_of
 from foldmark.core.codec import timestamp
 from foldmark.core.events import Draft, Event
 from foldmark.core.ports import Head, Snapshot, Transaction
-from foldmark.core.records import CopiedEvent, Numbers
+from foldmark.core.records import CopiedEvent
 from foldmark.core.search import Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segments
 from foldmark.stores.sqlite.store import SqliteStore
@@ -223,8 +223,9 @@ class SeesNothingBeside(Wrapped):
 class DeliversTwice(Wrapped):
     """Does not record that mail was carried."""
 
-    def carried(self, mail_id: int, event_id: int) -> None:
-        pass
+    def append(self, agent: str, expected: int | None, drafts: Sequence[Draft], *, key: str | None = None) -> list[int]:
+        drafts = [replace(each, data=None) if mail_of(each.data) else each for each in drafts]
+        return self._behind.append(agent, expected, drafts, key=key)
 
 
 class OwnClock(Wrapped):
@@ -307,7 +308,7 @@ class KeepsFolds(Wrapped):
 class NumbersAnew(Wrapped):
     """Assigns ids that another store has already assigned."""
 
-    def take_numbers(self, numbers: Numbers) -> None:
+    def reserve_memos(self, highest: int) -> None:
         """Ignore the numbers."""
 
 

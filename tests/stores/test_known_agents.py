@@ -12,6 +12,7 @@ import pytest
 from logs import NOW, born, draft
 
 import foldmark
+from foldmark.core.agents import killed, renamed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import NEWEST_KINDS, Head, Snapshot, Store
 from foldmark.stores.snapshot import LogSnapshot
@@ -73,7 +74,7 @@ def test_every_commit_of_another_connection_is_seen(store: SqliteStore, other: S
         assert newest(store) < append(other) == newest(store)
         assert newest(store) < append(store) == newest(other)
     with other.write() as transaction:
-        transaction.rename(A, "z")
+        transaction.append(A, None, [renamed("z", "human", NOW)])
     with store.read() as moment:
         assert moment.head(A).record.name == "z"
 
@@ -184,7 +185,7 @@ def test_a_head_is_not_kept_when_the_transaction_that_moved_it_is_rolled_back(st
 def test_a_death_is_seen_by_the_next_append(store: SqliteStore) -> None:
     append(store)
     with store.write() as transaction:
-        transaction.kill(A, B, "human", NOW)
+        transaction.append(A, None, [killed(B, "human", NOW)])
     with pytest.raises(CommandError, match="killed"):
         append(store)
 
@@ -193,7 +194,7 @@ def test_an_ended_agent_is_read_anew_after_each_append(store: SqliteStore) -> No
     append(store)
     with store.write() as transaction:
         transaction.append(A, None, [draft("turn_ended", "")])
-        transaction.kill(A, B, "human", NOW)
+        transaction.append(A, None, [killed(B, "human", NOW)])
     for _ in range(2):
         expected = newest(store)
         with store.write() as transaction:

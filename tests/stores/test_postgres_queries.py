@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from foldmark import Agent, Log
 from foldmark.app import open_over
+from foldmark.core.agents import mailed
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import VIEWS, Limits, QueryScope
 from foldmark.sending.interruption import CURRENT, Interruption
@@ -56,7 +57,7 @@ class Place:
         child = self.log.agent(self.agent.do("/fork").data["child"])
         (self.child,) = turn(child, f"{FOREIGN} child")
         with self.store.write() as writing:
-            writing.send(other.id, self.agent.id, f"{FOREIGN} mail", "model", self.log.clock())
+            writing.append(self.agent.id, None, [mailed(other.id, f"{FOREIGN} mail", "model", self.log.clock())])
             writing.save_memo("a memo", ("tag",), None, "model", self.log.clock())
         assert column(self.agent, "SELECT 1") == [1]
         self.login = login(self.store.sandbox.conninfo)
@@ -140,7 +141,7 @@ def attempt(place: Place, sql: str) -> tuple[str, bool]:
 def test_there_are_many_hostile_statements(place: Place) -> None:
     assert len({*READING.values(), *DOING.values()}) == len(READING) + len(DOING) >= 200
     foreign = place.over.execute("SELECT count(*) FROM foldmark.events WHERE content LIKE %s", [f"%{FOREIGN}%"])
-    assert foreign.fetchall() == [(5,)]
+    assert foreign.fetchall() == [(6,)]
     found = "SELECT content FROM messages ORDER BY id"
     assert column(place.agent, found) == ["handed down", "my question", "my answer"]
 

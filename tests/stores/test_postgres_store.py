@@ -19,7 +19,7 @@ from postgres_harness import PostgresHarness
 
 import foldmark
 import forked
-from foldmark.core.agents import MAIL
+from foldmark.core.agents import archived, mailed
 from foldmark.core.errors import StoreError
 from foldmark.core.records import CodingSession
 from foldmark.installation import installs
@@ -66,7 +66,7 @@ def changes(store: PostgresStore, after: str | None = None) -> tuple[list[str], 
         page = moment.changes(after, 100)
         ids = [each.event_id for each in page.changes if each.event_id is not None]
         texts = {event.id: event.content for event in moment.events(ids)}
-    return [MAIL if each.event_id is None else texts[each.event_id] for each in page.changes], page.cursor
+    return [texts[each.event_id] for each in page.changes if each.event_id is not None], page.cursor
 
 
 def test_late_commits_are_reported_in_order(store: PostgresStore, harness: PostgresHarness) -> None:
@@ -96,14 +96,14 @@ def test_a_new_listener_gets_no_earlier_changes(store: PostgresStore, harness: P
         writing.lease(slow)
         append(other, quick, draft(content="before"))
         with other.write() as mailing:
-            mailing.send(slow, third, "before", "human", NOW)
+            mailing.append(third, None, [mailed(slow, "before", "human", NOW)])
         _, cursor = changes(other)
         append(other, quick, draft(content="after"))
         with other.write() as mailing:
-            mailing.send(slow, third, "after", "human", NOW)
+            mailing.append(third, None, [mailed(slow, "after", "human", NOW)])
         assert changes(other, cursor)[0] == []
     told, cursor = changes(other, cursor)
-    assert sorted(told) == ["after", MAIL, "slow"]
+    assert sorted(told) == ["after", "after", "slow"]
     append(other, quick, draft(content="later"))
     told, cursor = changes(other, cursor)
     assert told == ["later"]
@@ -247,7 +247,7 @@ def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, m
     agent, sent = root(store), PostgresSession._sent
     sender = root(store)
     with store.write() as writing:
-        writing.send(sender, agent, "mail", "human", NOW)
+        writing.append(agent, None, [mailed(sender, "mail", "human", NOW)])
 
     def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
         found = sent(session, connection, queue)
@@ -259,13 +259,15 @@ def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, m
     _, cursor = changes(store)
     monkeypatch.setattr(PostgresSession, "_sent", losing)
     with store.write() as writing:
-        writing.archive(agent, NOW)
+        writing.append(agent, None, [archived("human", NOW)])
     with store.write() as writing:
         writing.save_coding_session(CodingSession("claude", "one", "/s"))
     monkeypatch.undo()
     with store.read() as moment:
         assert [each.kind for each in moment.changes(cursor, 10).changes] == ["archived"]
-        assert moment.archived(agent) == NOW
+        record = moment.agent(agent)
+        assert record is not None
+        assert moment.events([record.archived])[0].created_at == NOW
         assert len(moment.coding_sessions()) == 1
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from logs import NOW, born, draft, everything
 
+from foldmark.core.agents import renamed
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Limits
 from foldmark.core.ports import QueryScope as SandboxScope
@@ -43,7 +44,7 @@ def test_a_rollback_by_sqlite_itself_fails_the_whole_transaction(tmp_path: Path)
             store._db.pragma("max_page_count", 1_000_000)
             with suppress(StoreError):
                 transaction.append(A, None, [draft()])
-            transaction.rename(A, "z")
+            transaction.append(A, None, [renamed("z", "human", NOW)])
 
     with suppress(StoreError):
         go_on()

@@ -17,6 +17,7 @@ from hostile_statements import DOING, HARMLESS, READING
 import foldmark
 from cases import case
 from foldmark import Agent, CommandError, Log
+from foldmark.core.agents import mailed
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import VIEWS, Limits, QueryScope
 from foldmark.log.recording import save_memo
@@ -580,7 +581,7 @@ class Place:
         child = self.log.agent(self.agent.do("/fork").data["child"])
         (self.child,) = turn(child, f"{FOREIGN} child")
         with self.log.store.write() as transaction:
-            transaction.send(other.id, self.agent.id, f"{FOREIGN} mail", "model", self.log.clock())
+            transaction.append(self.agent.id, None, [mailed(other.id, f"{FOREIGN} mail", "model", self.log.clock())])
             transaction.save_memo("a memo", ("tag",), None, "model", self.log.clock())
         self.handed = handed
         self._dumper = None if memory else apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)

@@ -22,6 +22,7 @@ from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, family
 from foldmark.operations.history import everything_done, marks
 from foldmark.request.recorded import newest_requests
+from foldmark.request.standing import end_of
 from foldmark.settings.given import GLOBAL_KINDS
 from foldmark.text.mentions import begun, mention
 
@@ -343,7 +344,7 @@ def _agents(agent: Agent) -> Iterator[Value]:
 
 
 def _state(moment: Snapshot, agent: Agent) -> str:
-    if end := moment.end(agent.id):
+    if end := end_of(moment, agent.id):
         return end.how
     record, lease = moment.agent(agent.id), family.running(agent)
     waiting = None if record is None else family.waits_for(moment, record)

@@ -43,7 +43,7 @@ from foldmark.operations.effects import (
 )
 from foldmark.operations.receipts import Retried
 from foldmark.request.planning import planning
-from foldmark.request.standing import state_of
+from foldmark.request.standing import end_of, state_of
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError
@@ -416,7 +416,7 @@ class ChatController:
     def changed(self, changes: list[Change]) -> None:
         """Show the events that other programs have recorded in the conversation; called in its own thread."""
         agent = self.agent
-        timeline = [each for each in changes if each.agent_id == agent.id and not each.is_metadata]
+        timeline = [each for each in changes if each.agent_id == agent.id and not each.about_request]
         events = [each.event_id for each in timeline if each.event_id is not None]
         if foreign := [each for each in events if not agent.wrote(each)]:
             self.view.follow(agent, foreign)
@@ -440,7 +440,7 @@ class ChatController:
     def ended(self, agent: Agent, error: Exception | None) -> None:
         """Report that a background agent is idle again or has ended."""
         with agent.log.store.read() as moment:
-            end = moment.end(agent.id)
+            end = end_of(moment, agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
         if end is not None:
             how = f"is {end.how_at(agent.log.minute(end.at))}"

@@ -22,6 +22,7 @@ from foldmark.log.log import CodingSessions
 from foldmark.operations.effects import ChooseConversation, RunAgent, SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import ContextChange, DeliveredMail
 from foldmark.operations.redaction import TRACES_MAY_STAY
+from foldmark.request.standing import end_of
 from foldmark.sending.status import waits
 
 
@@ -111,7 +112,7 @@ def _resume(call: CommandCall) -> Result:
         found = conversation_list(call.agent.log, call.agent, with_archived=False)
         return replace(found, text=f"{found.text}\n/resume NAME goes to one.", effect=ChooseConversation())
     agent = _conversation(call)
-    back = family.unarchive(agent)
+    back = family.unarchive(agent, call.actor)
     return _move(agent, _arrival(call, agent) + (" It is back from the archive." if back else ""))
 
 
@@ -120,7 +121,7 @@ def _rename(call: CommandCall) -> Result:
     """Give this conversation another name."""
     agent, name = family.root(call.agent), call.arguments["NEW"]
     old = agent.name
-    family.rename(agent, name)
+    family.rename(agent, name, call.actor)
     return Result(f"Conversation '{old}' is now named '{name}'.", None, {"agent": agent.id, "name": name, "was": old})
 
 
@@ -128,7 +129,7 @@ def _rename(call: CommandCall) -> Result:
 def _archive(call: CommandCall) -> Result:
     """Hide a conversation from the list; nothing in it changes."""
     agent = _conversation(call)
-    family.archive(agent)
+    family.archive(agent, call.actor)
     text = f"Conversation '{agent.name}' archived; --all lists it, `unarchive` brings it back."
     if call.asking.in_chat and agent == family.root(call.agent):
         text += " You are still in it."
@@ -139,7 +140,7 @@ def _archive(call: CommandCall) -> Result:
 def _unarchive(call: CommandCall) -> Result:
     """Show an archived conversation in the list again."""
     agent = _conversation(call)
-    if not family.unarchive(agent):
+    if not family.unarchive(agent, call.actor):
         raise CommandError(f"{family.label(agent)} is not archived; `list --all` shows which are")
     text = f"Conversation '{agent.name}' is back from the archive."
     return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": False})
@@ -215,8 +216,8 @@ def entry(place: TreeNode, current: Agent) -> AgentEntry:
     """Return the state of one agent of a tree."""
     agent = place.agent
     with agent.reading() as (moment, at):
-        parent, lease, unread = agent.parent, running(agent), moment.unread_count(agent.id)
-        ended = moment.end(agent.id) is not None
+        parent, lease, unread = agent.parent, running(agent), len(moment.unread(agent.id))
+        ended = bool(at.record.ended)
         waiting = family.waits_for(moment, at.record)
     state = waiting or ("idle" if at.record.open_turn is None else "turn open")
     state = "dead" if ended else state if lease is None else lease.state
@@ -240,7 +241,7 @@ def _arrival(call: CommandCall, agent: Agent) -> str:
     if agent == call.agent:
         return f"You are in {where} already."
     with agent.reading() as (moment, at):
-        unread, end = moment.unread_count(agent.id), moment.end(agent.id)
+        unread, end = len(moment.unread(agent.id)), end_of(moment, agent.id)
         text = f"Switched to {where}: {next_messages(agent, moment, at).counts()}."
     if unread:
         text += f" {count(unread, 'unread message')}; /check-mail shows {'it' if unread == 1 else 'them'}."
@@ -298,7 +299,7 @@ def _run(call: CommandCall) -> Result:
     if client_session(target) is not None:
         raise CommandError(f"{family.label(target)} is run by its own coding agent")
     with target.reading() as (moment, at):
-        end, has_begun = moment.end(target.id), family.waits_for(moment, at.record) is None
+        end, has_begun = end_of(moment, target.id), family.waits_for(moment, at.record) is None
     if end is not None:
         raise CommandError(f"{end.sentence}; it cannot be run")
     if (lease := family.running(target)) is not None:

@@ -29,7 +29,7 @@ from foldmark.operations.history import ids_named, summed_up, words
 from foldmark.operations.receipts import Receipt
 from foldmark.request.layers import is_delegation
 from foldmark.request.planning import opening, planning
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, end_of
 from foldmark.sending.questions import compacted, summarized
 
 Decision = Callable[[Snapshot, Standing], Operation]
@@ -139,7 +139,7 @@ def _check_room(agent: Agent) -> None:
     if len(list(family.ancestors(agent))) >= GENERATIONS:
         raise CommandError(f"agents of generation {GENERATIONS} cannot fork; do it yourself")
     with agent.log.store.read() as moment:
-        living = sum(moment.end(place.agent.id) is None for place in family.tree(family.root(agent)))
+        living = sum(end_of(moment, place.agent.id) is None for place in family.tree(family.root(agent)))
     if living >= AGENTS:
         raise CommandError(f"this conversation has {living} living agents, the maximum; `kill` ends one")
 

@@ -5,23 +5,22 @@ so no record of copies is kept. A conversation that has grown in one of the two 
 both is refused.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 from uuid import UUID, uuid5
 
 from msgspec import structs
 
-from foldmark.copying import steps
-from foldmark.copying.comparing import CopyScope, parts
+from foldmark.copying.comparing import CopyScope
 from foldmark.copying.renumbering import Renumbering
-from foldmark.copying.steps import COUNTED, AddedConversation, Copy, CopyReport, in_pages
-from foldmark.core.agents import AgentRecord, Mail
+from foldmark.copying.steps import AddedConversation, Copy, CopyReport, in_pages
+from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import decode_data, encode_data
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress, Snapshot, Store, Transaction
-from foldmark.core.records import CopiedEnd, CopiedEvent
+from foldmark.core.records import CopiedEvent
 from foldmark.core.replay import recorded, replay
 from foldmark.core.segments import Segments
 from foldmark.core.wording import listing
@@ -44,8 +43,8 @@ class _Conversation:
         own = {id for id in map(self.to.agent, self.records) if id in present}
         while more := {id for id, record in present.items() if record.parent in own} - own:
             own |= more
-        others = theirs.copied_events(dict.fromkeys(own, 0)) if own else iter(())
-        for mine, other in zip_longest(ours.copied_events(dict.fromkeys(self.records, 0)), others):
+        others = _brought(theirs.copied_events(dict.fromkeys(own, 0))) if own else iter(())
+        for mine, other in zip_longest(_brought(ours.copied_events(dict.fromkeys(self.records, 0))), others):
             self.behind, self.ahead = mine is not None, other is not None
             if mine is None or other is None:
                 return
@@ -55,6 +54,15 @@ class _Conversation:
                 return
             self.common = mine.id
         self.behind = self.ahead = False
+
+
+_LOCAL = ("renamed", "archived", "unarchived")
+"""Kinds of events that are not brought: each database decides what a conversation is called there, and whether it is
+archived."""
+
+
+def _brought(events: Iterable[CopiedEvent]) -> Iterator[CopiedEvent]:
+    return (event for event in events if event.kind not in _LOCAL)
 
 
 def _same(mine: CopiedEvent, other: CopiedEvent) -> bool:
@@ -74,21 +82,8 @@ def _without_hash(event: CopiedEvent) -> CopiedEvent:
     return structs.replace(event, data=encode_data(event.kind, data))
 
 
-def _pairs(ours: Iterable[Mail], theirs: Iterable[Mail], to: Renumbering) -> dict[int, int]:
-    """Return the mail that both have: id in the source -> id in the target."""
-    left = defaultdict[tuple[Any, ...], deque[int]](deque)
-    for each in theirs:
-        left[_identity(each)].append(each.id)
-    found = {}
-    for each in ours:
-        if others := left[_identity(to.mail(each))]:
-            found[each.id] = others.popleft()
-    return found
-
-
-def _identity(mail: Mail) -> tuple[Any, ...]:
-    """Return what never changes in mail."""
-    return mail.sender, mail.recipient, mail.actor, mail.sent_at
+def _without_local(record: AgentRecord) -> AgentRecord:
+    return structs.replace(record, last=0, archived=0)
 
 
 class _Renumbered:
@@ -106,27 +101,14 @@ class _Renumbered:
         changed = to.record(record)
         name = None if record.name is None else self._names[changed.id]
         open_turn = None if record.open_turn is None else to.id(record.open_turn)
-        return structs.replace(
-            changed, name=name, head=to.id(record.head), last=to.id(record.last), open_turn=open_turn
-        )
+        return _without_local(structs.replace(changed, name=name, head=to.id(record.head), open_turn=open_turn))
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
         for agent in after:
             conversation = self._of[self._old[agent]]
             if conversation.to.agent(conversation.root.id) == agent:
-                for event in self._moment.copied_events(dict.fromkeys(conversation.records, 0)):
+                for event in _brought(self._moment.copied_events(dict.fromkeys(conversation.records, 0))):
                     yield _without_hash(conversation.to.event(event))
-
-    def copied(self, kind: type[Any], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Any]:
-        wanted = [self._old[agent] for agent in self._old if agents is None or agent in agents]
-        if kind is CopiedEnd:
-            for end in self._moment.copied(CopiedEnd, wanted):
-                to = self._of[end.agent].to
-                killed = None if end.killed is None else (to.agent(end.killed[0]), *end.killed[1:])
-                yield structs.replace(end, agent=to.agent(end.agent), killed=killed)
-            return
-        found = (self._of[each.recipient].to.mail(each) for each in self._moment.copied(kind, wanted))
-        yield from sorted(found, key=lambda each: int(each.id))
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
         for id, agent, by in self._moment.erased([self._old[each] for each in agents]):
@@ -137,21 +119,20 @@ class _Renumbered:
         return self._moment.kept_texts(hashes)
 
 
-class _Matching:
-    """The part of the target that belongs to copied conversations: mail may be among others."""
+class _WithoutLocal:
+    """The target without what each database decides for itself, and without the hashes of what summaries cover."""
 
-    def __init__(self, reading: Snapshot, mails: Collection[int]) -> None:
-        self._reading, self._mails = reading, mails
+    def __init__(self, reading: Snapshot) -> None:
+        self._reading = reading
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reading, name)
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
-        return map(_without_hash, self._reading.copied_events(after))
+        return map(_without_hash, _brought(self._reading.copied_events(after)))
 
-    def copied(self, kind: type[Any], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Any]:
-        found = self._reading.copied(kind, agents, after)
-        return (each for each in found if kind is not Mail or each.id in self._mails)
+    def agents(self) -> list[AgentRecord]:
+        return [_without_local(record) for record in self._reading.agents()]
 
 
 class Addition(Copy):
@@ -202,9 +183,6 @@ class Addition(Copy):
         places = {each.to.agent(id): self._wanted.all[id] for each in coming for id in each.records}
         self._coming = coming
         self._conversation_of = {agent: each for each in coming for agent in each.records}
-        self._erased_by = defaultdict[int, dict[str, list[int]]](dict)
-        for event, owner, by in self._source.erased(list(self._conversation_of)):
-            self._erased_by[by].setdefault(owner, []).append(event)
         self._moment = _Renumbered(self._source, self._conversation_of, self._called)  # type: ignore[assignment]
         self._wanted = CopyScope(records, places, False)
         return present
@@ -214,11 +192,18 @@ class Addition(Copy):
 
     # The log
 
+    def _erased(self) -> dict[int, dict[str, list[int]]]:
+        """Return everything that was erased in the source, by its ids and uuids."""
+        found = defaultdict[int, dict[str, list[int]]](dict)
+        for event, owner, by in self._source.erased(list(self._conversation_of)):
+            found[by].setdefault(owner, []).append(event)
+        return found
+
     def _pages(self, behind: Mapping[str, int]) -> Iterator[list[CopiedEvent]]:
         """Yield the events that the target lacks. A summary of the window is on a page of its own: its hash needs the
         events before it."""
         for each in self._coming:
-            for page in in_pages(self._source.copied_events(dict.fromkeys(each.records, each.common))):
+            for page in in_pages(_brought(self._source.copied_events(dict.fromkeys(each.records, each.common)))):
                 begin = 0
                 for at, event in enumerate(page):
                     if event.kind == "window_summary":
@@ -247,13 +232,16 @@ class Addition(Copy):
         return found
 
     def _written(self, page: list[CopiedEvent], writing: Transaction) -> None:
-        """Name the operations that erased earlier events: their new ids are known only now."""
+        """Erase what the operations on this page erased, or name them as what erased it: their new ids are known only
+        now."""
         to = self._conversation_of[page[0].agent].to
-        for operation in (event.id for event in page if event.kind == "redact"):
-            for owner, ids in self._erased_by.get(operation, {}).items():
+        for operation in (event.id for event in page):
+            for owner, ids in self._to_erase.get(operation, {}).items():
                 agent, wanted = to.agent(owner), set(map(to.id, ids))
-                gone = sorted(wanted.intersection(id for id, *_ in writing.erased([agent])))  # `_erase` does the rest
-                writing.take_erased(agent, gone, to.id(operation))
+                gone = wanted.intersection(id for id, *_ in writing.erased([agent]))
+                writing.take_erased(agent, sorted(gone), to.id(operation))
+                if left := sorted(wanted - gone):
+                    self._erase(writing, agent, left, to.id(operation))
 
     def _forked(self, event: CopiedEvent) -> str:
         return str((decode_data(event.kind, event.data) or {}).get("child", ""))
@@ -270,38 +258,10 @@ class Addition(Copy):
         theirs = _segments(writing, to.record(record), to.id(event.id))
         return visible_hash(writing, theirs, to.id(until))
 
-    # Beside the log
-
-    def _beside(self) -> None:
-        for conversation in self._coming:
-            old, new = list(conversation.records), list(conversation.to.agents.values())
-            with self._target.read() as reading:
-                ids = _pairs(self._source.copied(Mail, old), reading.copied(Mail, new), conversation.to)
-                known = {each.id: each for each in reading.copied(Mail, new)}
-            conversation.to.mails = ids
-            for some in parts(list(self._source.copied(Mail, old)), steps.AT_ONCE):
-                self._number(some, ids, known, conversation.to)
-
-    def _number(self, mails: Sequence[Mail], ids: dict[int, int], known: Mapping[int, Mail], to: Renumbering) -> None:
-        """Store the mail that the target lacks, with new ids, and mail that was read since."""
-        with self._target.write() as writing:
-            numbers = writing.numbers()
-            at, taken = numbers.mail, []
-            for each in mails:
-                if new := each.id not in ids:
-                    at += 1
-                    ids[each.id] = at
-                changed = to.mail(each)
-                if new or known.get(changed.id) != changed:
-                    taken.append(changed)
-            writing.take(taken)
-            writing.take_numbers(numbers._replace(mail=at))
-        self._counts[COUNTED[Mail]] += len(taken)
-
     # The end
 
     def _as_copied(self, reading: Snapshot) -> Snapshot:
-        return _Matching(reading, {new for each in self._coming for new in each.to.mails.values()})
+        return _WithoutLocal(reading)
 
 
 def _segments(moment: Snapshot, record: AgentRecord, until: int) -> Segments:

@@ -10,18 +10,19 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.agents import AgentRecord, Mail, check_name
+from foldmark.core.agents import AgentRecord, check_name
 from foldmark.core.assembly.sent import owners
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo
+from foldmark.core.records import CodingSession, CopiedEvent, CopiedMemo
+from foldmark.core.segments import END, Segment
 from foldmark.core.wording import listing
 
 Item = TypeVar("Item")
 
-Beside = TypeVar("Beside", Mail, CopiedMemo, CodingSession)
+Beside = TypeVar("Beside", CopiedMemo, CodingSession)
 
 _AT_ONCE = 500
 
@@ -39,14 +40,9 @@ class CopyScope(Struct, frozen=True):
     whole: bool
 
     @property
-    def wanted(self) -> list[str] | None:
-        """The uuids to request; None for all."""
-        return None if self.whole else list(self.agents)
-
-    @property
     def kinds(self) -> list[type[Any]]:
         """The kinds of records beside the log that belong to the copy."""
-        return list(_KINDS) if self.whole else [Mail]
+        return list(_KINDS) if self.whole else []
 
 
 def scope(moment: Snapshot, names: Sequence[str], called: str | None = None) -> CopyScope:
@@ -73,12 +69,19 @@ def scope(moment: Snapshot, names: Sequence[str], called: str | None = None) -> 
             raise CommandError(f"there is no conversation '{name}' to copy; {available}")
         wanted.add(roots[found])
     chosen = {agent: record for agent, record in records.items() if roots[agent] in wanted}
-    writers = {mail.sender for mail in moment.copied(Mail, list(chosen))}
-    writers |= {end.killed[0] for end in moment.copied(CopiedEnd, list(chosen)) if end.killed is not None}
+    writers = {writer for agent in chosen for writer in _writers(moment, agent)}
     if others := {roots[agent] for agent in writers} - wanted:
         more = " ".join(f"--conversation {records[agent].name or agent}" for agent in sorted(others))
         raise CommandError(f"other conversations have written to these. Copy them as well: {more}")
     return CopyScope(chosen, places, False)
+
+
+def _writers(moment: Snapshot, agent: str) -> Iterator[str]:
+    """Yield the agents that wrote mail to an agent, or killed it."""
+    segments = (Segment(agent, 0, END),)
+    ids = [id for kind in ("mail", "killed") for id in moment.of_kind(kind, segments)]
+    for event in moment.events(ids):
+        yield str((event.data or {}).get("from" if event.kind == "mail" else "by", ""))
 
 
 def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: CopyScope) -> dict[str, AgentRecord]:
@@ -117,35 +120,28 @@ def _foreign(
             )
     erased = [f"event {id}" for id, *_ in theirs.erased(list(present)) if id not in gone]
     yield "erased events that were not erased here", erased
-    deleted = {end.agent for end in ours.copied(CopiedEnd) if end.deleted is not None}
-    memos = ours.numbers().memos
+    memos = ours.highest_memo()
     for kind, rule in _KINDS.items():
         for mine, other in merged(ours.copied(kind), theirs.copied(kind)):
             if other is None or (mine is not None and rule.identity(mine) == rule.identity(other)):
                 continue
-            if mine is not None or not rule.may_be_gone(other, deleted, memos):
+            if mine is not None or not rule.may_be_gone(other, memos):
                 yield f"{rule.kind} of its own", [rule.label.format(other)]
 
 
 class _Rule(NamedTuple):
     """The comparison of records of a kind: the name of the kind, the label of a record, the part that never changes,
-    and a function that returns True if the source may have lost a record. Its arguments are the record, the agents
-    deleted in the source, and the highest id of a memo there."""
+    and a function that returns True if the source may have lost a record. Its arguments are the record, and the highest
+    id that a memo ever had there."""
 
     kind: str
     label: str
     identity: Callable[[Any], object]
-    may_be_gone: Callable[[Any, Collection[str], int], bool]
+    may_be_gone: Callable[[Any, int], bool]
 
 
 _KINDS: Mapping[type[Any], _Rule] = {
-    Mail: _Rule(
-        "mail",
-        "mail {0.id}",
-        lambda mail: (mail.sender, mail.recipient, mail.actor, mail.sent_at),
-        lambda mail, deleted, _: mail.recipient in deleted,  # unread mail goes with its recipient
-    ),
-    CopiedMemo: _Rule("memos", "memo {0.id}", lambda memo: memo, lambda memo, _, newest: memo.id <= newest),
+    CopiedMemo: _Rule("memos", "memo {0.id}", lambda memo: memo, lambda memo, highest: memo.id <= highest),
     CodingSession: _Rule(
         "sessions of coding agents", "{0.session_id}", lambda session: session.session_id, lambda *_: False
     ),
@@ -223,15 +219,13 @@ def hashes(
     for record in moment.agents():
         if record.id in wanted.agents:
             add(record.id, replace(record, tokens=0))  # data with other ids may be longer
-    for end in moment.copied(CopiedEnd, wanted.wanted):
-        add(end.agent, end)
     for event in moment.copied_events(dict.fromkeys(wanted.agents, 0)):
         add(event.agent, event)
         needed[event.agent].update(texts_of(event))
         events += 1
         progress(event)
     for name, kind in kinds.items():
-        for copied in moment.copied(kind, wanted.wanted):
+        for copied in moment.copied(kind):
             add(name, copied)
     kept = set[str]()
     for some in parts(sorted(set().union(*needed.values())), _AT_ONCE):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from foldmark.core.agents import AgentRecord, Mail
+from foldmark.core.agents import AgentRecord
 from foldmark.core.assembly.sent import foreign_text_name
 from foldmark.core.codec import decode_data, encode_data
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS
@@ -23,11 +23,10 @@ Run: TypeAlias = tuple[int, int, int]
 
 
 class Renumbering:
-    """The new ids of events, which keep their order, the new ids of `mails`, and the new uuids of `agents`."""
+    """The new ids of events, which keep their order, and the new uuids of `agents`."""
 
     def __init__(self, agents: Mapping[str, str]) -> None:
         self.agents = agents
-        self.mails: dict[int, int] = {}
         self._firsts, self._lasts, self._new = list[int](), list[int](), list[int]()
 
     @property
@@ -77,7 +76,8 @@ class Renumbering:
     def record(self, record: AgentRecord) -> AgentRecord:
         """Return an agent's record with its new ids."""
         parent = None if record.parent is None else self.agent(record.parent)
-        return structs.replace(record, id=self.agent(record.id), parent=parent, fork_event=self.id(record.fork_event))
+        events = {name: self.id(getattr(record, name)) for name in ("fork_event", "killed", "deleted", "archived")}
+        return structs.replace(record, id=self.agent(record.id), parent=parent, **events)
 
     def event(self, event: CopiedEvent) -> CopiedEvent:
         """Return an event, whose own id has been added, as it is stored in the target."""
@@ -91,12 +91,6 @@ class Renumbering:
             content=self._lines(event) if _is_import(event) else event.content,
             data=self._data(event.kind, event.data),
         )
-
-    def mail(self, mail: Mail) -> Mail:
-        """Return mail as it is stored in the target; its own id stays if it has no new one."""
-        ends = {"sender": self.agent(mail.sender), "recipient": self.agent(mail.recipient)}
-        id = self.mails.get(mail.id, mail.id)
-        return structs.replace(mail, id=id, event=self._optional(mail.event), **ends)
 
     def data(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return the data of an event."""
@@ -218,6 +212,7 @@ _SIZES: tuple[tuple[_Path, _Change], ...] = (
 
 _MESSAGE: tuple[tuple[_Path, _Change], ...] = (
     (("mail", "*", "from"), _agent),
+    (("mail", "*", "id"), _ids),
     (("openai_agents", "with"), _ids),
 )
 
@@ -253,6 +248,8 @@ _PLACES: Mapping[str, tuple[tuple[_Path, _Change], ...]] = {
         (("import", "back"), _ids),
     ),
     **dict.fromkeys(("config", "scratchpad"), ((("restores",), _ids),)),
+    "mail": ((("from",), _agent),),
+    "killed": ((("by",), _agent),),
     "window_summary": ((("from",), _ids), (("until",), _ids), (("turns",), _ids)),
     "request": _REQUEST,
     "usage": ((("request",), _ids), *_SIZES),

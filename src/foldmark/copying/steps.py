@@ -4,6 +4,7 @@ Each step is a transaction that leaves a sound database, and none is repeated. T
 so an interrupted copy resumes when it is started again, and a repeated one copies only new records.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -12,10 +13,10 @@ from msgspec import Struct
 
 from foldmark.copying.comparing import CopyScope, check, hash_of, hashes, is_message, merged, parts, texts_of
 from foldmark.copying.renumbering import Run
-from foldmark.core.agents import AgentRecord, Mail
+from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Progress, Snapshot, Store, Transaction
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo
+from foldmark.core.records import CodingSession, CopiedEvent, CopiedMemo
 from foldmark.core.replay import recorded, replay
 from foldmark.core.segments import until
 from foldmark.core.wording import listing
@@ -46,9 +47,9 @@ class AddedConversation(Struct, frozen=True):
 
 
 class CopyReport(Struct, frozen=True):
-    """The result of a copy: the numbers of conversations and agents in its scope, of copied records by kind, and of
-    events erased in the target; the number of events compared at the end, and the hash of everything. `added` are the
-    conversations whose events have other ids than in the source."""
+    """The result of a copy: the numbers of conversations and agents in its scope, of copied records by kind (`mail` and
+    `requests` are among the `events`), and of events erased in the target; the number of events compared at the end,
+    and the hash of everything. `added` are the conversations whose events have other ids than in the source."""
 
     conversations: int
     agents: int
@@ -78,7 +79,7 @@ class Copy:
         of = sum(record.messages for record in wanted.agents.values())
         had = sum(record.messages for agent, record in self._present.items() if agent in wanted.agents)
         self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
-        self._counts = dict.fromkeys(("events", "erased", "requests", *COUNTED.values()), 0)
+        self._counts = dict.fromkeys(("events", "erased", "mail", "requests", *COUNTED.values()), 0)
 
     def _check(self, reading: Snapshot) -> dict[str, AgentRecord]:
         """Return the agents of the target, uuid -> record. Raises CommandError if it cannot receive the copy."""
@@ -88,8 +89,6 @@ class Copy:
         """Copy everything that the target lacks, and compare. Raises DamagedError and StoreError."""
         self._rename()
         self._events()
-        self._erase()
-        self._end()
         self._beside()
         self._fold()
         compared, hash = self._compare()
@@ -105,23 +104,20 @@ class Copy:
     # Names
 
     def _rename(self) -> None:
-        """Rename conversations as in the source. Two may have swapped names, so all lose their names first."""
-        renamed = [
-            record
+        """Name conversations as in the source."""
+        names = {
+            agent: record.name
             for agent, record in self._wanted.agents.items()
             if agent in self._present and self._present[agent].name != record.name
-        ]
-        if renamed:
+        }
+        if names:
             with self._target.write() as writing:
-                for record in renamed:
-                    writing.rename(record.id, record.id)
-                for record in renamed:
-                    if record.name is not None:  # a deleted conversation has lost its name
-                        writing.rename(record.id, record.name)
+                writing.take_names(names)
 
     # The log
 
     def _events(self) -> None:
+        self._to_erase = self._erased()
         behind = {
             agent: self._present[agent].last if agent in self._present else 0
             for agent, record in self._wanted.agents.items()
@@ -136,12 +132,24 @@ class Copy:
                 writing.take_events(events)
                 self._written(page, writing)
             self._counts["events"] += len(page)
-            self._counts["requests"] += sum(event.kind == "request" for event in page)
+            for name, kind in (("requests", "request"), ("mail", "mail")):
+                self._counts[name] += sum(event.kind == kind for event in page)
             for event in page:
                 self._advance(event)
         for some in parts(list(self._missing.values()), AT_ONCE):
             with self._target.write() as writing:
                 writing.take_agents({self._wanted.all[record.id]: record for record in some})
+
+    def _erased(self) -> dict[int, dict[str, list[int]]]:
+        """Return what was erased in the source after it was copied, by operation and by agent."""
+        agents = [agent for agent in self._wanted.agents if agent in self._present]
+        with self._target.read() as reading:
+            done = {id for id, *_ in reading.erased(agents)}
+        found = defaultdict[int, dict[str, list[int]]](dict)
+        for id, agent, by in self._moment.erased(agents):
+            if id not in done and id <= self._present[agent].last:
+                found[by].setdefault(agent, []).append(id)
+        return found
 
     def _pages(self, behind: Mapping[str, int]) -> Iterator[list[CopiedEvent]]:
         """Yield the events after the id given for each agent, in pages that fit in a transaction."""
@@ -151,52 +159,25 @@ class Copy:
         """Return events as the target stores them."""
         return page
 
-    def _written(self, page: list[CopiedEvent], writing: Transaction) -> None:
-        """Complete events whose stored form refers to one of these."""
-
     def _needed(self, page: Sequence[CopiedEvent]) -> dict[int, AgentRecord]:
         """Return the missing agents that begin in a page, by place: those with an event in it, or forked in it."""
         begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
         places = {self._wanted.all[agent]: agent for agent in begun if agent in self._missing}
         return {place: self._missing.pop(places[place]) for place in sorted(places)}
 
-    def _erase(self) -> None:
-        """Erase the events that were erased in the source after being copied."""
-        agents = [agent for agent in self._wanted.agents if agent in self._present]
-        with self._target.read() as reading:
-            done = {id for id, *_ in reading.erased(agents)}
-        left: dict[tuple[str, int], int] = {}
-        for id, agent, by in self._moment.erased(agents):
-            if id not in done:
-                left[agent, by] = max(id, left.get((agent, by), 0))
-                self._counts["erased"] += 1
-        for (agent, by), last in sorted(left.items(), key=lambda item: item[0][1]):
-            with self._target.write() as writing:
-                operation = next(iter(writing.events([by])), None)
-                turn = 0 if operation is None else (operation.data or {}).get("turn", 0)
-                erase(writing, agent, turn, last, by)
+    def _written(self, page: list[CopiedEvent], writing: Transaction) -> None:
+        """Erase what the operations on this page erased, as far as it was copied before."""
+        for operation in page:
+            for agent, ids in self._to_erase.get(operation.id, {}).items():
+                self._erase(writing, agent, ids, operation.id)
+
+    def _erase(self, writing: Transaction, agent: str, ids: Sequence[int], by: int) -> None:
+        """Erase events of an agent, all that an operation erased of it."""
+        (operation,) = writing.events([by])
+        erase(writing, agent, (operation.data or {}).get("turn", 0), max(ids), by)
+        self._counts["erased"] += len(ids)
 
     # Beside the log
-
-    def _end(self) -> None:
-        """Kill, delete and archive agents as in the source."""
-        with self._target.read() as reading:
-            ends = {end.agent: end for end in reading.copied(CopiedEnd, self._wanted.wanted)}
-        none = CopiedEnd("", None, None, None)
-        ours = {end.agent: end for end in self._moment.copied(CopiedEnd, self._wanted.wanted)}
-        changed = [agent for agent in {**ends, **ours} if ends.get(agent, none) != ours.get(agent, none)]
-        for some in parts(changed, AT_ONCE):
-            with self._target.write() as writing:
-                for agent in some:
-                    before, after = ends.get(agent, none), ours.get(agent, none)
-                    if after.killed is not None and before.killed is None:
-                        writing.kill(agent, *after.killed)
-                    if before.archived is not None and before.archived != after.archived:
-                        writing.archive(agent, None)
-                    if after.deleted is not None and before.deleted is None:
-                        writing.delete(agent, *after.deleted)
-                    if after.archived is not None and before.archived != after.archived:
-                        writing.archive(agent, after.archived)
 
     def _beside(self) -> None:
         if self._wanted.whole:
@@ -209,9 +190,9 @@ class Copy:
                 self._counts[COUNTED[kind]] += len(page)
                 last = page[-1].id
         if self._wanted.whole:
-            numbers = self._moment.numbers()
+            highest = self._moment.highest_memo()
             with self._target.write() as writing:
-                writing.take_numbers(numbers)
+                writing.reserve_memos(highest)
 
     def _remove_memos(self) -> None:
         with self._target.read() as reading:
@@ -223,9 +204,8 @@ class Copy:
 
     def _page(self, kind: type[Any], last: int) -> list[Any]:
         """Return the next records after an id that the target lacks or has in an earlier form."""
-        agents = self._wanted.wanted
         with self._target.read() as reading:
-            both = merged(self._moment.copied(kind, agents, last), reading.copied(kind, agents, last))
+            both = merged(self._moment.copied(kind, last), reading.copied(kind, last))
             return list(islice((mine for mine, other in both if mine is not None and mine != other), AT_ONCE))
 
     # Derived data
@@ -259,7 +239,7 @@ class Copy:
     # The end
 
     def _as_copied(self, reading: Snapshot) -> Snapshot:
-        """Return the part of the target that the copy has made."""
+        """Return the target as it is compared with the source."""
         return reading
 
     def _compare(self) -> tuple[int, str]:
@@ -280,7 +260,6 @@ class Copy:
 
 
 COUNTED: dict[type, str] = {
-    Mail: "mail",
     CopiedMemo: "memos",
     CodingSession: "sessions",
 }

@@ -1,7 +1,7 @@
-"""Agents, and the data kept beside their events: mail, ends, the archive, leases, the list of changes [SPEC 2, 6, 9].
+"""Agents, what others record about them, mail and what became of them, leases, the list of changes [SPEC 2, 6, 9].
 
-None of these data change a head, so they never conflict with an append. The log of a dead agent stays readable and its
-open turn can still be closed, but no new turn can begin. A deleted agent accepts no events.
+None of these move a head, so they never conflict with an append. The log of a dead agent stays readable and its open
+turn can still be closed, but no new turn can begin. A deleted agent accepts no events.
 
 A runtime takes an agent's lease before it runs the agent, renews the lease while it works, and gives it back at the
 end. A runtime that finds an expired lease takes it over and closes the open turn, because the process that held it has
@@ -13,12 +13,14 @@ may assign an id before the event is committed, so a listener that has seen id 8
 Times have the form of `Event.created_at`.
 """
 
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from foldmark.core.errors import CommandError
-from foldmark.core.events import MESSAGE_KINDS, METADATA_KINDS, OPERATION_KINDS, Draft
+from foldmark.core.events import FATE_KINDS, MESSAGE_KINDS, OPERATION_KINDS, REQUEST_KINDS, Draft, Event
+from foldmark.core.segments import END
 
 DEFAULT = "default"
 """The conversation of a chat that names none."""
@@ -48,7 +50,8 @@ class AgentRecord(Struct, frozen=True):
     A root agent has a name and no parent. A fork has a parent and `fork_event`, the parent's event that stores its
     start. `head` is the id of the newest event of its timeline, which a writer expects, and `last` that of its newest
     event of any class (`core.events.METADATA_KINDS`); both are 0 if there is none. `open_turn` is the turn that has not
-    ended. The record of a `deleted` agent remains only to explain its uuid.
+    ended. `killed`, `deleted` and `archived` are the events that say so, 0 if that is not so. The record of a `deleted`
+    agent remains only to explain its uuid.
     """
 
     id: str
@@ -61,7 +64,14 @@ class AgentRecord(Struct, frozen=True):
     open_turn: int | None = None
     messages: int = 0
     tokens: int = 0
-    deleted: bool = False
+    killed: int = 0
+    deleted: int = 0
+    archived: int = 0
+
+    @property
+    def ended(self) -> int:
+        """The event that ended the agent, 0 if it is alive. Deletion takes precedence over a kill."""
+        return self.deleted or self.killed
 
     @property
     def newest(self) -> int:
@@ -82,8 +92,8 @@ class AgentRecord(Struct, frozen=True):
 
 
 class Mail(Struct, frozen=True):
-    """A message from one agent to another; `actor` is the actor that sent it, `sent_at` is in UTC like
-    `Event.created_at`. `event` is the event that carried it, None while it is unread."""
+    """A message from one agent to another: an event of its recipient. `actor` sent it at `sent_at`, in UTC like
+    `Event.created_at`."""
 
     id: int
     sender: str
@@ -91,7 +101,12 @@ class Mail(Struct, frozen=True):
     actor: str
     sent_at: str
     content: str
-    event: int | None = None
+
+    @classmethod
+    def of(cls, event: Event) -> "Mail":
+        """Return the mail of an event."""
+        sender = str((event.data or {}).get("from", ""))
+        return cls(event.id, sender, event.agent_id, event.actor, event.created_at, event.content)
 
 
 class End(Struct, frozen=True):
@@ -101,6 +116,12 @@ class End(Struct, frozen=True):
     actor: str
     at: str
     killer: str | None = None
+
+    @classmethod
+    def of(cls, event: Event) -> "End":
+        """Return the end that an event records."""
+        killer = (event.data or {}).get("by") if event.kind == "killed" else None
+        return cls(event.agent_id, event.actor, event.created_at, killer)
 
     @property
     def how(self) -> str:
@@ -156,45 +177,42 @@ Fate = Literal["waits", "begun", "killed"]
 """An agent waits to be run, has begun (it has its own message, or its model was asked), or was killed."""
 
 
-class InboxView(Protocol):
-    """The part of `Snapshot` that reads inboxes."""
-
-    def unread(self, agent_id: str) -> list[Mail]:
-        """Return the agent's unread mail, oldest first."""
-
-    def unread_count(self, agent_id: str) -> int:
-        """Return the number of unread mails of the agent."""
-
-    def end(self, agent_id: str) -> End | None:
-        """Return the agent's end; None if it is alive. Deletion takes precedence over a kill."""
-
-    def fates(self, agent_id: str) -> dict[str, Fate]:
-        """Return the fate of each agent forked from this one, by its uuid."""
-
-    def archived(self, agent_id: str) -> str | None:
-        """Return the time at which a conversation was archived; None if it is not archived."""
+def mailed(sender: str, content: str, actor: str, at: str) -> Draft:
+    """Return the event of mail to the agent in whose log it is recorded. A message carries it to the agent's model: one
+    whose data name it (`mail_of`); until then it is unread. Erasing that message's turn erases it as well."""
+    return Draft(kind="mail", created_at=at, content=content, data={"from": sender}, actor=actor)
 
 
-class Inbox(InboxView, Protocol):
-    """The part of `Transaction` that writes inboxes."""
+def mail_of(data: Mapping[str, Any] | None) -> list[int]:
+    """Return the ids of the mail that a message carries, given its data."""
+    found = (data or {}).get("mail")
+    ids = [each.get("id") for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [id for id in ids if isinstance(id, int) and 0 < id < END]
 
-    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
-        """Store mail and return its id; ids increase in the order of commits."""
 
-    def carried(self, mail_id: int, event_id: int) -> None:
-        """Mark mail as read: `event_id`, of its recipient, now holds its text."""
+def renamed(name: str, actor: str, at: str) -> Draft:
+    """Return the event of another name for a conversation."""
+    return Draft(kind="renamed", created_at=at, content=name, actor=actor)
 
-    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        """Record that a command of agent `killer` killed a living agent."""
 
-    def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
-        """Delete the agent. It loses its name and its unread mail and can then be found only by its uuid."""
+def archived(actor: str, at: str) -> Draft:
+    """Return the event that archives a conversation."""
+    return Draft(kind="archived", created_at=at, actor=actor)
 
-    def rename(self, agent_id: str, name: str) -> None:
-        """Give a conversation another name. Raises StoreError if the name is taken."""
 
-    def archive(self, agent_id: str, archived_at: str | None) -> None:
-        """Archive a conversation, or unarchive it if `archived_at` is None."""
+def unarchived(actor: str, at: str) -> Draft:
+    """Return the event that brings a conversation back from the archive."""
+    return Draft(kind="unarchived", created_at=at, actor=actor)
+
+
+def killed(by: str, actor: str, at: str) -> Draft:
+    """Return the event of a living agent that was killed by a command of another one."""
+    return Draft(kind="killed", created_at=at, data={"by": by}, actor=actor)
+
+
+def deleted(actor: str, at: str) -> Draft:
+    """Return the event that deletes an agent. It loses its name and can then be found only by its uuid."""
+    return Draft(kind="deleted", created_at=at, actor=actor)
 
 
 MODEL, TOOLS = "waiting for the model", "executing tools"
@@ -246,19 +264,18 @@ class Leases(LeasesView, Protocol):
         """Ask the lease's holder to end the agent's turn."""
 
 
-MAIL = "mail"
-"""The kind of a change that announces mail."""
+BORN = "born"
+"""The kind of the change that announces a new agent, created or forked. It has no event."""
 
-LIVES = ("born", "renamed", "archived", "unarchived", "killed", "deleted")
-"""Kinds of changes to an agent; `born` is created or forked."""
+LIVES = (BORN, *FATE_KINDS)
+"""Kinds of changes of what became of an agent."""
 
 PAGE = 1000
 """Maximum number of events or changes on a page."""
 
 
 class Change(NamedTuple):
-    """A committed event; or, with `event_id` None, mail sent to an agent (`kind` is `MAIL`) or a change of an agent
-    (`kind` is one of `LIVES`).
+    """A committed event; or, with `event_id` None, a new agent (`kind` is `BORN`).
 
     A change says only where to look, because its subject may have been erased or changed since.
     """
@@ -268,9 +285,10 @@ class Change(NamedTuple):
     kind: str
 
     @property
-    def is_metadata(self) -> bool:
-        """True for an event of the class metadata, which changes no context."""
-        return self.event_id is not None and self.kind in METADATA_KINDS
+    def about_request(self) -> bool:
+        """True for an event that says what was sent to a model or what it cost: it changes nothing that is shown of an
+        agent but that."""
+        return self.kind in REQUEST_KINDS
 
 
 class Changes(NamedTuple):

@@ -21,7 +21,7 @@ from zlib import crc32
 import msgspec
 
 from foldmark.core.errors import CommandError, DamagedError
-from foldmark.core.events import OPERATION_KINDS, Event, Operation
+from foldmark.core.events import OPERATION_KINDS, OUTSIDE_KINDS, Event, Operation
 
 Data = dict[str, Any]
 MOST_REASON = 500
@@ -113,10 +113,10 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
 
 
 def outlives(kind: str, data: str | None) -> bool:
-    """Return True for an event that stays when its turn is erased, because it has ids, sizes and hashes, but no texts:
-    the record of a request; and what a gateway has recorded of those of a live session, without which the edits of the
-    session would no longer be known."""
-    if kind == "request":
+    """Return True for an event that stays when its turn is erased, because others recorded it, or because it has ids,
+    sizes and hashes, but no texts: the record of a request; and what a gateway has recorded of those of a live session,
+    without which the edits of the session would no longer be known."""
+    if kind in ("request", *OUTSIDE_KINDS):
         return True
     if kind not in ("record", "usage") or data is None:
         return False

@@ -32,12 +32,22 @@ file, a hook's output or the output of a command."""
 ANSWER_KINDS = ("assistant", "tool_call")
 """The kinds of messages that record a model's answer."""
 
-METADATA_KINDS = ("request", "usage")
-"""The kinds of the class *metadata*: what was sent to a model, and what it cost. Anyone may append them at any time.
-They never move the head that a writer expects, and no context depends on them. All other kinds are of the class
-*timeline*: who appends one names the head that they know, the newest event of the timeline."""
+FATE_KINDS = ("renamed", "archived", "unarchived", "killed", "deleted")
+"""The kinds of events that say what became of an agent."""
 
-RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "window_summary", "record", *METADATA_KINDS)
+OUTSIDE_KINDS = ("mail", *FATE_KINDS)
+"""The kinds of metadata that others record in an agent's log: mail to it, and what became of it. They belong to no
+turn."""
+
+REQUEST_KINDS = ("request", "usage")
+"""The kinds of events that say what was sent to a model, and what it cost."""
+
+METADATA_KINDS = (*REQUEST_KINDS, *OUTSIDE_KINDS)
+"""The kinds of the class *metadata*: what was sent to a model, what it cost, mail, and what became of an agent. Anyone
+may append them at any time. They never move the head that a writer expects, and no context depends on them. All other
+kinds are of the class *timeline*: who appends one names the head that they know, the newest event of the timeline."""
+
+RECORD_KINDS = ("state", "scratchpad", "config", "command", "window_summary", "record", *METADATA_KINDS)
 """Kinds of events that are neither messages nor operations nor the end of a turn. `window_summary` summarizes turns
 that the window has passed; `record` is a line of an imported file that is not a message."""
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from foldmark.core.agents import AgentRecord, ChangesView, Inbox, InboxView, Leases, LeasesView, Size, Watch
+from foldmark.core.agents import AgentRecord, ChangesView, Fate, Leases, LeasesView, Mail, Size, Watch
 from foldmark.core.events import Draft, Event
 from foldmark.core.records import CodingSessions, CodingSessionsView, Copying, CopyingView, Memos, MemosView
 from foldmark.core.replay import Fold
@@ -107,13 +107,13 @@ NEWEST_KINDS = ("config", "command", "state", "scratchpad", "summary", "system")
 """Kinds whose newest events a `Head` holds."""
 
 BESIDE = ("memos", "mail", "children")
-"""Content of a request that does not come from the agent's own events: memos, mail and the agent's forks."""
+"""Content of a request that does not come from the agent's timeline: memos, unread mail and the agent's forks."""
 
 
 class Head(NamedTuple):
     """The state of an agent in the store: its row, its stored segment cache with the size (None if there is no cache),
     the newest event of each of `NEWEST_KINDS` that the agent itself recorded and that was not erased, and those of
-    `BESIDE` that ever existed."""
+    `BESIDE` that exist."""
 
     record: AgentRecord
     cache: tuple[Fold, Size] | None
@@ -131,7 +131,7 @@ class Overview(NamedTuple):
     size: Size | None
 
 
-class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, CodingSessionsView, Protocol):
+class Snapshot(ChangesView, CopyingView, LeasesView, MemosView, CodingSessionsView, Protocol):
     """A consistent view of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
     It is valid only inside the block of `Store.read`. Ids increase along a conversation and its forks, in the order of
@@ -176,6 +176,12 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, Codin
         """Return the living forks that have no messages of their own and whose models were never asked, oldest
         first."""
 
+    def fates(self, agent_id: str) -> dict[str, Fate]:
+        """Return the fate of each agent forked from this one, by its uuid."""
+
+    def unread(self, agent_id: str) -> list[Mail]:
+        """Return the agent's unread mail, oldest first."""
+
     def event(self, event_id: int) -> Event | None:
         """Return the event with this id, of any agent."""
 
@@ -202,8 +208,8 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, Codin
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         """Return the newest event of a kind inside `segments` that was not erased. The kinds are `state`, `scratchpad`,
-        `system`, `config`, `command`, `request`, `usage`, `window_summary`, and `summary` for a summary that carries a
-        state."""
+        `system`, `config`, `command`, `request`, `usage`, `mail`, `killed`, `window_summary`, and `summary` for a
+        summary that carries a state."""
 
     def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
         """Return the agent's own newest unerased events of a kind up to event `until`, newest first, at most `limit`.
@@ -268,7 +274,7 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, Codin
         """Return the ids of the turns that were opened inside `segments`, in order."""
 
 
-class Transaction(Snapshot, Copying, Inbox, Leases, Memos, CodingSessions, Protocol):
+class Transaction(Snapshot, Copying, Leases, Memos, CodingSessions, Protocol):
     """A unit of writing: all of it is recorded or, if the block of `Store.write` raises, nothing [SPEC 2].
 
     Transactions on one conversation and its forks run one after another, across all processes; transactions on
@@ -286,10 +292,11 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, CodingSessions, Proto
         already has an append with this key, nothing is appended, and the earlier ids are returned.
 
         Metadata never moves the head, and nothing is expected of it: if all `drafts` are metadata, `expected` does not
-        matter. The texts of a request were kept before in the same transaction (`keep_texts`); it becomes their owner.
+        matter. A conversation has the name of its newest `renamed` event, or that of its creation; a deleted one has
+        none. The texts of a request were kept before in the same transaction (`keep_texts`); it becomes their owner.
 
         Raises ConflictError unless the agent's head is `expected` (None: do not check), ValueError if data is not JSON,
-        CommandError if the agent has ended (`agents.refused`).
+        CommandError if the agent has ended (`agents.refused`), StoreError if a new name is taken.
         """
 
     def next_id(self, agent_id: str) -> int:

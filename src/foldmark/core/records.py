@@ -8,11 +8,11 @@ copied.
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from struct import Struct as Layout
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from foldmark.core.agents import AgentRecord, Mail
+from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.patterns import pattern
@@ -179,16 +179,6 @@ class CopiedEvent(Struct, frozen=True):
     data: str | None
 
 
-class CopiedEnd(Struct, frozen=True):
-    """The end of an agent: who killed it and when, who deleted it and when, and when it was archived. Each is None if
-    that did not happen."""
-
-    agent: str
-    killed: tuple[str, str, str] | None
-    deleted: tuple[str, str] | None
-    archived: str | None
-
-
 class CopiedMemo(Struct, frozen=True):
     """A memo with its tags, sorted; `event` is the newest event that existed when it was saved."""
 
@@ -201,17 +191,10 @@ class CopiedMemo(Struct, frozen=True):
     tags: tuple[str, ...]
 
 
-Beside: TypeAlias = Mail | CopiedMemo | CodingSession
-"""Records beside the log that have their own ids."""
+Beside: TypeAlias = CopiedMemo | CodingSession
+"""Records beside the log, which have their own ids."""
 
-Copied = TypeVar("Copied", Mail, CopiedMemo, CodingSession, CopiedEnd)
-
-
-class Numbers(NamedTuple):
-    """The highest ids ever given to mail and memos. Ids of removed records are never reused."""
-
-    mail: int
-    memos: int
+Copied = TypeVar("Copied", CopiedMemo, CodingSession)
 
 
 class CopyingView(Protocol):
@@ -221,10 +204,9 @@ class CopyingView(Protocol):
         """Yield the events of these agents after the id given for each; those of a conversation and its forks come in
         order. They are read as they are consumed."""
 
-    def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
-        """Yield the records of one kind beside the log, by id, with ids above `after`: those of these agents (mail
-        belongs to its recipient), by default all. Memos and sessions belong to no agent. Ends come in no order and all
-        at once; the others are read as they are consumed."""
+    def copied(self, kind: type[Copied], after: int = 0) -> Iterator[Copied]:
+        """Yield the records of one kind beside the log, by id, with ids above `after`. They are read as they are
+        consumed."""
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
         """Yield the id, the agent and the erasing operation of each erased event of these agents."""
@@ -232,8 +214,8 @@ class CopyingView(Protocol):
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
         """Return the existing texts of requests with these hashes, hash -> text."""
 
-    def numbers(self) -> Numbers:
-        """Return the highest ids ever given to records beside the log."""
+    def highest_memo(self) -> int:
+        """Return the highest id ever given to a memo. Ids of removed memos are never reused."""
 
 
 class Copying(CopyingView, Protocol):
@@ -246,7 +228,10 @@ class Copying(CopyingView, Protocol):
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
         """Append events with their ids to any agents; the texts of requests were kept before (`keep_texts`). Raises
         StoreError if an event is not newer than its agent's newest, or its id is taken. An operation invalidates its
-        agent's stored segments."""
+        agent's stored segments. The names of agents stay as they are."""
+
+    def take_names(self, names: Mapping[str, str | None]) -> None:
+        """Give agents these names, or none. Some may take names that others of them give up."""
 
     def take_erased(self, agent: str, event_ids: Sequence[int], by: int) -> None:
         """Name the operation that erased these events of an agent, which were taken as erased ones before it."""
@@ -258,5 +243,5 @@ class Copying(CopyingView, Protocol):
         """Erase texts of an agent's requests that were erased in the source of a copy, unless something else owns
         them."""
 
-    def take_numbers(self, numbers: Numbers) -> None:
-        """Reserve these ids and all lower ones, so that they are never given to new records."""
+    def reserve_memos(self, highest: int) -> None:
+        """Reserve this id and all lower ones, so that they are never given to new memos."""

@@ -11,15 +11,17 @@ cut moves to the edge of the exchange (`settle`), and a selection is extended to
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from foldmark.core.events import ROLES, Event
+from foldmark.core.events import OUTSIDE_KINDS, ROLES, Event
 
 
 def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, int | None]:
     """Return the turn that an appended event belongs to, and the turn that is open after it.
 
     A `summary` is a separate turn and leaves the open turn open. A `system` message opens no turn. Every event that is
-    not a message belongs to the open turn.
+    not a message belongs to the open turn, unless others record it (`OUTSIDE_KINDS`).
     """
+    if kind in OUTSIDE_KINDS:
+        return None, open_turn
     if kind == "turn_ended":
         return open_turn, None
     if kind == "summary":

@@ -1,7 +1,7 @@
 """The agents of one conversation as a tree: their ends, their leases, their mail [SPEC 2, 4, 6].
 
-Mail waits in a separate table and is delivered exactly once. An agent is running if its lease is in force and the
-process that holds the lease is not known to have ended.
+Mail waits in the log of its recipient and is delivered exactly once. An agent is running if its lease is in force and
+the process that holds the lease is not known to have ended.
 """
 
 import os
@@ -14,7 +14,19 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foldmark.core.agents import AgentRecord, Lease, Mail, Size, mail_head
+from foldmark.core.agents import (
+    AgentRecord,
+    Lease,
+    Mail,
+    Size,
+    archived,
+    deleted,
+    killed,
+    mail_head,
+    mailed,
+    renamed,
+    unarchived,
+)
 from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
@@ -23,6 +35,7 @@ from foldmark.core.segments import END
 from foldmark.log.log import Agent
 from foldmark.request.layers import is_delegation
 from foldmark.request.planning import not_while_planning
+from foldmark.request.standing import end_of
 
 
 class TreeNode(NamedTuple):
@@ -67,7 +80,7 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
     with log.store.write() as transaction:
         if target == by:
             raise CommandError("an agent cannot kill itself; its parent, or a person in another agent, can")
-        if (end := transaction.end(target.id)) is not None:
+        if (end := end_of(transaction, target.id)) is not None:
             raise CommandError(f"{end.sentence}; it cannot be killed again")
         above = list(ancestors(target))
         if target in ancestors(by):
@@ -78,11 +91,11 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
             raise CommandError(f"{label(target)} is not a child; a person can /session archive or /session delete it")
         if actor != "human" and by not in above:
             raise CommandError(f"{label(target)} is not a descendant of this agent; only those can be killed")
-        if (end := transaction.end(by.id)) is not None and actor != "human":
+        if (end := end_of(transaction, by.id)) is not None and actor != "human":
             raise CommandError(f"{end.sentence}; it cannot kill other agents")
-        living = [place.agent for place in tree(target) if transaction.end(place.agent.id) is None]
+        living = [place.agent for place in tree(target) if end_of(transaction, place.agent.id) is None]
         for agent in living:
-            transaction.kill(agent.id, by.id, actor, log.clock())
+            transaction.append(agent.id, None, [killed(by.id, actor, log.clock())])
     for agent in living:
         log.tell("killed", agent.id)
     return living
@@ -100,54 +113,58 @@ def delete(conversation: Agent, actor: str) -> list[Agent]:
         for agent in reversed(gone):
             agent.redact_all(actor=actor)
         for agent in gone:
-            transaction.delete(agent.id, actor, log.clock())
+            transaction.append(agent.id, None, [deleted(actor, log.clock())])
     for agent in gone:
         agent.name = None
         log.tell("killed", agent.id)
     return gone
 
 
-def rename(conversation: Agent, name: str) -> None:
+def rename(conversation: Agent, name: str, actor: str) -> None:
     """Rename a conversation. Raises CommandError if the name is taken or invalid."""
-    conversation.log.check_new(name)
-    with conversation.log.store.write() as transaction:
+    log = conversation.log
+    log.check_new(name)
+    with log.store.write() as transaction:
         _check_there(transaction, conversation)
-        conversation.log.check_new(name)  # the name cannot be taken from here on
-        transaction.rename(conversation.id, name)
+        log.check_new(name)  # the name cannot be taken from here on
+        transaction.append(conversation.id, None, [renamed(name, actor, log.clock())])
     conversation.name = name
 
 
-def archive(conversation: Agent) -> None:
+def archive(conversation: Agent, actor: str) -> None:
     """Archive a conversation. Raises CommandError if it is already archived."""
-    with conversation.log.store.write() as transaction:
+    log = conversation.log
+    with log.store.write() as transaction:
         _check_there(transaction, conversation)
-        if since := transaction.archived(conversation.id):
-            when = conversation.log.minute(since)
+        record = transaction.agent(conversation.id)
+        if record is not None and (since := transaction.event(record.archived)) is not None:
+            when = log.minute(since.created_at)
             raise CommandError(f"{label(conversation)} was already archived on {when}; `unarchive` brings it back")
-        transaction.archive(conversation.id, conversation.log.clock())
+        transaction.append(conversation.id, None, [archived(actor, log.clock())])
 
 
-def unarchive(conversation: Agent) -> bool:
+def unarchive(conversation: Agent, actor: str) -> bool:
     """Bring a conversation back from the archive. Return False if it is not archived."""
-    with conversation.log.store.read() as moment:
-        is_archived = moment.archived(conversation.id) is not None
-    if is_archived:
-        with conversation.log.store.write() as transaction:
-            _check_there(transaction, conversation)
-            transaction.archive(conversation.id, None)
+    log = conversation.log
+    with log.store.write() as transaction:
+        _check_there(transaction, conversation)
+        record = transaction.agent(conversation.id)
+        is_archived = record is not None and bool(record.archived)
+        if is_archived:
+            transaction.append(conversation.id, None, [unarchived(actor, log.clock())])
     return is_archived
 
 
 def _check_there(moment: Snapshot, agent: Agent) -> None:
     """Raise CommandError if the agent was deleted in the meantime."""
-    if (end := moment.end(agent.id)) and end.killer is None:
+    if (end := end_of(moment, agent.id)) and end.killer is None:
         raise CommandError(f"{end.sentence}")
 
 
 def waits_for(moment: Snapshot, child: AgentRecord) -> str | None:
     """Return the state in words of a living fork that has not begun: it waits to be run, or for its first message.
     None for any other agent, and for a sub-agent of a coding agent, which the coding agent runs."""
-    if child.parent is None or child.messages or moment.end(child.id) or moment.recent("request", child.id, END, 1):
+    if child.parent is None or child.messages or child.ended or moment.recent("request", child.id, END, 1):
         return None
     born = moment.event(child.fork_event)
     if born is None or born.actor == "system":
@@ -242,9 +259,9 @@ def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
         raise CommandError("there is nothing to send: the message is empty")
     with sender.log.store.write() as transaction:
         for agent in (recipient, sender):
-            if (end := transaction.end(agent.id)) is not None:
+            if (end := end_of(transaction, agent.id)) is not None:
                 raise CommandError(f"{end.sentence}; nothing was sent")
-        mail_id = transaction.send(sender.id, recipient.id, content, actor, sender.log.clock())
+        (mail_id,) = transaction.append(recipient.id, None, [mailed(sender.id, content, actor, sender.log.clock())])
     sender.log.tell("mail", recipient.id)
     return mail_id
 
@@ -252,12 +269,12 @@ def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
 def deliver(agent: Agent) -> Delivery | None:
     """Deliver all unread mail into the agent's log as one message; return None and write nothing if there is none.
 
-    One transaction marks the mail as read and appends the message. The message joins the open turn, or forms a separate
-    turn if none is open. Raises CommandError if the agent is dead, ConflictError.
+    One transaction reads the mail and appends the message that carries it. The message joins the open turn, or forms a
+    separate turn if none is open. Raises CommandError if the agent is dead, ConflictError.
     """
     with agent.reading() as (moment, at):
         _check_alive(moment, agent)
-        if not moment.unread_count(agent.id):
+        if not moment.unread(agent.id):
             return None
         not_while_planning(moment, at, "the mail would leave the context with it")
     with agent.batch() as transaction:
@@ -270,15 +287,13 @@ def deliver(agent: Agent) -> Delivery | None:
         data = {"mail": [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in mail]}
         before = agent.standing().size
         event_id = agent.append("user", content, data=data, actor="system")
-        for each in mail:
-            transaction.carried(each.id, event_id)
         if opens:
             agent.end_turn()
         return Delivery(event_id, mail, content, before, agent.standing().size)
 
 
 def _check_alive(moment: Snapshot, agent: Agent) -> None:
-    if (end := moment.end(agent.id)) is not None:
+    if (end := end_of(moment, agent.id)) is not None:
         raise CommandError(f"{end.sentence}; it gets no more mail")
 
 

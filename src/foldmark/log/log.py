@@ -21,6 +21,7 @@ from foldmark.log.listening import changes
 from foldmark.log.operable import Operable
 from foldmark.log.timeline import Happening
 from foldmark.operations.effects import NOBODY, Asking, Result
+from foldmark.request.standing import end_of
 from foldmark.settings.given import Settings
 
 if TYPE_CHECKING:
@@ -399,7 +400,7 @@ class Log:
     def _object(self, record: AgentRecord) -> Agent:
         if record.deleted:
             with self.store.read() as moment:
-                if (end := moment.end(record.id)) is not None:
+                if (end := end_of(moment, record.id)) is not None:
                     raise CommandError(f"{end.sentence}; {self._there_are(moment)}")
         agent = self._agents.get(record.id)
         if agent is None:

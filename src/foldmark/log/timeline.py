@@ -14,7 +14,7 @@ from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
-from foldmark.core.events import ACTORS, ANSWER_KINDS, DIALECTS, METADATA_KINDS, RECORD_KINDS, Draft
+from foldmark.core.events import ACTORS, ANSWER_KINDS, DIALECTS, METADATA_KINDS, OUTSIDE_KINDS, RECORD_KINDS, Draft
 from foldmark.core.ports import Clock, Head, Snapshot, Store, Transaction
 from foldmark.core.replay import Fold, History, birth, recorded, replay
 from foldmark.core.request import Request, ToolSpec
@@ -220,9 +220,9 @@ class Timeline:
 
         A usage is metadata: it is recorded whatever others have appended since, and conflicts with no append of theirs.
         """
-        if kind not in RECORD_KINDS or kind == "request":
-            accepted = ", ".join(each for each in RECORD_KINDS if each != "request")
-            raise CommandError(f"record takes {accepted}, not {kind!r}; a request is recorded by sending it")
+        accepted = [each for each in RECORD_KINDS if each not in ("request", *OUTSIDE_KINDS)]
+        if kind not in accepted:
+            raise CommandError(f"record takes {', '.join(accepted)}, not {kind!r}; a request is recorded by sending it")
         return self._append(kind, content, data, created_at, actor=actor)
 
     def answers(self, request: Request | None) -> None:

@@ -166,8 +166,8 @@ class News:
         now = {uri: before[uri] if uri in before else _agent(log, uri) for uri in followed}
         found = {uri for uri in followed if lives and self._agents.get(uri, uri) != now[uri]}
         self._agents = now
-        asked = {change.agent_id for change in changes if change.is_metadata}
-        changes = [change for change in changes if not change.is_metadata]  # the only ones that change a context
+        asked = {change.agent_id for change in changes if change.about_request}
+        changes = [change for change in changes if not change.about_request]  # the only ones that change a context
         records = {id: record for id in {change.agent_id for change in changes} if (record := moment.agent(id))}
         killed = [each.agent_id for each in lives if each.kind == "killed"]
         touched = {*records, *(records[agent_id].parent for agent_id in killed)}  # their parents are notified

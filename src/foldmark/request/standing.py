@@ -5,7 +5,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
-from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.agents import AgentRecord, End, Size
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
@@ -26,7 +26,7 @@ class Standing(Struct, frozen=True):
     recorded.
 
     `handed_down` is the data of the fork that created the agent: settings, and perhaps a scratchpad. `beside` names the
-    members of `BESIDE` that ever existed.
+    members of `BESIDE` that exist.
     """
 
     record: AgentRecord
@@ -110,6 +110,13 @@ class Standing(Struct, frozen=True):
             return event.content
         scratchpad = self.handed_down.get("scratchpad")
         return scratchpad if isinstance(scratchpad, str) else None
+
+
+def end_of(moment: Snapshot, agent_id: str) -> End | None:
+    """Return an agent's end; None if it is alive. Deletion takes precedence over a kill."""
+    record = moment.agent(agent_id)
+    event = moment.event(record.ended) if record is not None and record.ended else None
+    return None if event is None else End.of(event)
 
 
 class once(Generic[T]):  # noqa: N801

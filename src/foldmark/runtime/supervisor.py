@@ -25,6 +25,7 @@ from foldmark.log.timeline import Happening
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.operations.notices import happened
 from foldmark.providers.retrying import LazyProvider, streams_closed
+from foldmark.request.standing import end_of
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_mail_notice, begin, has_something
@@ -183,7 +184,7 @@ class Supervisor:
             if (since := self._changing.get(agent.id)) is not None:
                 raise ContextChangedError(f"{await self._changed(agent, since)} in another process; {_ENDED}") from None
             with self.log.store.read() as moment:
-                end = moment.end(agent.id)
+                end = end_of(moment, agent.id)
             why = f": {end.sentence}" if end is not None else "; what was received is kept"
             raise TurnInterruptedError(f"the turn of {family.label(agent)} was interrupted{why}") from None
 
@@ -371,7 +372,7 @@ class Supervisor:
                 if lease is not None and mine and lease.interrupt and not task.cancelling():
                     record = moment.agent(agent_id)
                     self._changing[agent_id] = record.head if record is not None else 0
-                if (lease is not None and (not mine or lease.interrupt)) or moment.end(agent_id) is not None:
+                if (lease is not None and (not mine or lease.interrupt)) or end_of(moment, agent_id) is not None:
                     _cancel(task)
         if self.attended is not None and self.attended not in self._hosted:
             with suppress(CommandError):  # it was deleted
@@ -400,7 +401,8 @@ class Supervisor:
     def _at_hand(self, moment: Snapshot, conversation: str) -> bool:
         """Return True if forks of a conversation are run here."""
         if self.attended is None:
-            return moment.archived(conversation) is None
+            record = moment.agent(conversation)
+            return record is not None and not record.archived
         return any(moment.root_of(agent) == conversation for agent in {self.attended, *self._hosted})
 
 

@@ -16,6 +16,7 @@ from foldmark.log import Agent, family
 from foldmark.log.live_session import client_session
 from foldmark.request.layers import fork_text
 from foldmark.request.planning import planning
+from foldmark.request.standing import end_of
 from foldmark.runtime.loop import in_thread
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.sending.status import waits
@@ -82,7 +83,7 @@ class MailNotices:
         """
         with agent.reading() as (moment, at):
             mail = moment.unread(agent.id)
-            if not mail or mail[-1].id <= self._announced.get(agent.id, 0) or moment.end(agent.id) is not None:
+            if not mail or mail[-1].id <= self._announced.get(agent.id, 0) or end_of(moment, agent.id) is not None:
                 return None
             if planning(moment, at) is not None:  # mail waits until planning ends; a later look finds it
                 return None

@@ -20,7 +20,7 @@ from foldmark.core.segments import END, since, until
 from foldmark.log.log import Agent
 from foldmark.request.layers import memo_texts
 from foldmark.request.recorded import SentPlan, newest_plan, number_of
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, end_of
 
 
 def record_sent(
@@ -43,7 +43,7 @@ def record_sent(
         transaction.keep_texts({})  # from here on nothing that the request needs can be erased by others
         reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
         at = read_by(transaction, agent.standing_in(transaction), reads)
-        if (end := transaction.end(agent.id)) is not None and end.killer is None:
+        if (end := end_of(transaction, agent.id)) is not None and end.killer is None:
             raise CommandError(f"{end.sentence}; its model is no longer asked")
         manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
         if request.purpose in (ANSWER, COMPACTION):

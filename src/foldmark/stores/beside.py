@@ -1,5 +1,5 @@
-"""The tables beside the log, in any database: mail, ends, the archive, leases, sessions of coding agents, memos, texts
-of requests, vectors.
+"""The tables beside the log, in any database: unread mail, leases, sessions of coding agents, memos, texts of requests,
+vectors.
 
 `BesideReader` is the part of a snapshot that reads them, `BesideWriter` the part of a transaction that writes them.
 """
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import structs
 
-from foldmark.core.agents import End, Fate, Lease, Mail
+from foldmark.core.agents import Fate, Lease, Mail
 from foldmark.core.events import Event
 from foldmark.core.records import CodingSession, Memo
 from foldmark.core.search import Coverage, Embedded, Unembedded
@@ -29,24 +29,12 @@ _SIGNATURES = 10_000
 class BesideReader(SqlReader, Protocol):
     """Reads the tables beside the log."""
 
-    # Mail, ends, the archive
-
     def unread(self, agent_id: str) -> list[Mail]:
-        return [Mail(*row) for row in self._run("unread_mail", **self._for_agent(agent_id))]
-
-    def unread_count(self, agent_id: str) -> int:
-        ((number,),) = self._run("unread_count", **self._for_agent(agent_id))
-        return int(number)
-
-    def end(self, agent_id: str) -> End | None:
-        return next((End(agent_id, *row) for row in self._run("end_of_agent", **self._for_agent(agent_id))), None)
+        return [Mail.of(event) for event in self._events("unread", **self._for_agent(agent_id))]
 
     def fates(self, agent_id: str) -> dict[str, Fate]:
         self.settle()
         return dict(self._run("fates", **self._for_agent(agent_id)))
-
-    def archived(self, agent_id: str) -> str | None:
-        return next((str(at) for (at,) in self._run("archived", **self._for_agent(agent_id))), None)
 
     # Leases
 
@@ -129,45 +117,6 @@ class BesideReader(SqlReader, Protocol):
 
 class BesideWriter(BesideReader, SqlWriter, Protocol):
     """Writes the tables beside the log."""
-
-    # Mail, ends, the archive
-
-    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
-        each = {"sender": self._key(sender), "actor": actor, "sent_at": sent_at, "content": content}
-        ((mail_id,),) = self._run("send_mail", **self._for_agent(recipient), **each)
-        return int(mail_id)
-
-    def carried(self, mail_id: int, event_id: int) -> None:
-        self._write("carried", event=event_id, mail=mail_id)
-
-    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        self._write("kill", **self._for_agent(agent_id), killer=self._key(killer), actor=actor, died_at=died_at)
-        self._ended(agent_id, "killed")
-
-    def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
-        agent = self._for_agent(agent_id)
-        with self.whole():
-            self._write("delete_agent", **agent, actor=actor, deleted_at=deleted_at)
-            self._name(agent_id, None)
-            self._write("erase_unread", **agent)
-            self._write("unarchive", **agent)
-        self._ended(agent_id, "deleted")
-
-    def _ended(self, agent_id: str, how: str) -> None:
-        """Refuse later appends to an agent that was killed or deleted in this transaction."""
-
-    def rename(self, agent_id: str, name: str) -> None:
-        self._name(agent_id, name)
-
-    def _name(self, agent_id: str, name: str | None) -> None:
-        """Set or remove an agent's name. Raises StoreError if another agent has it."""
-        self._write("rename_agent", **self._for_agent(agent_id), name=name)
-
-    def archive(self, agent_id: str, archived_at: str | None) -> None:
-        if archived_at is None:
-            self._write("unarchive", **self._for_agent(agent_id))
-        else:
-            self._write("archive", **self._for_agent(agent_id), archived_at=archived_at)
 
     # Leases
 

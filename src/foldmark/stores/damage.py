@@ -10,7 +10,7 @@ from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.wording import count
-from foldmark.stores.reader import Row, SqlReader
+from foldmark.stores.reader import Row, SqlReader, carried_mail
 
 Check = Callable[[], Iterator[str]]
 
@@ -22,10 +22,9 @@ _FAULTS = {
     "wrong_sums": "agent {0:.8}: the sums stored with event {1} do not match its events",
     "wrong_waiting": "agent {0:.8}: {1} calls of its open turn are wrongly recorded as waiting or as answered",
     "wrong_replayed": "event {0}: it {1} marked as an operation, contrary to its kind",
-    "wrong_mail": "mail {0}: event {1} is recorded as its carrier, but is no message to its recipient",
     "wrong_deletions": "agent {0:.8}: it is deleted, but its child {1:.8} is not",
     "wrong_remains": "agent {0:.8}: it is deleted, but {1} of its events still hold text",
-    "wrong_names": "agent {0:.8}: it is deleted, but still named '{1}'",
+    "wrong_names": "agent {0:.8}: its name is '{1}', which its events do not give it",
     "wrong_archive": "agent {0:.8}: it is archived, but not a conversation",
     "wrong_lineage": "{0} session {1:.8}: its number {2} does not follow its parent's",
 }
@@ -42,7 +41,8 @@ class SqlChecks(SqlReader, Protocol):
         """Yield one line for each fault. An unreadable part gives one line, and the other checks continue."""
         seen = set[str]()
         shared = [partial(self._found_by, name, line) for name, line in {**_FAULTS, **self._own_faults}.items()]
-        checks: list[Check] = [*self._checks(), *shared, self._wrong_texts, self._wrong_owners, self._wrong_rows]
+        own = (self._wrong_texts, self._wrong_owners, self._wrong_rows, self._wrong_mail)
+        checks: list[Check] = [*self._checks(), *shared, *own]
         for check in checks:
             for line in _lines(check):
                 if line not in seen:
@@ -92,9 +92,25 @@ class SqlChecks(SqlReader, Protocol):
         for (hash,) in self._run("texts_of_nobody"):
             yield f"requests: the text with the hash {hash[:12]} belongs to nothing; it should have been erased"
 
+    def _wrong_mail(self) -> Iterator[str]:
+        """Compare the unread mail with the mail that no message has carried."""
+        sent, unread = dict[int, int](), set[int]()
+        for _, id, agent, kind, data, is_erased, is_unread in self._pages("all_mail", 2, root=_START, id=_START):
+            if kind == "mail" and not is_erased:
+                sent[id] = agent
+            if is_unread:
+                unread.add(id)
+            if kind == "user":
+                for carried in carried_mail(data):
+                    if sent.pop(carried, agent) != agent:
+                        yield f"mail {carried}: event {id} carries it, but not to its recipient"
+        for id in sorted(sent.keys() ^ unread):
+            yield f"mail {id}: it is {'not ' if id in sent else ''}recorded as unread, contrary to the messages"
+
     def _wrong_rows(self) -> Iterator[str]:
         for agent_id, *row in self._run("wrong_rows"):
-            names, half = ("head", "newest event", "messages", "tokens", "open turn"), len(row) // 2
+            names = ("head", "newest event", "messages", "tokens", "open turn", "killed", "deleted", "archived")
+            half = len(row) // 2
             stored, counted = row[:half], row[half:]
             for name, recorded, actual in zip(names, stored, counted, strict=True):
                 if recorded != actual:

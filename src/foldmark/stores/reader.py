@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from foldmark.core.agents import AgentRecord
+from foldmark.core.agents import AgentRecord, mail_of
 from foldmark.core.codec import checksum_of, decode_data
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
@@ -93,8 +93,8 @@ class SqlReader(Protocol):
         return self._ids.get(key) or f"unknown agent {key}"
 
     def _agent(self, row: Sequence[Any]) -> AgentRecord:
-        *fields, deleted, key, root = row
-        record = self._record((*fields, bool(deleted)))
+        *fields, key, root = row
+        record = self._record(fields)
         self._cache_agent(record.id, (key, root))
         return record
 
@@ -204,6 +204,14 @@ def _typed(value: Any, type: Any) -> Any:
         return convert(value, type)
     except ValidationError:
         return type() if type in (int, str) else None
+
+
+def carried_mail(data: str | None) -> list[int]:
+    """Return the ids of the mail that a message carries, given its stored data."""
+    try:
+        return mail_of(decode_data("user", data)) if data is not None and '"mail"' in data else []
+    except DamagedError:
+        return []
 
 
 def unknown_agent(agent_id: str) -> DamagedError:

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import msgspec
 from msgspec import structs
 
-from foldmark.core.agents import AgentRecord, Changes, Mail, Size
+from foldmark.core.agents import AgentRecord, Changes, Size
 from foldmark.core.codec import checksum
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import BESIDE, Head, Overview
-from foldmark.core.records import CodingSession, Copied, CopiedEnd, CopiedEvent, CopiedMemo, Numbers
+from foldmark.core.records import CodingSession, Copied, CopiedEvent, CopiedMemo
 from foldmark.core.replay import Fold
 from foldmark.core.search import Hit, Outline, Surroundings
 from foldmark.core.segments import END, Segment, Segments
@@ -121,9 +121,9 @@ class LogSnapshot(BesideReader, Protocol):
         if not rows:
             raise unknown_agent(agent_id)
         (key, root, *own, body, messages, tokens, memos, mail, children), *others = rows
-        record = self._agent((*own, False, key, root))
+        record = self._agent((*own, key, root))
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        events = [self._event(row[2:-4], place in damaged) for place, row in enumerate(others, 1)]
+        events = [self._event(row[2:14], place in damaged) for place, row in enumerate(others, 1)]
         beside = frozenset(name for name, exists in zip(BESIDE, (memos, mail, children), strict=True) if exists)
         return Head(record, cache, {event.kind: event for event in events}, beside)
 
@@ -324,24 +324,19 @@ class LogSnapshot(BesideReader, Protocol):
         """Yield pages of events after an id for each agent's key. Those of a tree are in order; other events may be
         among them."""
 
-    def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
+    def copied(self, kind: type[Copied], after: int = 0) -> Iterator[Copied]:
         forms: dict[type, tuple[str, Callable[[Row], Any]]] = {
-            CopiedEnd: ("copied_ends", _copied_end),
-            Mail: ("copied_mail", lambda row: Mail(*row)),
             CopiedMemo: ("copied_memos", lambda row: structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))),
             CodingSession: ("copied_sessions", lambda row: structs.replace(self._coding_session(row[1:]), id=row[0])),
         }
         name, make = forms[kind]
-        keys = None if agents is None else self._list([self._key(agent) for agent in agents])
         rows: list[Row] = [(after,)]
         while rows:
-            rows, damaged = self._rows(name, agents=keys, after=rows[-1][0], limit=PAGE)
+            rows, damaged = self._rows(name, after=rows[-1][0], limit=PAGE)
             for place, row in enumerate(rows):
                 if place in damaged:
                     raise DamagedError(f"{kind.__name__} {row[0]}: a text is not valid UTF-8; run `foldmark doctor`")
                 yield make(row)
-            if kind is CopiedEnd:  # these have no ids and come all at once
-                return
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
         for id, key, by in self._run("erased", agents=self._list([self._key(agent) for agent in agents])):
@@ -350,8 +345,9 @@ class LogSnapshot(BesideReader, Protocol):
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
         return dict(self._run("kept_texts", hashes=self._list(sorted(hashes)))) if hashes else {}
 
-    def numbers(self) -> Numbers:
-        return Numbers(*self._run("numbers")[0])
+    def highest_memo(self) -> int:
+        ((number,),) = self._run("highest_memo")
+        return int(number)
 
 
 def _copied_event(agent: str, row: Row, damaged: bool) -> CopiedEvent:
@@ -370,9 +366,3 @@ def _copied_event(agent: str, row: Row, damaged: bool) -> CopiedEvent:
         )
     fixed = (id, agent, turn, kind, dialect, actor, created_at, bool(interrupted), call_id, answers)
     return CopiedEvent(*fixed, bool(apart), by, content, data)
-
-
-def _copied_end(row: Row) -> CopiedEnd:
-    agent, killer, killed_by, died_at, deleted_by, deleted_at, archived = row
-    killed = None if died_at is None else (killer, killed_by, died_at)
-    return CopiedEnd(agent, killed, None if deleted_at is None else (deleted_by, deleted_at), archived)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 from msgspec import structs
 
-from foldmark.core.agents import AgentRecord, Changes, End, Mail, Size, refused
+from foldmark.core.agents import AgentRecord, Changes, End, Size, mail_of, refused
 from foldmark.core.assembly.sent import Owner, owners
 from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data, outlives, without_content
 from foldmark.core.errors import CommandError, ConflictError, StoreError
@@ -23,8 +23,11 @@ from foldmark.core.replay import Fold
 from foldmark.core.turns import place
 from foldmark.stores.beside import BesideWriter
 from foldmark.stores.queries import listed
-from foldmark.stores.reader import Bindings, Row
+from foldmark.stores.reader import Bindings, Row, carried_mail
 from foldmark.stores.snapshot import LogSnapshot
+
+STATE = ("head", "last", "open_turn", "messages", "tokens", "run", "killed", "deleted", "archived")
+"""The columns of the state of an agent, with which a row of `Appender` begins."""
 
 
 class EventWriter(Protocol):
@@ -43,6 +46,12 @@ class EventWriter(Protocol):
 
     def newest_message(self, agent: int, until: int) -> Row | None:
         """Return the turn and the kind of an agent's newest message up to event `until`, the agent's head."""
+
+    def arrive(self, agent: int, mail: int) -> None:
+        """Record that mail is unread."""
+
+    def carried(self, agent: int, mail: Sequence[int]) -> None:
+        """Record that some mail is no longer unread."""
 
     def wait(self, agent: int, call: int) -> None:
         """Record that a call waits for its result."""
@@ -63,13 +72,12 @@ class Appender:
     def __init__(
         self, key: int, draw: Callable[[], int], writer: EventWriter, row: Row, newest: Row | None = None
     ) -> None:
-        """`row` is the stored state of the agent: head, newest event of any class, open turn, messages, tokens, first
-        call of the newest run of calls, True if it has ended, erased messages, erased tokens. `draw` returns
+        """`row` is the stored state of the agent (`STATE`), then its erased messages and their tokens. `draw` returns
         the next id. `newest` is the turn and the kind of the newest message, if they are known."""
         self._key, self._draw, self._writer = key, draw, writer
-        self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
-        self.end: End | None = None
-        """How the agent ended, if `ended`."""
+        self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, *more = row
+        self._fates: dict[str, int] = dict(zip(STATE[6:], more, strict=False))
+        self._sums = more[3:]
         self.has_replayed = False
         """True if an appended event changed the agent's fold and the new fold is not stored yet."""
         self._has_newest = False
@@ -97,7 +105,13 @@ class Appender:
     @property
     def row(self) -> Row:
         """The state of the agent as it will be stored."""
-        return (self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums)
+        counted = (self.head, self.last, self.open_turn, self._messages, self._tokens, self._run)
+        return (*counted, *self._fates.values(), *self._sums)
+
+    @property
+    def ended(self) -> int:
+        """The event that ended the agent, 0 if it is alive."""
+        return self._fates["deleted"] or self._fates["killed"]
 
     @property
     def next_id(self) -> int:
@@ -176,7 +190,11 @@ class Appender:
         kind = draft.kind
         self.last, self._is_ahead, self.has_moved = id, True, True
         if kind in METADATA_KINDS:
+            self._note(id, kind, present)
             return
+        if kind == "user" and (mail := mail_of(draft.data)):
+            self._has_newest = True
+            self._writer.carried(self._key, mail)
         if kind == "tool_call" and present:
             self._writer.wait(self._key, id)
         elif draft.answers is not None:
@@ -185,6 +203,16 @@ class Appender:
             self._writer.end_waiting(self._key)
         self._run = self._run_after(id, kind, turn)
         self.head, self.open_turn = id, open_turn
+
+    def _note(self, id: int, kind: str, present: bool) -> None:
+        """Update the state after mail, or after an event about what became of the agent."""
+        if kind == "mail" and present:
+            self._has_newest = True  # heads say whether there is unread mail
+            self._writer.arrive(self._key, id)
+        elif kind in self._fates:
+            self._fates[kind] = id
+        if kind in ("unarchived", "deleted"):
+            self._fates["archived"] = 0
 
     def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
         """Return the first call of the newest run of calls, if only results follow that run."""
@@ -219,8 +247,8 @@ class Appender:
 
 def moved(record: AgentRecord, row: Row) -> AgentRecord:
     """Return an agent's record after appends that led to this state (see `Appender`)."""
-    head, last, open_turn, messages, tokens, *_ = row
-    return structs.replace(record, head=head, last=last, open_turn=open_turn, messages=messages, tokens=tokens)
+    state = {name: value for name, value in zip(STATE, row, strict=False) if name != "run"}
+    return structs.replace(record, **state)
 
 
 class LogTransaction(BesideWriter, LogSnapshot, Protocol):
@@ -259,12 +287,23 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         ids = []
         with self.whole():
             for draft in drafts:
-                if appender.end is not None and (why := refused(appender.end, draft, appender.open_turn)):
+                if appender.ended and (why := refused(self._end(appender.ended), draft, appender.open_turn)):
                     raise CommandError(why)
+                if draft.kind in ("renamed", "deleted"):
+                    self._name(agent_id, draft.content or None)
                 ids.append(appender.add(draft))
             if key is not None:
                 self._write("keep_append", **self._for_agent(agent_id), key=key, ids=listed(ids))
         return ids
+
+    def _end(self, event_id: int) -> End:
+        """Return the end that an event of this database records."""
+        (event,) = self.events([event_id])
+        return End.of(event)
+
+    def _name(self, agent_id: str, name: str | None) -> None:
+        """Set or remove an agent's name. Raises StoreError if another agent has it."""
+        self._write("rename_agent", **self._for_agent(agent_id), name=name)
 
     def next_id(self, agent_id: str) -> int:
         return self._appender(agent_id).next_id
@@ -276,7 +315,11 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
             self.settle()
             rows = self._run("to_erase", **agent, turn=turn, last=last)
             if turn:
+                mail = [id for _, kind, _, data, _ in rows if kind == "user" for id in carried_mail(data)]
                 rows = [row for row in rows if not outlives(row[1], row[3])]
+                rows += [(id, "mail", None, None, 0) for id in mail]  # it is read, so it belongs to the turn
+            else:
+                self._write("forget_unread", **agent)
             messages = [row for row in rows if row[2] is not None]
             gone = Size(len(messages), sum(row[4] for row in messages))
             ids = [row[0] for row in messages]
@@ -319,10 +362,6 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         body = msgspec.json.encode(fold).decode()
         self._write("save_fold", **self._for_agent(fold.agent), body=body, **beside._asdict())
 
-    def _ended(self, agent_id: str, how: str) -> None:
-        if agent_id in self._appenders:
-            self._appenders[agent_id].end = self.end(agent_id)
-
     def _record(self, fields: Sequence[Any]) -> AgentRecord:
         record = super()._record(fields)
         appender = self._appenders.get(record.id)
@@ -343,9 +382,19 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
             self._take_ids(events)
             for event in events:
                 self._appender(event.agent).take(event)
+                if event.kind == "deleted":
+                    self._name(event.agent, None)
             self.settle()
             for agent in sorted({event.agent for event in events if is_replayed(event.kind, event.data)}):
                 self._write("forget_fold", **self._for_agent(agent))
+
+    def take_names(self, names: Mapping[str, str | None]) -> None:
+        with self.whole():
+            for agent in names:
+                self._name(agent, None)
+            for agent, name in names.items():
+                if name is not None:
+                    self._name(agent, name)
 
     def take_erased(self, agent: str, event_ids: Sequence[int], by: int) -> None:
         self._appender(agent).name_eraser(event_ids, by)
@@ -365,16 +414,11 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
 
     def _take(self, record: Beside, row: Bindings) -> None:
         match record:
-            case Mail():
-                self._take_mail({**row, "sender": self._key(record.sender), **self._for_agent(record.recipient)})
             case CopiedMemo():
                 self._take_memo({**row, "agent": None if record.agent is None else self._key(record.agent)})
                 self._mark_memo(record.id, record.content, record.tags)
             case CodingSession():
                 self._write("take_session", **{**row, "worker_id": self._worker(record.worker_id)})
-
-    def _take_mail(self, row: Bindings) -> None:
-        self._write("take_mail", **row)
 
     def _take_memo(self, row: Bindings) -> None:
         """Record a memo without its tags and words; `event` is the newest event before it."""

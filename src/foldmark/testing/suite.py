@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from msgspec import to_builtins
 
-from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.agents import AgentRecord, Size, mailed
 from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Draft, Event
@@ -76,7 +76,7 @@ NOW = "2026-03-01T12:00:00.000000Z"
 HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
 """Text that databases, drivers and JSON columns handle wrongly."""
 
-INDEXED = ("state", "scratchpad", "system", "request", "usage")
+INDEXED = ("state", "scratchpad", "system", "request", "usage", "mail", "killed")
 """Kinds of events whose newest event is read by kind."""
 
 examples = settings(
@@ -212,7 +212,7 @@ def save_memo(store: Store, content: str, *tags: str, agent: str | None = None) 
 def send(store: Store, sender: str, recipient: str, *texts: str) -> list[int]:
     """Store mail in a separate transaction, and return the ids."""
     with store.write() as writing:
-        return [writing.send(sender, recipient, text, "human", NOW) for text in texts]
+        return [writing.append(recipient, None, [mailed(sender, text, "human", NOW)])[0] for text in texts]
 
 
 def roll_back(store: Store, act: Callable[[Transaction], object]) -> None:
@@ -309,7 +309,7 @@ def stop_inside(store: Store, connection: Connection, agent: str) -> None:
         child = add_fork(writing, agent)
         writing.append(child, None, [draft(content="lost")])
         writing.save_memo("lost", ("lost",), agent, "human", NOW)
-        writing.send(agent, child, "lost", "human", NOW)
+        writing.append(child, None, [mailed(agent, "lost", "human", NOW)])[0]
         connection.send(ids)
         connection.recv()  # no answer comes: the process is killed here
 

@@ -23,6 +23,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.log import Agent, Log, family
 from foldmark.operations.effects import Asking, Permission
+from foldmark.request.standing import end_of
 from foldmark.sending.interruption import watched
 
 WAKE = 0.05
@@ -303,6 +304,6 @@ def _check_going_on(cut: Event) -> None:
 
 def _check_living(agent: Agent) -> None:
     with agent.log.store.read() as moment:
-        end = moment.end(agent.id)
+        end = end_of(moment, agent.id)
     if end:
         raise CommandError(f"{end.sentence}; it can run no more tools")

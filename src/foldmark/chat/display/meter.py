@@ -11,7 +11,7 @@ from foldmark.cost.spending import Spending, spent
 from foldmark.log import Agent
 from foldmark.log.family import here, running
 from foldmark.log.live_session import client_tokens
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, end_of
 
 IDLE, ANSWERING, ELSEWHERE, ENDED = "idle", "answering", "another program answers", "ended"
 WORKING = "at work"
@@ -78,7 +78,7 @@ def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
             own = max(0, tokens - sum(share.tokens for share in filled))
             filled.insert(0, Portion("system", "system", own))
         limit, limited_by = _limit(agent.window, at)
-        state = ENDED if moment.end(agent.id) is not None else state_of(agent)
+        state = ENDED if end_of(moment, agent.id) is not None else state_of(agent)
     return MeterReading(
         agent.name or f"agent {agent.id[:8]}",
         at.model[1],

@@ -193,5 +193,5 @@ def _settle_in(connection: psycopg.Connection[Row]) -> None:
         if known is None:
             connection.execute("INSERT INTO home (server, base) VALUES ($1, 0)", (server,))
         elif known != server:
-            newest = "SELECT max(stamp) FROM (SELECT stamp FROM agents UNION ALL SELECT stamp FROM mail) s"
+            newest = "SELECT max(stamp) FROM agents"
             connection.execute(f"UPDATE home SET server = $1, base = coalesce(({newest}), base)", (server,))

@@ -13,6 +13,7 @@ from foldmark.core.events import Draft
 from foldmark.core.search import Phrase
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
 from foldmark.stores.reader import Row
+from foldmark.stores.transaction import STATE
 from foldmark.text.tokens import has_parts, parts_of, stems
 
 _COLUMNS = (
@@ -59,8 +60,8 @@ class Tree:
 
     def locked(self, row: Row) -> None:
         """Take the values of the root agent's row, which is now locked."""
-        self.position = row[:11]
-        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
+        self.position = row[:13]
+        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[13:]
 
     def record(self, row: Row, draft: Draft) -> None:
         tool, planning, stateful = facts(draft.kind, draft.data)
@@ -81,6 +82,12 @@ class Tree:
         bound = {"root": self.root, "agent": agent, "until": until}
         return next(iter(self._session.run(STATEMENTS["newest_message"], bound)), None)
 
+    def arrive(self, agent: int, mail: int) -> None:
+        self._later("arrive", agent=agent, mail=Ints([mail]))
+
+    def carried(self, agent: int, mail: Sequence[int]) -> None:
+        self._later("carried", agent=agent, mail=Ints(mail))
+
     def wait(self, agent: int, call: int) -> None:
         self._waiting.setdefault(agent, []).append(call)
 
@@ -96,10 +103,8 @@ class Tree:
         self._ended.add(agent)
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
-        head, last, open_turn, messages, tokens, run, *_ = state
         turn, kind = newest or (None, None)
-        row = {"head": head, "last": last, "open_turn": open_turn, "messages": messages, "tokens": tokens, "run": run}
-        row |= {"newest_turn": turn, "newest_kind": kind}
+        row = {**dict(zip(STATE, state, strict=False)), "newest_turn": turn, "newest_kind": kind}
         if agent == self.root:
             self.is_ahead = False
             self._later("advance_root", **row, **self.counts)

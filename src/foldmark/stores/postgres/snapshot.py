@@ -3,8 +3,8 @@
 Changes: transactions draw their numbers when they first write, and commit in any order. An event is stamped with the
 number of its transaction, or with the stamp of the newest event of its tree if that is higher, so that stamps follow
 the ids of a tree. A reader accepts events with stamps below the number of the oldest open transaction: no lower stamp
-can be committed any more. A cursor is the place of the last event read: its stamp, its type (event, mail or a change of
-an agent) and its id. A cursor that begins now also names the events that were already committed after a transaction
+can be committed any more. A cursor is the place of the last change read: its stamp, its type (a new agent or an event)
+and its id. A cursor that begins now also names the events that were already committed after a transaction
 that was still open, as trees with their last ids.
 
 Memos are numbered in the order of commits, because a transaction that saves one locks the counter until its end. At its
@@ -160,8 +160,7 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
         rows = self._run(name, **bindings)
         # These two statements return two kinds of rows, in adjacent columns.
         if name == "head":
-            nothing = (None, None, None, None)
-            rows = [row[:18] if row[0] is not None else (None, None, *row[18:], *nothing) for row in rows]
+            rows = [row[:21] if row[0] is not None else (None, None, *row[21:]) for row in rows]
         elif name == "outlines":
             rows = [row[:5] if row[0] == 0 else (1, *row[5:]) for row in rows]
         return rows, ()
@@ -183,10 +182,10 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
     def _changes_after(self, after: str, limit: int) -> Changes:
         (stamp, source, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
         (until, *_), *trees = seen or [(0,)]
-        names = zip(("roots", "seen", "lived"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)
+        names = zip(("roots", "seen", "known"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)
         bound = {name: Ints(each) for name, each in names}
         rows = self._run("changes", stamp=stamp, source=source, id=id, **bound, limit=limit)
-        found = [Change(self._id(agent), None if number else id, kind) for _, number, id, agent, kind in rows]
+        found = [Change(self._id(agent), id if number else None, kind) for _, number, id, agent, kind in rows]
         return Changes(found, _cursor(rows[-1][:3], until, trees) if rows else after)
 
     # Search

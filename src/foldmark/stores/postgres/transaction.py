@@ -16,7 +16,7 @@ import msgspec
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Head
-from foldmark.core.records import Beside, CodingSession, CopiedEvent, Numbers
+from foldmark.core.records import Beside, CodingSession, CopiedEvent
 from foldmark.core.segments import Segments
 from foldmark.stores.postgres.appender import Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
@@ -148,7 +148,6 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
             *state, turn, kind = row
             newest = None if kind is None else (turn, kind)
             appender = Appender(key, partial(self._draw, tree.root), tree, tuple(state), newest)
-            appender.end = self.end(agent_id) if appender.ended else None
             self._appenders[agent_id] = appender
         return appender
 
@@ -166,9 +165,9 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         self._cache_agent(record.id, (key, root))
         self._undoing.append(partial(self._known.forget, record.id))
         row = {"root": root, "key": key, "id": record.id, "name": record.name, "parent": parent}
-        self._write("create_agent", **row, fork_event=record.fork_event, created_at=record.created_at)
+        row |= {"fork_event": record.fork_event, "created_at": record.created_at, "born": self._counted(root).stamp}
+        self._write("create_agent", **row)
         self._write("add_to_directory", id=record.id, key=key, root=root)
-        self._write("add_life", root=root, agent=key, kind="born")
 
     def _place(self, place: int | None) -> int:
         """Return the key of a new agent. Keys order the agents, so a copied agent gets its original place if that is
@@ -181,47 +180,21 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
 
     # Beside the log
 
-    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
-        agent = self._for_agent(recipient)
-        each = {"sender": self._key(sender), "actor": actor, "sent_at": sent_at, "content": content}
-        mail_id = self._draw(agent["root"])
-        self._write("send_mail", **agent, **each, id=mail_id, stamp=self._trees[agent["root"]].stamp)
-        self._write("had_mail")
-        return mail_id
-
-    def carried(self, mail_id: int, event_id: int) -> None:
-        (root,) = self._roots_of([event_id])  # mail belongs to its recipient's tree
-        self._write("carried", root=root, mail=mail_id, event=event_id)
-
-    def _ended(self, agent_id: str, how: str) -> None:
-        super()._ended(agent_id, how)
-        self._write("end_agent", **self._for_agent(agent_id))
-        self._write("add_life", **self._for_agent(agent_id), kind=how)
-
-    def archive(self, agent_id: str, archived_at: str | None) -> None:
-        if archived_at is not None or self.archived(agent_id) is not None:
-            super().archive(agent_id, archived_at)
-            self._write(
-                "add_life", **self._for_agent(agent_id), kind="unarchived" if archived_at is None else "archived"
-            )
-
     def _name(self, agent_id: str, name: str | None) -> None:
         named = self._for_agent(agent_id)
-        if name is not None and self._take_name(name, named["root"]):
-            self._write("add_life", **named, kind="renamed")
+        if name is not None:
+            self._take_name(name, named["root"])
         if named["agent"] == named["root"]:
             self._write("free_names", root=named["root"], name=name)
         super()._name(agent_id, name)
 
-    def _take_name(self, name: str, root: int) -> bool:
-        """Take a name for a conversation. Return False if it already has this name. Raises StoreError if another
-        conversation has it."""
+    def _take_name(self, name: str, root: int) -> None:
+        """Take a name for a conversation. Raises StoreError if another conversation has it."""
         if self._run("take_name", name=name, root=root):
-            return True
+            return
         self._statements -= 1  # nothing was written
         if self._run("named_root", name=name) != [(root,)]:
             raise StoreError(f"there is a conversation named '{name}' already; take another name")
-        return False
 
     def _worker(self, worker: int | str | None) -> str | None:
         return None if worker is None else msgspec.json.encode(worker).decode()
@@ -291,20 +264,14 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         if isinstance(record, CodingSession):
             self._write("number_sessions")
 
-    def _take_mail(self, row: Bindings) -> None:
-        tree = self._counted(row["root"])
-        self._write("take_mail", **row, stamp=tree.stamp)
-        self._write("had_mail")
-
     def _take_memo(self, row: Bindings) -> None:
         event = row.pop("event")
         self._write("save_memo", **row)
         self._write("take_memo_marks", memo=row["id"], event=event)
 
-    def take_numbers(self, numbers: Numbers) -> None:
+    def reserve_memos(self, highest: int) -> None:
         with self.whole():
-            self._write("raise_number", name="memos", value=numbers.memos)
-            self._write("raise_number", name="blocks", value=numbers.mail // BLOCK + 1 if numbers.mail else 0)
+            self._write("raise_number", name="memos", value=highest)
 
     # Reads under the lock
 

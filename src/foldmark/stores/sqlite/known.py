@@ -64,8 +64,7 @@ class KnownAgents:
         for agent_id, appender in appenders.items():
             if appender.has_moved:
                 self.next_id = max(self.next_id, appender.last + 1)
-                if bool(appender.ended) == (appender.end is not None):  # an end in this transaction is not in the row
-                    self.positions[agent_id] = appender.row, appender.newest
+                self.positions[agent_id] = appender.row, appender.newest
         self._limit()
 
     def forget(self) -> None:

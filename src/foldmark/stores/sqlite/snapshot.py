@@ -132,7 +132,7 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
     """The contents of the database during one transaction, which `SqliteStore` begins and ends."""
 
     _kinds = listed(NEWEST_KINDS)
-    _cursor = pattern(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
+    _cursor = pattern(r"[0-9]{1,18}\.[0-9]{1,18}", re.ASCII)
     _begun = False
     """True once SQLite has begun to read and the moment no longer changes."""
 
@@ -172,8 +172,8 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
     def _is_broken(self) -> bool:
         return not self._db.in_transaction  # SQLite has rolled back, and would now commit each statement separately
 
-    # Changes: one writer at a time draws the ids, so they are in the order of commits. A cursor is the newest event,
-    # mail, agent and row of `agent_changes` seen so far.
+    # Changes: one writer at a time draws the ids, so they are in the order of commits. A cursor is the newest agent and
+    # the newest event seen so far.
 
     def _changes_from_now(self) -> Changes:
         (newest,) = self._run("changes_end")
@@ -182,10 +182,10 @@ class SqliteSnapshot(SqliteReader, LogSnapshot):
     def _changes_after(self, after: str, limit: int) -> Changes:
         seen = [int(number) for number in after.split(".")]
         found = []
-        bound = dict(zip(("event", "mail", "born", "change"), seen, strict=True), limit=limit)
+        bound = dict(zip(("born", "event"), seen, strict=True), limit=limit)
         for id, agent, kind, source in self._run("changes", **bound):
             seen[source] = id
-            found.append(Change(self._id(agent), None if source else id, kind))
+            found.append(Change(self._id(agent), id if source else None, kind))
         return Changes(found, ".".join(map(str, seen)))
 
     # Search

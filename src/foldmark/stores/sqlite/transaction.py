@@ -15,7 +15,7 @@ from foldmark.core.assembly.sent import Owner
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Draft
 from foldmark.core.ports import Head
-from foldmark.core.records import CopiedEvent, Numbers
+from foldmark.core.records import CopiedEvent
 from foldmark.core.replay import Fold
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row, fault
@@ -81,6 +81,12 @@ class SqliteEvents:
         found = self._run(self._sql["message_before"], {"agent": agent, "id": until}).fetchall()
         return found[0][2:4] if found else None
 
+    def arrive(self, agent: int, mail: int) -> None:
+        self._run(self._sql["arrive"], (agent, mail))
+
+    def carried(self, agent: int, mail: Sequence[int]) -> None:
+        self._run(self._sql["carried"], (agent, listed(mail)))
+
     def wait(self, agent: int, call: int) -> None:
         self._run(self._sql["wait"], (agent, call))
 
@@ -91,7 +97,7 @@ class SqliteEvents:
         self._run(self._sql["end_waiting"], (agent,))
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
-        self._run(self._sql["advance"], (*state[:6], agent))
+        self._run(self._sql["advance"], (*state[:9], agent))
 
 
 class AtomicBlock(AbstractContextManager["SqliteTransaction", None]):
@@ -214,7 +220,6 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
             (found,) = self._run("position", agent=key)
             row, newest, next_id = found[:-1], None, (found[-1] or 0) + 1
         appender = Appender(key, self._draw, self._writer, row, newest)
-        appender.end = self.end(agent_id) if appender.ended else None
         self._next = max(self._next, next_id)
         self._appenders[agent_id] = appender
         return appender
@@ -273,8 +278,7 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
     def _take_memo(self, row: Bindings) -> None:
         self._write("take_memo", **row)
 
-    def take_numbers(self, numbers: Numbers) -> None:
+    def reserve_memos(self, highest: int) -> None:
         with self.whole():
-            for name, number in numbers._asdict().items():
-                for query in ("raise_number", "begin_number"):
-                    self._write(query, name=name, number=number)
+            for query in ("raise_memos", "begin_memos"):
+                self._write(query, number=highest)

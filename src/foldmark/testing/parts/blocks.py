@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.agents import AgentRecord, Size, renamed
 from foldmark.core.errors import ConflictError, StoreError
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
@@ -23,7 +23,7 @@ def _append(writing: Transaction, agent: str) -> None:
 
 
 def _rename(writing: Transaction, agent: str) -> None:
-    writing.rename(agent, "half")
+    writing.append(agent, None, [renamed("half", "human", NOW)])
     raise ZeroDivisionError
 
 
@@ -90,7 +90,7 @@ class Blocks(Suite):
                 lambda: list(messages),
                 lambda: writing.append(agent, None, [draft()]),
                 lambda: writing.next_id(agent),
-                lambda: writing.rename(agent, "late"),
+                lambda: writing.append(agent, None, [renamed("late", "human", NOW)]),
             ):
                 with pytest.raises(StoreError):
                     late()
@@ -165,7 +165,7 @@ class Blocks(Suite):
             with pytest.raises(ValueError, match="not JSON"), store.write() as inner:
                 inner.append(agent, one, [draft(data={"x": object()})])
             with pytest.raises(StoreError), store.write() as inner:
-                inner.rename(neighbour, agent)
+                inner.append(neighbour, None, [renamed(agent, "human", NOW)])
             writing.append(agent, one, [draft(content="two")])
         assert texts_of(store, agent) == ["one", "two"]
 

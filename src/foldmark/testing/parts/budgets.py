@@ -18,6 +18,7 @@ from foldmark.core.search import Filters, Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.operations.effects import Asking
 from foldmark.request.recorded import newest_requests
+from foldmark.request.standing import end_of
 from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.suite import Harness, Suite, append, draft, root, save_memo, send
 
@@ -88,7 +89,7 @@ AT_ONCE: dict[str, Reading] = {
     "memos": lambda moment, agent, ids: moment.memos_with([(["question"], id) for id in ids], 5),
     "unread": lambda moment, agent, ids: moment.unread(agent),
     "lease": lambda moment, agent, ids: moment.lease(agent),
-    "end": lambda moment, agent, ids: moment.end(agent),
+    "end": lambda moment, agent, ids: end_of(moment, agent),
 }
 """Reads that take a fixed number of statements."""
 

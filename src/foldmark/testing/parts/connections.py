@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from foldmark.core.agents import LIVES, MAIL, Change, Changes, Size
+from foldmark.core.agents import BORN, LIVES, Change, Changes, Size, archived, deleted, killed, renamed, unarchived
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import BESIDE, Store, Transaction
 from foldmark.core.records import CodingSession
@@ -27,6 +27,7 @@ from foldmark.testing.suite import (
     append_metadata,
     call,
     draft,
+    erase,
     fork,
     read,
     result,
@@ -67,7 +68,7 @@ class Connections(Suite):
                 fold = Fold(agent, (Segment(agent, number + 1, END),), {f"M{number}": 1}, at=number)
                 with writer.write() as writing:
                     writing.save_fold(fold, Size(number, number))
-                    writing.rename(agent, f"name {number} {writer is store}")
+                    writing.append(agent, None, [renamed(f"name {number} {writer is store}", "human", NOW)])
                 with reader.read() as moment:
                     head = moment.head(agent)
                     assert head.cache == (fold, Size(number, number))
@@ -203,49 +204,48 @@ class ListeningTests(Suite):
         begin = changes(store).cursor
         ids = append(store, agent, draft(), draft("state", "Goal: x"), draft("turn_ended", ""))
         child = fork(store, agent)
-        send(store, agent, child, "one", "two")
+        mail = send(store, agent, child, "one", "two")
         roll_back(store, lambda writing: writing.append(agent, None, [draft(content="lost")]))
         (late,) = append(store, child, draft(content="late"))
         with store.read() as moment:
             (forked,) = [event.id for event in moment.events_after(agent, ids[-1], 10)]
         kinds = zip([*ids, forked], ("user", "state", "turn_ended", "fork"), strict=True)
-        expected = [*(Change(agent, id, kind) for id, kind in kinds), Change(child, late, "user")]
+        expected = [Change(agent, id, kind) for id, kind in kinds]
+        expected += [*(Change(child, id, "mail") for id in mail), Change(child, late, "user")]
         for limit in (1, 2, 3, 100):
             found = pages(store, begin, limit)
             assert [each for each in found if each.event_id is not None] == expected
-            assert [each for each in found if each.kind == MAIL] == [Change(child, None, MAIL)] * 2
-            assert [each for each in found if each.kind in LIVES] == [Change(child, None, "born")]
-            assert len(found) == len(expected) + 3
+            assert [each for each in found if each.event_id is None] == [Change(child, None, BORN)]
         assert changes(store, changes(store).cursor).changes == []
 
     def test_each_change_of_an_agent_is_reported_once(self, store: Store, other: Store) -> None:
-        """Changes of one agent come in order. A rolled-back change and one without effect are not reported."""
+        """Changes of one agent come in order. A rolled-back change is not reported."""
         begin = changes(other).cursor
         first, second = root(store, "first"), root(store, "second")
         child = fork(store, first)
 
         def act(writing: Transaction) -> None:
-            writing.kill(child, first, "model", NOW)
-            writing.rename(first, "other")
-            writing.archive(first, NOW)
-            writing.archive(second, None)
+            writing.append(child, None, [killed(first, "model", NOW)])
+            writing.append(first, None, [renamed("other", "human", NOW)])
+            writing.append(first, None, [archived("human", NOW)])
 
         roll_back(store, act)
         with store.write() as writing:
             act(writing)
         with other.write() as writing:
-            writing.archive(first, None)
-            writing.rename(second, "second")
-            writing.archive(second, NOW)
-            writing.delete(second, "human", NOW)
+            writing.append(first, None, [unarchived("human", NOW)])
+            writing.append(second, None, [renamed("second", "human", NOW)])
+            writing.append(second, None, [archived("human", NOW)])
+            erase(writing, second, 0)
+            writing.append(second, None, [deleted("human", NOW)])
         lives = {
             first: ["born", "renamed", "archived", "unarchived"],
-            second: ["born", "archived", "deleted"],
+            second: ["born", "renamed", "archived", "deleted"],
             child: ["born", "killed"],
         }
         for limit in (1, 2, 100):
             found = [each for each in pages(store, begin, limit) if each.kind in LIVES]
-            assert {each.event_id for each in found} == {None}
+            assert all((each.event_id is None) == (each.kind == BORN) for each in found)
             assert {agent: [each.kind for each in found if each.agent_id == agent] for agent in lives} == lives
             assert len(found) == sum(map(len, lives.values()))
 
@@ -311,7 +311,7 @@ class ListeningTests(Suite):
         for process in (*processes, elsewhere):
             process.close()
         assert len(found) == 2 * times
-        assert [each.event_id for each in seen if each.is_metadata] == beside
+        assert [each.event_id for each in seen if each.about_request] == beside
         assert [head for head, _ in found] == [begin, *(id for _, id in found[:-1])]
         for each in (store, other):
             with each.read() as moment:

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foldmark.copying import copy, steps
-from foldmark.core.agents import AgentRecord, Mail
+from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import Snapshot, Store
-from foldmark.core.records import CodingSession, CopiedEvent, Numbers
+from foldmark.core.records import CodingSession, CopiedEvent, CopiedMemo
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
+from foldmark.request.standing import end_of
 from foldmark.testing.copies import (
     TEXTS,
     SimulatedStop,
@@ -57,7 +58,7 @@ def _without_ids(moment: Snapshot, agent: str) -> list[Any]:
     by = [moment.erased_by(each.id) for each in gone]
     found = [*messages, *operations, *gone, *by]
     words = [None if each is None else (each.kind, each.content, each.created_at, each.interrupted) for each in found]
-    return [words, moment.size(own), moment.end(agent), moment.fates(agent)]
+    return [words, moment.size(own), end_of(moment, agent), moment.fates(agent)]
 
 
 class CopyingTests(Suite):
@@ -94,7 +95,7 @@ class CopyingTests(Suite):
         agents = fill(store)
         first = copy(store, target)
         same(store, target)
-        assert (first.conversations, first.agents, first.events, first.compared) == (3, 4, 16, 16)
+        assert (first.conversations, first.agents, first.events, first.compared) == (3, 4, 19, 19)
         assert (first.mail, first.requests, first.memos, first.sessions, first.erased) == (2, 3, 3, 2, 0)
         with target.read() as moment:
             assert moment.leases() == []
@@ -154,22 +155,41 @@ class CopyingTests(Suite):
         copy(target, store)
         same(target, store)
 
+    def test_names_are_taken_at_once(self, store: Store, target: Store) -> None:
+        """Two agents may swap their names, and one may lose its name."""
+        one, two, three = root(store, "one"), root(store, "two"), root(store, "three")
+        with store.write() as writing:
+            writing.take_names({one: "two", two: "one", three: None})
+            assert [record.name for record in writing.agents()] == ["two", "one", None]
+        with pytest.raises(StoreError), store.write() as writing:
+            writing.take_names({three: "one"})
+
+    def test_memos_and_sessions_are_taken_with_their_ids(self, store: Store, target: Store) -> None:
+        fill(store)
+        kinds: tuple[type[Any], ...] = (CopiedMemo, CodingSession)
+        with store.read() as ours, target.write() as writing:
+            writing.take_agents(dict(enumerate(ours.agents(), 1)))
+            for kind in kinds:
+                found = list(ours.copied(kind))
+                writing.take(found)
+                assert list(writing.copied(kind)) == found
+                assert list(writing.copied(kind, found[0].id)) == found[1:]
+
     def test_new_ids_follow_the_copied_ones(self, store: Store, target: Store) -> None:
         agents = fill(store)
         change(store, agents)
         copy(store, target)
         with store.read() as moment:
-            numbers, heads = moment.numbers(), [record.head for record in moment.agents()]
-            assert numbers.memos == 4
+            highest, heads = moment.highest_memo(), [record.last for record in moment.agents()]
+            assert highest == 4
         (event,) = append(target, agents["work"], draft())
         assert event > max(heads)
         other = root(target)
         assert append(target, other, draft())[0] > max(heads)
         with target.write() as writing:
-            assert writing.save_memo("new", (), None, "human", NOW) > numbers.memos
-            assert writing.send(other, other, "new", "human", NOW) > numbers.mail
-            writing.take_numbers(Numbers(0, 0))
-            assert writing.numbers() >= numbers
+            assert writing.save_memo("new", (), None, "human", NOW) > highest
+            writing.reserve_memos(0)
+            assert writing.highest_memo() > highest
         with store.write() as writing:
             writing.remove_memo(writing.save_memo("new", (), None, "human", NOW))
 
@@ -266,7 +286,7 @@ class CopyingTests(Suite):
         refused: list[tuple[Callable[[Store], object], str]] = [
             (lambda target: root(target, "own"), "conversations that .* does not have: 'own'"),
             (went_on, "conversations that went on differently"),
-            (lambda target: send(target, agents["work"], agents["child"], "there"), "mail of its own"),
+            (lambda target: send(target, agents["work"], agents["child"], "there"), "went on differently"),
             (lambda target: save_memo(target, "there"), "memos of its own: memo 4"),
             (sent, "conversations that went on differently"),
             (session, "sessions of coding agents of its own: own"),
@@ -330,9 +350,3 @@ class CopyingTests(Suite):
             writing.take_erased(agent, [gone.id], two.id)
             assert list(writing.erased([agent])) == [(gone.id, agent, two.id)]
             assert [event.id for event in writing.messages((Segment(agent, 1, END),))] == [one.id, two.id, three]
-        with target.write() as writing:
-            mail = Mail(7, agent, agent, "human", NOW, "text", None)
-            writing.take([mail])
-            writing.take([replace(mail, content="", event=three)])
-            assert list(writing.copied(Mail)) == [replace(mail, content="", event=three)]
-            assert list(writing.copied(Mail, [agent], 7)) == list(writing.copied(Mail, [])) == []

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldmark.app import open_over
+from foldmark.core.agents import killed, mailed
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
@@ -94,10 +95,9 @@ class Damaged(Suite):
         agent, neighbour, ids = two_agents(store)
         with store.write() as writing:
             memo = writing.save_memo("quartz", ("x",), agent, "human", NOW)
-            mail = writing.send(neighbour, agent, "mail", "human", NOW)
-            (event,) = writing.append(agent, None, [draft(content="mail")])
-            writing.carried(mail, event)
+            (mail,) = writing.append(agent, None, [mailed(neighbour, "mail", "human", NOW)])
+            writing.append(agent, None, [draft(content="mail", data={"mail": [{"id": mail}]})])
             erase(writing, agent, ids[2], ids[2] + 1, by=neighbour)
             writing.remove_memo(memo)
-            writing.kill(neighbour, agent, "human", NOW)
+            writing.append(neighbour, None, [killed(agent, "human", NOW)])
         assert list(store.damage()) == []

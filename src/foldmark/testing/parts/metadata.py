@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from foldmark.core.agents import Change
+from foldmark.core.agents import Change, deleted, killed
 from foldmark.core.errors import CommandError, ConflictError
-from foldmark.core.events import METADATA_KINDS, Draft
+from foldmark.core.events import REQUEST_KINDS, Draft
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
 from foldmark.testing.parts.connections import changes
@@ -56,7 +56,7 @@ def _record(store: Store, agent: str, asked: _Asked) -> int:
 class MetadataTests(Suite):
     """Metadata moves no head and disturbs no append, and the texts of requests are erased with their last owner."""
 
-    @pytest.mark.parametrize("kind", METADATA_KINDS)
+    @pytest.mark.parametrize("kind", REQUEST_KINDS)
     def test_metadata_moves_no_head(self, store: Store, agent: str, other: Store, kind: str) -> None:
         (opened,) = append(store, agent, draft())
         (beside,) = append(other, agent, _of_kind(kind))
@@ -94,7 +94,7 @@ class MetadataTests(Suite):
         with store.read() as moment:
             head = moment.head(agent).record.head
         for drafts in ([draft()], [call("c0"), call("c1")], [result("c0", 0)], [draft("assistant")]):
-            for kind in METADATA_KINDS:
+            for kind in REQUEST_KINDS:
                 append(other, agent, _of_kind(kind))
             if drafts[0].kind == "tool_result":
                 with store.read() as moment:
@@ -122,7 +122,7 @@ class MetadataTests(Suite):
         found = changes(store, begin).changes
         kinds = ("user", "request", "usage", "assistant")
         assert found == [Change(agent, id, kind) for id, kind in zip(ids, kinds, strict=True)]
-        assert [each.is_metadata for each in found] == [False, True, True, False]
+        assert [each.about_request for each in found] == [False, True, True, False]
 
     def test_a_transaction_sees_its_own_metadata(self, store: Store, agent: str) -> None:
         append(store, agent, draft())
@@ -140,11 +140,11 @@ class MetadataTests(Suite):
     def test_an_ended_agent_takes_metadata_until_it_is_deleted(self, store: Store, agent: str, neighbour: str) -> None:
         append(store, agent, draft(), draft("turn_ended", ""))
         with store.write() as writing:
-            writing.kill(agent, neighbour, "human", NOW)
+            writing.append(agent, None, [killed(neighbour, "human", NOW)])
             writing.append(agent, None, [usage(), request()])
         with store.write() as writing:
             erase(writing, agent, 0)
-            writing.delete(agent, "human", NOW)
+            writing.append(agent, None, [deleted("human", NOW)])
         with pytest.raises(CommandError, match="deleted"):
             append(store, agent, usage())
 
@@ -183,7 +183,7 @@ class MetadataTests(Suite):
         for each in (agent, neighbour):
             with store.write() as writing:
                 erase(writing, each, 0)
-                writing.delete(each, "human", NOW)
+                writing.append(each, None, [deleted("human", NOW)])
         with store.read() as moment:
             assert moment.kept_texts(texts) == {}
             assert moment.recent("request", agent, END, 9) == []

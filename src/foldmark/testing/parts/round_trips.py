@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.agents import AgentRecord, Size, mailed
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import ACTORS, DIALECTS, Draft, Event
 from foldmark.core.ports import Store
@@ -174,10 +174,10 @@ class RoundTrips(Suite):
         fork(store, agent)
         assert beside() == [{"memos", "children"}, {"memos"}]
         with store.write() as writing:
-            writing.send(agent, neighbour, "mail", "human", NOW)
+            writing.append(neighbour, None, [mailed(agent, "mail", "human", NOW)])
             writing.remove_memo(memo)
             assert writing.head(neighbour).beside >= {"mail"}
-        assert [each & {"mail", "children"} for each in beside()] == [{"mail", "children"}, {"mail"}]
+        assert [each & {"mail", "children"} for each in beside()] == [{"children"}, {"mail"}]
 
     def test_stored_segments_are_read_as_they_were_stored(self, store: Store, agent: str) -> None:
         segments = (Segment(agent, 1, 2), Segment(str(agent), 5, END))

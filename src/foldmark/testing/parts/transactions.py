@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.agents import AgentRecord, Size, deleted, killed, mailed, renamed
 from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
 from foldmark.core.events import Draft
 from foldmark.core.ports import Head, Snapshot, Store, Transaction
@@ -106,7 +106,7 @@ class Transactions(Suite):
                 children.append(add_fork(writing, agent))
                 writing.append(children[0], None, [draft(content="lost")])
                 writing.save_memo("lost", ("x",), agent, "human", NOW)
-                writing.send(agent, children[0], "lost", "human", NOW)
+                writing.append(children[0], None, [mailed(agent, "lost", "human", NOW)])[0]
                 raise error
 
         with pytest.raises(type(error)):
@@ -143,7 +143,7 @@ class Transactions(Suite):
             root(other, "taken")
         second = root(other)
         with pytest.raises(StoreError), store.write() as writing:
-            writing.rename(second, "taken")
+            writing.append(second, None, [renamed("taken", "human", NOW)])
         with store.read() as moment:
             assert [(each.id, each.name) for each in moment.agents()] == [(first, "taken"), (second, second)]
 
@@ -197,18 +197,18 @@ class Transactions(Suite):
             ]
 
     def test_an_agent_that_ended_accepts_nothing_more(self, store: Store) -> None:
-        killed, deleted = root(store), root(store)
+        dead, gone = root(store), root(store)
         with store.write() as writing:
-            ids = writing.append(killed, 0, [draft()])
-            writing.append(deleted, 0, [draft("turn_ended", "")])
-            writing.kill(killed, deleted, "human", NOW)
-            writing.delete(deleted, "human", NOW)
+            ids = writing.append(dead, 0, [draft()])
+            writing.append(gone, 0, [draft("turn_ended", "")])
+            writing.append(dead, None, [killed(gone, "human", NOW)])
+            writing.append(gone, None, [deleted("human", NOW)])
             with pytest.raises(CommandError, match="dead"):
-                writing.append(killed, None, [draft("mark", "", data={"name": "M"})])
+                writing.append(dead, None, [draft("mark", "", data={"name": "M"})])
             with pytest.raises(CommandError, match="deleted"):
-                writing.append(deleted, None, [draft()])
-            ids += writing.append(killed, ids[0], [draft("turn_ended", "")])
-        assert head_and_texts(store, killed)[0].record.head == ids[-1]
+                writing.append(gone, None, [draft()])
+            ids += writing.append(dead, ids[0], [draft("turn_ended", "")])
+        assert head_and_texts(store, dead)[0].record.head == ids[-1]
 
     @pytest.mark.parametrize("newest_first", [False, True])
     def test_appending_does_not_disturb_a_reader(

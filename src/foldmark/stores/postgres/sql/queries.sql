@@ -1,18 +1,18 @@
 -- name: lock
 -- The row of a root agent, which locks its tree: its state, the tree's counters, this transaction, the newest memo.
-SELECT head, last, open_turn, messages, tokens, run, ended, gone_messages, gone_tokens, newest_turn, newest_kind,
+SELECT head, last, open_turn, messages, tokens, run, killed, deleted, archived, gone_messages, gone_tokens, newest_turn, newest_kind,
     next_id, last_id, greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint), memos,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 FROM agents WHERE root = :root AND key = :root FOR UPDATE
 
 -- name: position
 -- The state for the next append to a fork; under the lock of its tree.
-SELECT head, last, open_turn, messages, tokens, run, ended, gone_messages, gone_tokens, newest_turn, newest_kind
+SELECT head, last, open_turn, messages, tokens, run, killed, deleted, archived, gone_messages, gone_tokens, newest_turn, newest_kind
 FROM agents WHERE root = :root AND key = :agent
 
 -- name: transaction
 -- The initial values of a new tree, in the columns of `lock`.
-SELECT 0, 0, NULL, 0, 0, NULL, false, 0, 0, NULL, NULL,
+SELECT 0, 0, NULL, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, NULL,
     0, -1, (SELECT base FROM home) + pg_current_xact_id()::text::bigint, 0,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 
@@ -37,47 +37,46 @@ SELECT to_char(
 -- name: agents
 -- All agents, oldest first.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
+    a.killed, a.deleted, a.archived, a.key, a.root
 FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent ORDER BY a.key
 
 -- name: overview
 -- All agents, oldest first: the time of last use, the time of archiving, and for conversations the stored segments.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root,
-    coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
+    a.killed, a.deleted, a.archived, a.key, a.root,
+    coalesce(e.created_at, a.created_at), h.created_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
 FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent
 LEFT JOIN events e ON e.root = a.root AND e.id = a.head
-LEFT JOIN archived h ON h.root = a.root AND h.agent = a.key LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
+LEFT JOIN events h ON a.archived > 0 AND h.root = a.root AND h.id = a.archived LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
 ORDER BY a.key
 
 -- name: agent_by_id
 -- One agent by its uuid.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
+    a.killed, a.deleted, a.archived, a.key, a.root
 FROM directory i JOIN agents a ON a.root = i.root AND a.key = i.key
 LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent WHERE i.id = :id
 
 -- name: agent_by_name
 -- One root agent by its name.
-SELECT a.id, a.name, NULL, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, false, a.key, a.root
+SELECT a.id, a.name, NULL, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived, a.key, a.root
 FROM names n JOIN agents a ON a.root = n.root AND a.key = n.root WHERE n.name = :name
 
 -- name: children
 -- The agents forked from one, oldest first.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
+    a.killed, a.deleted, a.archived, a.key, a.root
 FROM agents a JOIN agents p ON p.root = a.root AND p.key = a.parent
 WHERE a.root = :root AND a.parent = :agent ORDER BY a.key
 
 -- name: unstarted
 -- The living forks without a message of their own whose model was never asked, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, false, a.key, a.root
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived, a.key, a.root
 FROM agents a JOIN agents p ON p.root = a.root AND p.key = a.parent
 WHERE a.parent IS NOT NULL AND a.messages = 0
     AND NOT EXISTS (SELECT 1 FROM events e WHERE e.root = a.root AND e.agent = a.key AND e.kind = 'request'
-        AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary'))
-    AND NOT EXISTS (SELECT 1 FROM deaths d WHERE d.root = a.root AND d.agent = a.key)
-    AND NOT EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key)
+        AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary'))
+    AND a.killed = 0 AND a.deleted = 0
 ORDER BY a.key
 
 -- name: root_of
@@ -94,8 +93,8 @@ SELECT key, root FROM directory WHERE id = :id
 
 -- name: create_agent
 -- Adds an agent.
-INSERT INTO agents (root, key, id, name, parent, fork_event, created_at)
-VALUES (:root, :key, :id, :name, :parent::bigint, :fork_event, :created_at)
+INSERT INTO agents (root, key, id, name, parent, fork_event, created_at, born)
+VALUES (:root, :key, :id, :name, :parent::bigint, :fork_event, :created_at, :born)
 
 -- name: add_to_directory
 -- Adds a new agent's uuid to the lookup table.
@@ -138,13 +137,13 @@ FROM unnest(
 -- name: advance
 -- Stores the state for the next append to an agent.
 UPDATE agents SET head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
-    newest_turn = :newest_turn::bigint, newest_kind = :newest_kind
+    killed = :killed, deleted = :deleted, archived = :archived, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind
 WHERE root = :root AND key = :agent
 
 -- name: advance_root
 -- Stores the state for the next append to a root agent, and its tree's counters.
 UPDATE agents SET head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
-    newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
+    killed = :killed, deleted = :deleted, archived = :archived, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
     next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
 WHERE root = :root AND key = :root
 
@@ -193,23 +192,23 @@ INSERT INTO folds (root, agent, body, messages, tokens) VALUES (:root, :agent, :
 ON CONFLICT (root, agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
 -- name: head
--- An agent by its uuid, after its key and root and with its stored segment cache: 18 columns.
+-- An agent by its uuid, after its key and root and with its stored segment cache: 21 columns.
 -- Then, in 12 columns more, its newest event of each of some kinds that is not erased.
-SELECT a.key, a.root, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
+SELECT a.key, a.root, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived,
     f.body, f.messages, f.tokens, (SELECT value > 0 FROM numbers WHERE name = 'memos'),
-    (SELECT value > 0 FROM numbers WHERE name = 'mail'),
+    EXISTS (SELECT 1 FROM unread u WHERE u.root = a.root AND u.agent = a.key),
     EXISTS (SELECT 1 FROM agents c WHERE c.root = a.root AND c.parent = a.key),
     NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, NULL::smallint, NULL::bigint
 FROM directory i JOIN agents a ON a.root = i.root AND a.key = i.key
 LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
 WHERE i.id = :agent
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM directory i CROSS JOIN unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
     SELECT * FROM events
     WHERE root = i.root AND agent = i.key
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     AND kind = k.kind AND redacted IS NULL
     ORDER BY id DESC LIMIT 1
 ) e
@@ -221,7 +220,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.t
 FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
     SELECT * FROM events
     WHERE root = :root AND agent = :agent
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     AND kind = k.kind AND redacted IS NULL AND id <= :until
     ORDER BY id DESC LIMIT 1
 ) e
@@ -252,20 +251,20 @@ UNION ALL
 ORDER BY 1 LIMIT :limit
 
 -- name: changes
--- Events, mail and changes of agents after a place, of transactions before all that may still be open, each as its
--- place, its agent and its kind. Those up to an id of some trees are left out.
+-- New agents and events after a place, of transactions before all that may still be open, each as its place, its agent
+-- and its kind. Those up to an id, or up to a key, of some trees are left out.
 (
-    SELECT stamp, 0, id, agent, kind FROM events c
-    WHERE (stamp, id) > (
+    SELECT born, 0, key, key, 'born' FROM agents c
+    WHERE (born, key) > (
         :stamp::bigint, CASE WHEN :source::int < 0 THEN -1 WHEN :source::int = 0 THEN :id ELSE 9223372036854775807 END
-    ) AND stamp < (SELECT horizon()) AND NOT EXISTS (
-        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = c.root AND s.id >= c.id
+    ) AND born < (SELECT horizon()) AND NOT EXISTS (
+        SELECT 1 FROM unnest(:roots::bigint[], :known::bigint[]) AS s (root, key) WHERE s.root = c.root AND s.key >= c.key
     )
-    ORDER BY stamp, id LIMIT :limit
+    ORDER BY born, key LIMIT :limit
 )
 UNION ALL
 (
-    SELECT stamp, 1, id, recipient, 'mail' FROM mail c
+    SELECT stamp, 1, id, agent, kind FROM events c
     WHERE (stamp, id) > (
         :stamp::bigint, CASE WHEN :source::int < 1 THEN -1 WHEN :source::int = 1 THEN :id ELSE 9223372036854775807 END
     ) AND stamp < (SELECT horizon()) AND NOT EXISTS (
@@ -273,28 +272,16 @@ UNION ALL
     )
     ORDER BY stamp, id LIMIT :limit
 )
-UNION ALL
-(
-    SELECT stamp, 2, id, agent, kind FROM lives c
-    WHERE (stamp, id) > (
-        :stamp::bigint, CASE WHEN :source::int < 2 THEN -1 WHEN :source::int = 2 THEN :id ELSE 9223372036854775807 END
-    ) AND stamp < (SELECT horizon()) AND NOT EXISTS (
-        SELECT 1 FROM unnest(:roots::bigint[], :lived::bigint[]) AS s (root, id) WHERE s.root = c.root AND s.id >= c.id
-    )
-    ORDER BY stamp, id LIMIT :limit
-)
 ORDER BY 1, 2, 3 LIMIT :limit
 
 -- name: changes_end
 -- The transaction up to which everything can be read now; and what is committed of later ones, by trees: up to which
--- transaction, id of an event or mail, and id of a change of an agent.
-SELECT h.stamp, b.root, max(b.stamp), max(b.id), max(b.life)
+-- transaction, id of an event, and key of an agent.
+SELECT h.stamp, b.root, max(b.stamp), max(b.id), max(b.key)
 FROM (SELECT horizon() AS stamp) h LEFT JOIN LATERAL (
-    SELECT root, stamp, id, 0::bigint AS life FROM events WHERE stamp >= h.stamp
+    SELECT root, stamp, id, 0::bigint AS key FROM events WHERE stamp >= h.stamp
     UNION ALL
-    SELECT root, stamp, id, 0 FROM mail WHERE stamp >= h.stamp
-    UNION ALL
-    SELECT root, stamp, 0, id FROM lives WHERE stamp >= h.stamp
+    SELECT root, born, 0, key FROM agents WHERE born >= h.stamp
 ) b ON true
 GROUP BY h.stamp, b.root
 
@@ -302,18 +289,7 @@ GROUP BY h.stamp, b.root
 -- The newest of each that can be read now.
 SELECT
     (SELECT (stamp, id) FROM events WHERE stamp < (SELECT horizon()) ORDER BY stamp DESC, id DESC LIMIT 1)::text,
-    (SELECT (stamp, id) FROM mail WHERE stamp < (SELECT horizon()) ORDER BY stamp DESC, id DESC LIMIT 1)::text,
-    (SELECT (stamp, id) FROM lives WHERE stamp < (SELECT horizon()) ORDER BY stamp DESC, id DESC LIMIT 1)::text
-
--- name: add_life
--- Records a change of an agent.
-WITH counted AS (
-    UPDATE agents SET lives = lives + 1,
-        stamp = greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint)
-    WHERE root = :root AND key = :root RETURNING lives, stamp
-)
-INSERT INTO lives (root, id, agent, kind, stamp)
-SELECT :root, (:root::bigint << 20) + lives, :agent, :kind, stamp FROM counted
+    (SELECT (born, key) FROM agents WHERE born < (SELECT horizon()) ORDER BY born DESC, key DESC LIMIT 1)::text
 
 -- name: outlines
 -- Agents by their uuids with their stored segments, 5 columns. Then, in 12 columns more, of those that ever had a planning
@@ -325,7 +301,7 @@ UNION ALL
 SELECT 1, NULL, NULL, NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
 WHERE i.id = ANY(:agents::text[])
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     AND e.kind = 'command' AND e.redacted IS NULL AND e.planning
 UNION ALL
 SELECT 1, NULL, NULL, NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
@@ -333,7 +309,7 @@ FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
 WHERE i.id = ANY(:agents::text[]) AND e.replayed = 1 AND (
     EXISTS (
         SELECT 1 FROM events c WHERE c.root = i.root AND c.agent = i.key
-        AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+        AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
         AND c.kind = 'command' AND c.planning
     ) OR EXISTS (
         SELECT 1 FROM events c
@@ -373,7 +349,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.t
 FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
     SELECT * FROM events
     WHERE root = :root AND agent = s.agent
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     AND kind = :kind AND id BETWEEN s.first AND s.last AND redacted IS NULL AND (kind <> 'summary' OR stateful)
     ORDER BY id DESC LIMIT 1
 ) e ORDER BY e.id DESC LIMIT 1
@@ -382,13 +358,13 @@ FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent,
 -- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM events e WHERE e.root = :root AND e.agent = :agent
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     AND e.kind = :kind AND e.id <= :until AND e.redacted IS NULL ORDER BY e.id DESC LIMIT :limit
 
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments; none erased.
 SELECT e.id FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
-WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     AND e.kind = :kind AND e.id BETWEEN s.first AND s.last AND e.redacted IS NULL
 
 -- name: size
@@ -556,7 +532,7 @@ WHERE e.id BETWEEN s.first AND s.last AND e.redacted IS NOT NULL
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
 SELECT e.id, e.kind, e.nth, e.data, e.tokens FROM events e
 WHERE e.root = :root AND e.id BETWEEN :turn AND :last AND e.agent = :agent AND e.redacted IS NULL
-    AND e.kind NOT IN ('turn_ended', 'agent_killed')
+    AND e.kind NOT IN ('turn_ended', 'archived', 'unarchived', 'killed', 'deleted')
     AND (:turn = 0 OR (e.turn = :turn AND e.kind NOT IN ('scratchpad', 'config'))) ORDER BY e.id
 
 -- name: erase
@@ -594,74 +570,20 @@ WHERE root = :root AND key = :agent
 UPDATE agents SET messages = 0, tokens = 0, gone_messages = 0, gone_tokens = 0, newest_turn = NULL, newest_kind = NULL
 WHERE root = :root AND key = :agent
 
--- name: send_mail
--- Adds mail from one agent to another.
-INSERT INTO mail (root, id, recipient, sender, actor, sent_at, content, stamp)
-VALUES (:root, :id, :agent, :sender, :actor, :sent_at, :content, :stamp)
-
--- name: had_mail
--- Records that there was mail.
-UPDATE numbers SET value = 1 WHERE name = 'mail' AND value = 0
-
--- name: unread_mail
--- The mail to an agent that no event has carried yet, oldest first.
-SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content
-FROM mail m JOIN directory s ON s.key = m.sender JOIN directory r ON r.key = m.recipient
-WHERE m.root = :root AND m.recipient = :agent AND m.event IS NULL ORDER BY m.id
-
--- name: unread_count
--- The number of mails to an agent that no event has carried yet.
-SELECT count(*) FROM mail WHERE root = :root AND recipient = :agent AND event IS NULL
-
 -- name: carried
--- Marks mail as carried by an event of its recipient.
-UPDATE mail SET event = :event, content = '' WHERE root = :root AND id = :mail
-
--- name: erase_unread
--- Removes the unread mail of a deleted agent.
-DELETE FROM mail WHERE root = :root AND recipient = :agent AND event IS NULL
-
--- name: kill
--- Records that an agent was killed.
-INSERT INTO deaths (root, agent, killer, actor, died_at) VALUES (:root, :agent, :killer, :actor, :died_at)
-
--- name: end_agent
--- Records the end of an agent.
-UPDATE agents SET ended = true WHERE root = :root AND key = :agent
-
--- name: end_of_agent
--- How an agent ended, if it did: by whom, when, and the uuid of its killer unless it was deleted.
-SELECT coalesce(x.actor, d.actor), coalesce(x.deleted_at, d.died_at), CASE WHEN x.agent IS NULL THEN k.id END
-FROM agents a LEFT JOIN deletions x ON x.root = a.root AND x.agent = a.key
-LEFT JOIN deaths d ON d.root = a.root AND d.agent = a.key LEFT JOIN directory k ON k.key = d.killer
-WHERE a.root = :root AND a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
+-- Removes mail that a message has carried.
+DELETE FROM unread WHERE root = :root AND agent = :agent AND mail = ANY(:mail::bigint[])
 
 -- name: fates
 -- The fate of each of an agent's children: see `foldmark.core.agents`.
 SELECT a.id, CASE
-    WHEN EXISTS (SELECT 1 FROM deaths d WHERE d.root = a.root AND d.agent = a.key) THEN 'killed'
+    WHEN a.killed > 0 THEN 'killed'
     WHEN a.messages > 0 OR EXISTS (
         SELECT 1 FROM events e WHERE e.root = a.root AND e.agent = a.key AND e.kind = 'request'
-        AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+        AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     ) THEN 'begun'
     ELSE 'waits'
 END FROM agents a WHERE a.root = :root AND a.parent = :agent
-
--- name: delete_agent
--- Marks an agent as deleted.
-INSERT INTO deletions (root, agent, actor, deleted_at) VALUES (:root, :agent, :actor, :deleted_at)
-
--- name: archive
--- Archives a conversation.
-INSERT INTO archived (root, agent, archived_at) VALUES (:root, :agent, :archived_at)
-
--- name: unarchive
--- Takes a conversation out of the archive.
-DELETE FROM archived WHERE root = :root AND agent = :agent
-
--- name: archived
--- The time since when a conversation is archived.
-SELECT archived_at FROM archived WHERE root = :root AND agent = :agent
 
 -- name: keep_text
 -- Stores a text, unless it exists.
@@ -1019,15 +941,22 @@ SELECT id, CASE WHEN replayed = 1 THEN 'is' ELSE 'is not' END FROM events WHERE 
 
 -- name: wrong_rows
 -- Each agent's row, beside the values that its events give.
-SELECT a.id, a.head, a.last, a.messages, a.tokens, a.open_turn,
+SELECT a.id, a.head, a.last, a.messages, a.tokens, a.open_turn, a.killed, a.deleted, a.archived,
     coalesce(e.newest, 0), coalesce(e.last, 0), coalesce(e.messages, 0), coalesce(e.tokens, 0),
-    CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
+    CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END,
+    coalesce(e.killed, 0), coalesce(e.deleted, 0), CASE WHEN e.archived > coalesce(e.back, 0) THEN e.archived ELSE 0 END
 FROM agents a LEFT JOIN (
-    SELECT root, agent, max(id) FILTER (WHERE kind NOT IN ('request', 'usage')) AS newest, max(id) AS last,
+    SELECT root, agent,
+        max(id) FILTER (WHERE kind NOT IN ('request', 'usage', 'mail', 'renamed', 'archived', 'unarchived', 'killed', 'deleted')) AS newest,
+        max(id) AS last,
         count(*) FILTER (WHERE nth IS NOT NULL) AS messages,
         (sum(tokens) FILTER (WHERE nth IS NOT NULL))::bigint AS tokens,
         max(turn) FILTER (WHERE nth IS NOT NULL AND kind NOT IN ('summary', 'system')) AS newest_turn,
-        max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end
+        max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end,
+        max(id) FILTER (WHERE kind = 'killed') AS killed,
+        max(id) FILTER (WHERE kind = 'deleted') AS deleted,
+        max(id) FILTER (WHERE kind = 'archived') AS archived,
+        max(id) FILTER (WHERE kind IN ('unarchived', 'deleted')) AS back
     FROM events GROUP BY root, agent
 ) e ON e.root = a.root AND e.agent = a.key ORDER BY a.key
 
@@ -1046,30 +975,25 @@ SELECT a.id FROM agents a LEFT JOIN directory d ON d.id = a.id LEFT JOIN names n
 WHERE d.key IS DISTINCT FROM a.key OR d.root IS DISTINCT FROM a.root
     OR (a.name IS NOT NULL AND n.root IS DISTINCT FROM a.root)
 
--- name: wrong_mail
--- Mail whose recorded carrier is no message to its recipient.
-SELECT m.id, m.event FROM mail m LEFT JOIN events e ON e.root = m.root AND e.id = m.event
-WHERE m.event IS NOT NULL AND (e.id IS NULL OR e.agent <> m.recipient OR e.kind <> 'user')
-
 -- name: wrong_deletions
 -- Deleted agents with a child that is not deleted.
-SELECT a.id, c.id FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent
-JOIN agents c ON c.root = a.root AND c.parent = a.key
-WHERE NOT EXISTS (SELECT 1 FROM deletions x WHERE x.root = c.root AND x.agent = c.key)
+SELECT a.id, c.id FROM agents a JOIN agents c ON c.root = a.root AND c.parent = a.key WHERE a.deleted > 0 AND c.deleted = 0
 
 -- name: wrong_remains
 -- Deleted agents with events that still hold text.
-SELECT a.id, count(*) FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent
-JOIN events e ON e.root = a.root AND e.agent = a.key
-WHERE e.content <> '' GROUP BY a.id
+SELECT a.id, count(*) FROM agents a JOIN events e ON e.root = a.root AND e.agent = a.key
+WHERE a.deleted > 0 AND e.content <> '' GROUP BY a.id
 
 -- name: wrong_names
--- Deleted agents that still have a name.
-SELECT a.id, a.name FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent WHERE a.name IS NOT NULL
+-- Agents whose name is not the newest that an event gave them; deleted agents that still have one.
+SELECT a.id, a.name FROM agents a WHERE a.name IS NOT NULL AND (a.deleted > 0 OR a.name <> (
+    SELECT e.content FROM events e
+    WHERE e.root = a.root AND e.agent = a.key AND e.kind = 'renamed' AND e.redacted IS NULL ORDER BY e.id DESC LIMIT 1
+))
 
 -- name: wrong_archive
 -- Forks that are recorded as archived.
-SELECT a.id FROM archived r JOIN agents a ON a.root = r.root AND a.key = r.agent WHERE a.parent IS NOT NULL
+SELECT id FROM agents WHERE archived > 0 AND parent IS NOT NULL
 
 -- name: all_texts
 -- A page of the texts that requests need, with their hashes.
@@ -1109,19 +1033,6 @@ SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, 
     checksum
 FROM events WHERE root = :root AND id > :after ORDER BY id LIMIT :limit
 
--- name: copied_ends
--- The agents that were killed, deleted or archived, some or all.
-SELECT a.id, k.id, d.actor, d.died_at, x.actor, x.deleted_at, r.archived_at
-FROM agents a LEFT JOIN deaths d ON d.root = a.root AND d.agent = a.key LEFT JOIN directory k ON k.key = d.killer
-LEFT JOIN deletions x ON x.root = a.root AND x.agent = a.key LEFT JOIN archived r ON r.root = a.root AND r.agent = a.key
-WHERE (:agents::bigint[] IS NULL OR a.key = ANY(:agents::bigint[])) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
-
--- name: copied_mail
--- The next mail after an id to some agents, or to all.
-SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
-FROM mail m JOIN directory s ON s.key = m.sender JOIN directory r ON r.key = m.recipient
-WHERE m.id > :after AND (:agents::bigint[] IS NULL OR m.recipient = ANY(:agents::bigint[])) ORDER BY m.id LIMIT :limit
-
 -- name: copied_memos
 -- The next memos after an id with their tags, each with the newest event, of any tree, that did not know of it.
 WITH spans AS (
@@ -1156,11 +1067,6 @@ WHERE i.key = ANY(:agents::bigint[]) AND e.redacted IS NOT NULL
 -- The texts behind some hashes.
 SELECT hash, text FROM texts WHERE hash = ANY(:hashes::text[])
 
--- name: numbers
--- Upper bounds of the ids that mail and memos ever had: mail has ids of its trees.
-SELECT CASE WHEN (SELECT value > 0 FROM numbers WHERE name = 'mail') THEN b.value * 4096 - 1 ELSE 0 END, m.value
-FROM numbers b, numbers m WHERE b.name = 'blocks' AND m.name = 'memos'
-
 -- name: raise_number
 -- Raises a named counter to this number.
 UPDATE numbers SET value = greatest(value, :value) WHERE name = :name RETURNING value
@@ -1183,12 +1089,6 @@ FROM unnest(:ids::bigint[], :by::bigint[]) AS b (id, redacted) WHERE e.root = :r
 -- name: forget_fold
 -- Removes the stored segments of an agent, which later operations made stale.
 DELETE FROM folds WHERE root = :root AND agent = :agent
-
--- name: take_mail
--- Adds or updates copied mail.
-INSERT INTO mail (root, id, recipient, sender, actor, sent_at, content, event, stamp)
-VALUES (:root, :id, :agent, :sender, :actor, :sent_at, :content, :event::bigint, :stamp)
-ON CONFLICT (root, id) DO UPDATE SET content = excluded.content, event = excluded.event
 
 -- name: take_memo_marks
 -- Records from which event on each tree knows of a copied memo, which was saved after an event.
@@ -1232,3 +1132,27 @@ FROM (SELECT i.place, e.root, e.agent, e.id FROM unnest(:ids::bigint[]) WITH ORD
 ) AS e LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
     LEFT JOIN events c ON c.root = e.root AND c.id = e.answers
 WHERE e.content <> ''
+
+-- name: arrive
+-- Adds unread mail.
+INSERT INTO unread (root, agent, mail) SELECT :root, :agent, mail FROM unnest(:mail::bigint[]) AS m (mail)
+
+-- name: all_mail
+-- The next mail, and messages that may carry some, after an id, with whether it is unread.
+SELECT e.root, e.id, e.agent, e.kind, e.data, e.redacted IS NOT NULL,
+    EXISTS (SELECT 1 FROM unread u WHERE u.root = e.root AND u.agent = e.agent AND u.mail = e.id)
+FROM events e WHERE (e.root, e.id) > (:root, :id) AND (e.kind = 'mail' OR (e.kind = 'user' AND strpos(e.data, '"mail"') > 0))
+ORDER BY e.root, e.id LIMIT :limit
+
+-- name: forget_unread
+-- Removes all unread mail of an agent, which is erased.
+DELETE FROM unread WHERE root = :root AND agent = :agent
+
+-- name: unread
+-- The mail to an agent that no message has carried yet, oldest first.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM unread u JOIN events e ON e.root = u.root AND e.id = u.mail WHERE u.root = :root AND u.agent = :agent ORDER BY u.mail
+
+-- name: highest_memo
+-- The highest id that a memo ever had.
+SELECT value FROM numbers WHERE name = 'memos'

@@ -1,45 +1,44 @@
 -- name: agents
 -- All agents, oldest first.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
+    a.killed, a.deleted, a.archived, a.key, NULL
 FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
 
 -- name: overview
 -- All agents, oldest first: the time of last use, the time of archiving, and for conversations the stored segments.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL,
-    coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
+    a.killed, a.deleted, a.archived, a.key, NULL,
+    coalesce(e.created_at, a.created_at), h.created_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN events e ON e.id = a.head
-LEFT JOIN archived h ON h.agent = a.key LEFT JOIN folds f ON f.agent = a.key ORDER BY a.key
+LEFT JOIN events h ON a.archived > 0 AND h.id = a.archived LEFT JOIN folds f ON f.agent = a.key ORDER BY a.key
 
 -- name: agent_by_id
 -- One agent by its uuid.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
+    a.killed, a.deleted, a.archived, a.key, NULL
 FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.id = :id
 
 -- name: agent_by_name
 -- One root agent by its name.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, 0, a.key, NULL
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived, a.key, NULL
 FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.name = :name
 
 -- name: children
 -- The agents forked from one, oldest first.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
+    a.killed, a.deleted, a.archived, a.key, NULL
 FROM agents a JOIN agents p ON p.key = a.parent WHERE a.parent = :agent ORDER BY a.key
 
 -- name: unstarted
 -- The living forks without a message of their own whose model was never asked, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, 0, a.key, NULL
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived, a.key, NULL
 FROM agents a JOIN agents p ON p.key = a.parent
 WHERE a.parent IS NOT NULL AND a.messages = 0
     AND NOT EXISTS (
         SELECT 1 FROM events WHERE agent = a.key AND kind = 'request'
-        AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+        AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     )
-    AND NOT EXISTS (SELECT 1 FROM deaths WHERE agent = a.key)
-    AND NOT EXISTS (SELECT 1 FROM deletions WHERE agent = a.key)
+    AND a.killed = 0 AND a.deleted = 0
 ORDER BY a.key
 
 -- name: root_of
@@ -66,10 +65,9 @@ INSERT INTO agents (key, id, name, parent, fork_event, created_at) VALUES (
 )
 
 -- name: position
--- The state for the next append to an agent: whether it has ended, its sums, the sums of everything erased
--- of it, and the newest id in the database.
-SELECT a.head, a.last, a.open_turn, a.messages, a.tokens, a.run,
-    EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = a.key),
+-- The state for the next append to an agent: what became of it, its sums, the sums of everything erased of it, and the
+-- newest id in the database.
+SELECT a.head, a.last, a.open_turn, a.messages, a.tokens, a.run, a.killed, a.deleted, a.archived,
     coalesce(e.messages, 0), coalesce(e.tokens, 0), (SELECT max(id) FROM events)
 FROM agents a
 LEFT JOIN redacted_sums e ON e.agent = a.key
@@ -118,7 +116,8 @@ FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = :agent ORDER BY w.
 
 -- name: advance
 -- Stores the state for the next append to an agent.
-UPDATE agents SET head = ?, last = ?, open_turn = ?, messages = ?, tokens = ?, run = ? WHERE key = ?
+UPDATE agents SET head = ?, last = ?, open_turn = ?, messages = ?, tokens = ?, run = ?, killed = ?, deleted = ?, archived = ?
+WHERE key = ?
 
 -- name: save_fold
 -- Stores the segment cache of an agent.
@@ -129,18 +128,18 @@ ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.mess
 -- An agent by its uuid, after its key and with its stored segment cache.
 -- Then, after NULL, its newest event of each of some kinds, JSON [kind, ...], that is not erased. The one kind is asked for
 -- before the list that the index needs: SQLite takes the first of the two for its search, and by the list it reads them all.
--- Whether there were ever memos and mail is known from their ids' counters: damage there must not hide the agent.
-SELECT a.key, NULL, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
+-- Whether there were ever memos is known from the counter of their ids: damage there must not hide the agent.
+SELECT a.key, NULL, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived,
     f.body, f.messages, f.tokens, EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memos'),
-    EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'mail'), EXISTS (SELECT 1 FROM agents WHERE parent = a.key)
+    EXISTS (SELECT 1 FROM unread WHERE agent = a.key), EXISTS (SELECT 1 FROM agents WHERE parent = a.key)
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.id = :agent
 UNION ALL
 SELECT NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
-    NULL, NULL, NULL, NULL
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM agents a CROSS JOIN json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT id FROM events
     WHERE agent = a.key AND kind = k.value
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND redacted IS NULL ORDER BY id DESC LIMIT 1
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary') AND redacted IS NULL ORDER BY id DESC LIMIT 1
 ) WHERE a.id = :agent
 
 -- name: anchors
@@ -149,7 +148,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.t
 FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT id FROM events
     WHERE agent = :agent AND kind = k.value
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary') AND redacted IS NULL AND id <= :until ORDER BY id DESC LIMIT 1
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary') AND redacted IS NULL AND id <= :until ORDER BY id DESC LIMIT 1
 )
 
 -- name: events
@@ -172,20 +171,15 @@ FROM events WHERE agent = :agent AND nth IS NULL AND id > :after
 ORDER BY id LIMIT :limit
 
 -- name: changes
--- Events, mail, new agents and changes of agents, each above an id: its number, its agent, its kind, its place here.
-SELECT * FROM (SELECT id, agent, kind, 0 FROM events WHERE id > :event ORDER BY id LIMIT :limit)
+-- New agents, then events, each above an id: its number, its agent, its kind, its place here.
+SELECT * FROM (SELECT key, key, 'born', 0 FROM agents WHERE key > :born ORDER BY key LIMIT :limit)
 UNION ALL
-SELECT * FROM (SELECT id, recipient, 'mail', 1 FROM mail WHERE id > :mail ORDER BY id LIMIT :limit)
-UNION ALL
-SELECT * FROM (SELECT key, key, 'born', 2 FROM agents WHERE key > :born ORDER BY key LIMIT :limit)
-UNION ALL
-SELECT * FROM (SELECT id, agent, kind, 3 FROM agent_changes WHERE id > :change ORDER BY id LIMIT :limit)
+SELECT * FROM (SELECT id, agent, kind, 1 FROM events WHERE id > :event ORDER BY id LIMIT :limit)
 LIMIT :limit
 
 -- name: changes_end
--- The newest of each of these four.
-SELECT (SELECT coalesce(max(id), 0) FROM events), (SELECT coalesce(max(id), 0) FROM mail),
-    (SELECT coalesce(max(key), 0) FROM agents), (SELECT coalesce(max(id), 0) FROM agent_changes)
+-- The newest of each of these two.
+SELECT (SELECT coalesce(max(key), 0) FROM agents), (SELECT coalesce(max(id), 0) FROM events)
 
 -- name: outlines
 -- Agents, JSON [uuid, ...], with their stored segments (0), and for those that ever had a planning conversation the
@@ -195,7 +189,7 @@ FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value LEFT JOIN folds 
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value CROSS JOIN events e ON e.agent = a.key
-WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     AND e.kind = 'command' AND e.redacted IS NULL AND iif(json_valid(e.data), e.data, '{}') ->> 'planning' IS NOT NULL
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
@@ -203,7 +197,7 @@ FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value CROSS JOIN event
 WHERE e.replayed = 1 AND (
     EXISTS (
         SELECT 1 FROM events c
-        WHERE c.agent = a.key AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+        WHERE c.agent = a.key AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
         AND c.kind = 'command' AND iif(json_valid(c.data), c.data, '{}') ->> 'planning' IS NOT NULL
     ) OR EXISTS (
         SELECT 1 FROM events c
@@ -242,7 +236,7 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE id = (
     SELECT max((
         SELECT id FROM events
-        WHERE agent = s.value ->> 0 AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+        WHERE agent = s.value ->> 0 AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
         AND id BETWEEN s.value ->> 1 AND s.value ->> 2 AND redacted IS NULL
         AND (kind <> 'summary' OR CASE WHEN json_valid(data) THEN data ->> 'state' END IS NOT NULL)
         ORDER BY id DESC LIMIT 1
@@ -253,13 +247,13 @@ FROM events WHERE id = (
 -- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
 FROM events WHERE agent = :agent
-AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
 AND id <= :until AND redacted IS NULL ORDER BY id DESC LIMIT :limit
 
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments, JSON [[agent, first, last], ...]; none erased.
 SELECT e.id FROM json_each(:segments) s JOIN events e ON e.agent = s.value ->> 0
-WHERE e.kind = :kind AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+WHERE e.kind = :kind AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
 AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 
 -- name: size
@@ -347,7 +341,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:ids) i CROSS JOI
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
 SELECT id, kind, CAST(nth AS INTEGER), data, CAST(ifnull(tokens, 0) AS INTEGER) FROM events
-WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'agent_killed')
+WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'archived', 'unarchived', 'killed', 'deleted')
 AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
 
 -- name: erase
@@ -442,14 +436,20 @@ WHERE w.call IS NULL OR open.id IS NULL GROUP BY a.key
 
 -- name: wrong_rows
 -- Each agent's row, beside the values that its events give.
-SELECT a.id, a.head, a.last, a.messages, a.tokens, a.open_turn,
+SELECT a.id, a.head, a.last, a.messages, a.tokens, a.open_turn, a.killed, a.deleted, a.archived,
     coalesce(e.newest, 0), coalesce(e.last, 0), coalesce(m.nth, 0) - coalesce(r.messages, 0), coalesce(m.sum, 0) - coalesce(r.tokens, 0),
-    CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
+    CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END,
+    coalesce(e.killed, 0), coalesce(e.deleted, 0), CASE WHEN e.archived > coalesce(e.back, 0) THEN e.archived ELSE 0 END
 FROM agents a
 LEFT JOIN (
-    SELECT agent, max(id) FILTER (WHERE kind NOT IN ('request', 'usage')) AS newest, max(id) AS last,
+    SELECT agent, max(id) FILTER (WHERE kind NOT IN ('request', 'usage', 'mail', 'renamed', 'archived', 'unarchived', 'killed', 'deleted')) AS newest,
+        max(id) AS last,
         max(turn) FILTER (WHERE nth IS NOT NULL AND kind NOT IN ('summary', 'system')) AS newest_turn,
-        max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end
+        max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end,
+        max(id) FILTER (WHERE kind = 'killed') AS killed,
+        max(id) FILTER (WHERE kind = 'deleted') AS deleted,
+        max(id) FILTER (WHERE kind = 'archived') AS archived,
+        max(id) FILTER (WHERE kind IN ('unarchived', 'deleted')) AS back
     FROM events GROUP BY agent
 ) e ON e.agent = a.key
 LEFT JOIN events m ON m.id = (
@@ -702,92 +702,42 @@ SELECT
     (SELECT count(*) FROM searchable WHERE id NOT IN (SELECT id FROM search_docsize)),
     (SELECT count(*) FROM search_docsize WHERE id NOT IN (SELECT id FROM searchable))
 
--- name: send_mail
--- Adds mail from one agent to another.
-INSERT INTO mail (sender, recipient, actor, sent_at, content) VALUES (:sender, :agent, :actor, :sent_at, :content) RETURNING id
-
--- name: unread_mail
--- The mail to an agent that no event has carried yet, oldest first.
-SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content
-FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipient
-WHERE m.recipient = :agent AND m.event IS NULL ORDER BY m.id
-
--- name: unread_count
--- The number of mails to an agent that no event has carried yet.
-SELECT count(*) FROM mail WHERE recipient = :agent AND event IS NULL
-
 -- name: carried
--- Marks mail as carried by an event.
-UPDATE mail SET event = :event, content = '' WHERE id = :mail
-
--- name: erase_unread
--- Removes the unread mail of a deleted agent.
-DELETE FROM mail WHERE recipient = :agent AND event IS NULL
-
--- name: kill
--- Records that an agent was killed.
-INSERT INTO deaths (agent, killer, actor, died_at) VALUES (:agent, :killer, :actor, :died_at)
-
--- name: end_of_agent
--- How an agent ended, if it did: by whom, when, and the uuid of its killer unless it was deleted.
-SELECT coalesce(x.actor, d.actor), coalesce(x.deleted_at, d.died_at), CASE WHEN x.agent IS NULL THEN k.id END
-FROM agents a
-LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
-WHERE a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
+-- Removes mail, ids as JSON, that a message has carried.
+DELETE FROM unread WHERE agent = ? AND mail IN (SELECT value FROM json_each(?))
 
 -- name: fates
 -- The fate of each of an agent's children: see `foldmark.core.agents`.
 SELECT a.id, CASE
-    WHEN EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) THEN 'killed'
+    WHEN a.killed > 0 THEN 'killed'
     WHEN a.messages > 0 OR EXISTS (
         SELECT 1 FROM events WHERE agent = a.key AND kind = 'request'
-        AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary')
+        AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
     ) THEN 'begun'
     ELSE 'waits'
 END FROM agents a WHERE a.parent = :agent
-
--- name: delete_agent
--- Marks an agent as deleted.
-INSERT INTO deletions (agent, actor, deleted_at) VALUES (:agent, :actor, :deleted_at)
 
 -- name: rename_agent
 -- Sets a conversation's name; null for none.
 UPDATE agents SET name = :name WHERE key = :agent
 
--- name: archive
--- Archives a conversation.
-INSERT INTO archived (agent, archived_at) VALUES (:agent, :archived_at)
-
--- name: unarchive
--- Takes a conversation out of the archive.
-DELETE FROM archived WHERE agent = :agent
-
--- name: archived
--- The time since when a conversation is archived.
-SELECT archived_at FROM archived WHERE agent = :agent
-
--- name: wrong_mail
--- Mail whose recorded carrier is no message to its recipient.
-SELECT m.id, m.event FROM mail m LEFT JOIN events e ON e.id = m.event
-WHERE m.event IS NOT NULL AND (e.id IS NULL OR e.agent <> m.recipient OR e.kind <> 'user')
-
 -- name: wrong_deletions
 -- Deleted agents with a child that is not deleted.
-SELECT a.id, c.id FROM deletions d JOIN agents a ON a.key = d.agent JOIN agents c ON c.parent = a.key
-WHERE c.key NOT IN (SELECT agent FROM deletions)
+SELECT a.id, c.id FROM agents a JOIN agents c ON c.parent = a.key WHERE a.deleted > 0 AND c.deleted = 0
 
 -- name: wrong_remains
 -- Deleted agents with events that still hold text.
-SELECT a.id, count(*) FROM deletions d JOIN agents a ON a.key = d.agent JOIN events e ON e.agent = a.key
-WHERE e.content <> '' GROUP BY a.id
+SELECT a.id, count(*) FROM agents a JOIN events e ON e.agent = a.key WHERE a.deleted > 0 AND e.content <> '' GROUP BY a.id
 
 -- name: wrong_names
--- Deleted agents that still have a name.
-SELECT a.id, a.name FROM deletions d JOIN agents a ON a.key = d.agent WHERE a.name IS NOT NULL
+-- Agents whose name is not the newest that an event gave them; deleted agents that still have one.
+SELECT a.id, a.name FROM agents a WHERE a.name IS NOT NULL AND (a.deleted > 0 OR a.name <> (
+    SELECT content FROM events WHERE agent = a.key AND kind = 'renamed' AND redacted IS NULL ORDER BY id DESC LIMIT 1
+))
 
 -- name: wrong_archive
 -- Forks that are recorded as archived.
-SELECT a.id FROM archived r JOIN agents a ON a.key = r.agent WHERE a.parent IS NOT NULL
+SELECT id FROM agents WHERE archived > 0 AND parent IS NOT NULL
 
 -- name: keep_text
 -- Stores a text, unless it exists.
@@ -980,20 +930,6 @@ SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, 
     CAST(content AS BLOB), CAST(data AS BLOB), checksum
 FROM events WHERE id > :after AND id <= :end ORDER BY id LIMIT :limit
 
--- name: copied_ends
--- The agents that were killed, deleted or archived; of these keys, JSON [key, ...], or all.
-SELECT a.id, k.id, d.actor, d.died_at, x.actor, x.deleted_at, r.archived_at
-FROM agents a LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
-LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN archived r ON r.agent = a.key
-WHERE (:agents IS NULL OR a.key IN (SELECT value FROM json_each(:agents))) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
-
--- name: copied_mail
--- The next mail after an id to the agents with these keys, JSON [key, ...], or to all.
-SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
-FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipient
-WHERE m.id > :after AND (:agents IS NULL OR m.recipient IN (SELECT value FROM json_each(:agents)))
-ORDER BY m.id LIMIT :limit
-
 -- name: copied_memos
 -- The next memos after an id with their tags, a JSON array.
 SELECT m.id, m.event, a.id, m.actor, m.created_at, m.content,
@@ -1015,11 +951,6 @@ WHERE e.agent = i.value AND e.redacted IS NOT NULL
 -- The texts behind some hashes, JSON [hash, ...].
 SELECT hash, text FROM texts WHERE hash IN (SELECT value FROM json_each(:hashes))
 
--- name: numbers
--- The highest ids that mail and memos ever had.
-SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'mail'), 0),
-    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'memos'), 0)
-
 -- name: bury
 -- Adds an event that was erased in the source of a copy.
 UPDATE events SET redacted = ? WHERE id = ?
@@ -1031,11 +962,6 @@ DELETE FROM folds WHERE agent = :agent
 -- name: embed_again
 -- Records that messages after an id have no vectors, even if later messages have some.
 UPDATE embedders SET until = min(until, :until)
-
--- name: take_mail
--- Adds or updates copied mail.
-INSERT INTO mail (id, sender, recipient, actor, sent_at, content, event) VALUES (:id, :sender, :agent, :actor, :sent_at, :content, :event)
-ON CONFLICT (id) DO UPDATE SET content = excluded.content, event = excluded.event
 
 -- name: take_memo
 -- Adds a copied memo.
@@ -1052,11 +978,33 @@ ON CONFLICT (id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
     started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
     context_at_end = excluded.context_at_end, summary = excluded.summary
 
--- name: raise_number
--- Raises the highest id that was ever used to this one.
-UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = :name
+-- name: arrive
+-- Adds unread mail.
+INSERT INTO unread (agent, mail) VALUES (?, ?)
 
--- name: begin_number
--- Stores the highest id that was ever used, if there was none.
-INSERT INTO sqlite_sequence (name, seq) SELECT :name, :number
-WHERE :number > 0 AND NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = :name)
+-- name: all_mail
+-- The next mail, and messages that may carry some, after an id, with whether it is unread; `root` is not needed here.
+SELECT :root, e.id, e.agent, e.kind, e.data, e.redacted IS NOT NULL, EXISTS (SELECT 1 FROM unread u WHERE u.agent = e.agent AND u.mail = e.id)
+FROM events e WHERE e.id > :id AND (e.kind = 'mail' OR (e.kind = 'user' AND instr(e.data, '"mail"'))) ORDER BY e.id LIMIT :limit
+
+-- name: forget_unread
+-- Removes all unread mail of an agent, which is erased.
+DELETE FROM unread WHERE agent = :agent
+
+-- name: raise_memos
+-- Raises the highest id that a memo ever had to this one.
+UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = 'memos'
+
+-- name: begin_memos
+-- Stores the highest id that a memo ever had, if there was none.
+INSERT INTO sqlite_sequence (name, seq) SELECT 'memos', :number
+WHERE :number > 0 AND NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memos')
+
+-- name: unread
+-- The mail to an agent that no message has carried yet, oldest first.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM unread u JOIN events e ON e.id = u.mail WHERE u.agent = :agent ORDER BY u.mail
+
+-- name: highest_memo
+-- The highest id that a memo ever had.
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'memos'), 0)

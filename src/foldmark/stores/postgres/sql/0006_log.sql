@@ -8,13 +8,13 @@
 
 -- What all conversations share. -------------------------------------------------------------------------------------
 
--- Numbers that are drawn in one place: keys of agents, blocks of ids, memos. `mail` is 1 once there was any.
+-- Numbers that are drawn in one place: keys of agents, blocks of ids, memos.
 CREATE TABLE numbers (
     name text COLLATE "C" PRIMARY KEY,
     value bigint NOT NULL
 );
 
-INSERT INTO numbers (name, value) VALUES ('agents', 0), ('blocks', 0), ('memos', 0), ('mail', 0);
+INSERT INTO numbers (name, value) VALUES ('agents', 0), ('blocks', 0), ('memos', 0);
 
 -- Which database this is of which server, and what its transactions' numbers are counted from, so that the order of
 -- changes goes on when it is moved to another one.
@@ -105,8 +105,8 @@ CREATE TABLE sessions (
 -- What belongs to a conversation. -----------------------------------------------------------------------------------
 
 -- The row of a root agent is the lock of its tree, and holds what the tree counts: the next id and the last of its block,
--- the number of its last transaction and of the newest memo that there was at its last event. `lives` counts what became of
--- the tree's agents. `head` is the newest event of an agent's timeline, `last` its newest of all. `run` is the first call
+-- the number of its last transaction and of the newest memo that there was at its last event. `born` is the
+-- transaction that created an agent; `killed`, `deleted` and `archived` are the events that say so, 0 if that is not so. `head` is the newest event of an agent's timeline, `last` its newest of all. `run` is the first call
 -- of the newest run of calls; `gone_messages` and `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those
 -- of the newest message, as far as they are known.
 CREATE TABLE agents (
@@ -125,18 +125,22 @@ CREATE TABLE agents (
     run bigint,
     newest_turn bigint,
     newest_kind text,
-    ended boolean NOT NULL DEFAULT false,
+    killed bigint NOT NULL DEFAULT 0,
+    deleted bigint NOT NULL DEFAULT 0,
+    archived bigint NOT NULL DEFAULT 0,
     gone_messages bigint NOT NULL DEFAULT 0,
     gone_tokens bigint NOT NULL DEFAULT 0,
     next_id bigint NOT NULL DEFAULT 0,
     last_id bigint NOT NULL DEFAULT -1,
     stamp bigint NOT NULL DEFAULT 0,
     memos bigint NOT NULL DEFAULT 0,
-    lives bigint NOT NULL DEFAULT 0,
+    born bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (root, key)
 ) WITH (fillfactor = 70);
 
 CREATE INDEX agents_by_parent ON agents (root, parent) WHERE parent IS NOT NULL;
+
+CREATE INDEX agents_by_birth ON agents (born, key);
 
 -- `stamp` is the number of the transaction: see `foldmark.stores.postgres.changes`. `tool` is what a call calls,
 -- `planning` and `stateful` whether the data of a command or filter says where a planning conversation lay, and that of a
@@ -176,7 +180,7 @@ CREATE INDEX others ON events (root, agent, id) WHERE nth IS NULL;
 CREATE INDEX operations ON events (root, agent, id) WHERE replayed = 1;
 
 CREATE INDEX anchors ON events (root, agent, kind, id)
-WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary');
+WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary');
 
 CREATE INDEX calls ON events (root, agent, call_id, id) WHERE call_id IS NOT NULL;
 
@@ -232,60 +236,12 @@ CREATE TABLE append_keys (
     PRIMARY KEY (root, agent, key)
 );
 
--- Mail lies with its recipient, whose tree draws its id. `event` is the message that carried it.
-CREATE TABLE mail (
-    root bigint NOT NULL,
-    id bigint NOT NULL,
-    recipient bigint NOT NULL,
-    sender bigint NOT NULL,
-    actor text NOT NULL,
-    sent_at text NOT NULL,
-    content text NOT NULL,
-    event bigint,
-    stamp bigint NOT NULL,
-    PRIMARY KEY (root, id)
-);
-
-CREATE INDEX unread_mail ON mail (root, recipient, id) WHERE event IS NULL;
-
-CREATE INDEX mail_by_stamp ON mail (stamp, id);
-
-CREATE INDEX mail_by_id ON mail (id);
-
--- What became of agents, for those who listen; ids hold the root in their upper bits.
-CREATE TABLE lives (
-    root bigint NOT NULL,
-    id bigint NOT NULL,
-    agent bigint NOT NULL,
-    kind text NOT NULL,
-    stamp bigint NOT NULL,
-    PRIMARY KEY (root, id)
-);
-
-CREATE INDEX lives_by_stamp ON lives (stamp, id);
-
-CREATE TABLE deaths (
+-- The mail that no message has carried to its recipient yet.
+CREATE TABLE unread (
     root bigint NOT NULL,
     agent bigint NOT NULL,
-    killer bigint NOT NULL,
-    actor text NOT NULL,
-    died_at text NOT NULL,
-    PRIMARY KEY (root, agent)
-);
-
-CREATE TABLE deletions (
-    root bigint NOT NULL,
-    agent bigint NOT NULL,
-    actor text NOT NULL,
-    deleted_at text NOT NULL,
-    PRIMARY KEY (root, agent)
-);
-
-CREATE TABLE archived (
-    root bigint NOT NULL,
-    agent bigint NOT NULL,
-    archived_at text NOT NULL,
-    PRIMARY KEY (root, agent)
+    mail bigint NOT NULL,
+    PRIMARY KEY (root, agent, mail)
 );
 
 CREATE TABLE leases (

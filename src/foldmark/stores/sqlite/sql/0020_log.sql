@@ -1,6 +1,7 @@
 -- The log of all agents, and what is computed from it. docs/development/format.md describes every column.
 
 -- `head` is the newest event of the agent's timeline, `last` the newest of all, metadata among them.
+-- `killed`, `deleted` and `archived` are the events that say so, 0 if that is not so.
 -- `run` is the first call of the agent's newest run of calls; null where anything but results follows that run.
 CREATE TABLE agents (
     key INTEGER PRIMARY KEY,
@@ -14,7 +15,10 @@ CREATE TABLE agents (
     open_turn INTEGER,
     messages INTEGER NOT NULL DEFAULT 0,
     tokens INTEGER NOT NULL DEFAULT 0,
-    run INTEGER
+    run INTEGER,
+    killed INTEGER NOT NULL DEFAULT 0,
+    deleted INTEGER NOT NULL DEFAULT 0,
+    archived INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE INDEX agents_by_parent ON agents (parent) WHERE parent IS NOT NULL;
@@ -49,7 +53,7 @@ CREATE INDEX operations ON events (agent, id) WHERE replayed = 1;
 
 -- The newest event of a kind, and what answers cost by turn.
 CREATE INDEX anchors ON events (agent, kind, id)
-WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'window_summary');
+WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary');
 
 CREATE INDEX calls ON events (agent, call_id, id) WHERE call_id IS NOT NULL;
 
@@ -82,39 +86,12 @@ CREATE TABLE folds (
     tokens INTEGER NOT NULL
 ) STRICT;
 
--- What others write about an agent: mail, its end, and what became of its conversation. Nothing here changes an agent's
--- head, so it never enters the check of who appends next.
-
-CREATE TABLE mail (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    sender INTEGER NOT NULL REFERENCES agents (key),
-    recipient INTEGER NOT NULL REFERENCES agents (key),
-    actor TEXT NOT NULL,
-    sent_at TEXT NOT NULL,
-    content TEXT NOT NULL,
-    event INTEGER REFERENCES events (id)
-) STRICT;
-
--- `event` is the message that carried it to its recipient; from then on the text stands there and nowhere else.
-CREATE INDEX unread_mail ON mail (recipient, id) WHERE event IS NULL;
-
-CREATE TABLE deaths (
-    agent INTEGER PRIMARY KEY REFERENCES agents (key),
-    killer INTEGER NOT NULL REFERENCES agents (key),
-    actor TEXT NOT NULL,
-    died_at TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE deletions (
-    agent INTEGER PRIMARY KEY REFERENCES agents (key),
-    actor TEXT NOT NULL,
-    deleted_at TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE archived (
-    agent INTEGER PRIMARY KEY REFERENCES agents (key),
-    archived_at TEXT NOT NULL
-) STRICT;
+-- The mail that no message has carried to its recipient yet.
+CREATE TABLE unread (
+    agent INTEGER NOT NULL REFERENCES agents (key),
+    mail INTEGER NOT NULL REFERENCES events (id),
+    PRIMARY KEY (agent, mail)
+) STRICT, WITHOUT ROWID;
 
 -- Every text of requests once, by its SHA-256.
 CREATE TABLE texts (
@@ -251,37 +228,6 @@ CREATE TABLE redacted_sums (
     tokens INTEGER NOT NULL,
     PRIMARY KEY (agent, event)
 ) STRICT, WITHOUT ROWID;
-
--- What became of agents, in the order of commits, so that listeners are told of it: no event says all of it, and the rows
--- that do are in no such order; but those of `agents` are, which say who was born. Triggers write it, so that nothing is
--- left out.
-CREATE TABLE agent_changes (
-    id INTEGER PRIMARY KEY,
-    agent INTEGER NOT NULL REFERENCES agents (key),
-    kind TEXT NOT NULL
-) STRICT;
-
-CREATE TRIGGER renamed AFTER UPDATE OF name ON agents WHEN NEW.name IS NOT NULL AND NEW.name IS NOT OLD.name BEGIN
-    INSERT INTO agent_changes (agent, kind) VALUES (NEW.key, 'renamed');
-END;
-
-CREATE TRIGGER killed AFTER INSERT ON deaths BEGIN
-    INSERT INTO agent_changes (agent, kind) VALUES (NEW.agent, 'killed');
-END;
-
-CREATE TRIGGER deleted AFTER INSERT ON deletions BEGIN
-    INSERT INTO agent_changes (agent, kind) VALUES (NEW.agent, 'deleted');
-END;
-
-CREATE TRIGGER archived AFTER INSERT ON archived BEGIN
-    INSERT INTO agent_changes (agent, kind) VALUES (NEW.agent, 'archived');
-END;
-
--- A deletion takes the conversation out of the archive, too, and is told as a deletion.
-CREATE TRIGGER unarchived AFTER DELETE ON archived
-WHEN NOT EXISTS (SELECT 1 FROM deletions WHERE agent = OLD.agent) BEGIN
-    INSERT INTO agent_changes (agent, kind) VALUES (OLD.agent, 'unarchived');
-END;
 
 -- The keys that callers gave to appends which may be repeated, with the ids of their events, a JSON array.
 CREATE TABLE append_keys (
