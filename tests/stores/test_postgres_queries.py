@@ -208,6 +208,14 @@ def test_the_server_needs_no_rule_for_this(place: Place, name: str) -> None:
         found(place, SERVED[name], SHORT)
 
 
+def test_the_string_agg_of_the_schema_takes_the_place_of_postgresqls(place: Place) -> None:
+    sql = (
+        f"SELECT string_agg(a.content, '{'x' * 9000}') FROM messages a, messages b, messages c, messages d, messages e"
+    )
+    with pytest.raises(CommandError, match="a text got longer than 1000000 bytes"):
+        found(place, sql)
+
+
 def test_the_parser_takes_a_bounded_number_of_steps() -> None:
     """It tries two readings of each of these brackets."""
     for bracket in ("ARRAY[{}]", "int ({})", "decimal({})", "STRUCT({})", "(SELECT 1 LIMIT ({}))"):

@@ -140,8 +140,8 @@ def _check(tree: exp.Expression) -> None:
         # Stops a thousand `abs(abs(`: all that follows here calls itself for each level.
         if node.depth > MOST_DEPTH:
             raise CommandError(_DEEP)
-        # Stops regular expressions, arrays, functions in FROM, and functions that make a gigabyte, run a statement or show
-        # a setting: repeat, query_to_xml, current_setting.
+        # Stops regular expressions, arrays, functions in FROM, and functions that make a gigabyte, run a statement or
+        # show a setting: repeat, query_to_xml, current_setting.
         if type(node).__name__ not in _ALLOWED:
             raise _refused(f"{_called(node)} cannot be used")
         for each in (each for value in node.args.values() for each in (value if isinstance(value, list) else [value])):
