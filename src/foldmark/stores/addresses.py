@@ -62,8 +62,8 @@ def open_store(address: str, *, create: bool = True) -> "Store":
     kind = scheme(address)
     opened = find(STORES, kind, type, _FILES)
     if opened is None:
-        available = listing((*names(STORES), "or the path of an SQLite file"))
-        raise StoreError(f"no store for {kind}:// is installed; available: {available}")
+        available = listing(names(STORES)) or "none"
+        raise StoreError(f"no store for {kind}:// is installed; available: {available}, or the path of an SQLite file")
     store: Store = opened(address, create=create)
     return store
 
