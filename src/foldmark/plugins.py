@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foldmark.core.errors import CommandError
+from foldmark.core.errors import CommandError, FoldmarkError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -22,7 +22,8 @@ T = TypeVar("T")
 def find(group: str, name: str, kind: type[T], built_in: Mapping[str, str] = {}) -> T | None:
     """Return the object with this name in a group of entry points; None if there is none.
 
-    Raises CommandError if the object fails to load or is not a `kind`.
+    Raises CommandError if the object fails to load or is not a `kind`. An error that its package words itself, such as
+    about a missing driver, is passed on.
     """
     if where := built_in.get(name):
         found = loaded(where)
@@ -30,6 +31,8 @@ def find(group: str, name: str, kind: type[T], built_in: Mapping[str, str] = {})
         point = _entry_points(group)[name]
         try:
             found = point.load()
+        except FoldmarkError:
+            raise
         except Exception as error:
             raise CommandError(f"{point.value}, installed as {group} '{name}', fails: {error!r}") from error
     else:

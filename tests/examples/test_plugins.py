@@ -100,7 +100,7 @@ def test_a_provider(run: Run, installed: Path) -> None:
 
 def test_a_store(run: Run, installed: Path) -> None:
     err = run("memory://scratch", "chat", "plans", text="/mark here\n")[1]
-    assert "no store for memory:// is installed; available: postgresql, postgres, or the path of an SQLite file" in err
+    assert "no store for memory:// is installed; available: postgres, postgresql, or the path of an SQLite file" in err
 
     install("memory_store", installed)
     assert run("memory://scratch", "chat", "plans", text="/mark here\n")[1] == ""

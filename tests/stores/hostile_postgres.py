@@ -338,3 +338,59 @@ HARMLESS = {
     "text that looks like a row": 'SELECT \'"}}, {{"id": 1, "content": "x\' AS content',
 }
 """Allowed statements that end and show only this agent's own rows, or none."""
+
+_LIST = "WITH c0 AS (SELECT content AS x FROM messages LIMIT 1), "
+
+ATTACKS = {
+    "one SELECT": "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7); END $$",
+    "nodes": "SELECT 'aaaa' ~ '(a+)+b'",
+    "functions": "SELECT length(repeat('x', 20000000))",
+    "functions without a node": "SELECT pg_advisory_lock(7)",
+    "functions in FROM": "SELECT * FROM lower('X')",
+    "no recursion": "WITH RECURSIVE t AS (SELECT 1 AS n UNION SELECT n + 1 FROM t WHERE n < 9000) SELECT max(n) FROM t",
+    "no schemas": "SELECT rolname FROM pg_catalog.pg_roles",
+    "views": "SELECT usename FROM pg_stat_activity",
+    "names of subqueries": "SELECT (WITH pg_roles AS (SELECT 1) SELECT 1 FROM pg_roles), rolname FROM pg_roles",
+    "types": "SELECT '1'::char(10000000)",
+    "types that look up": "SELECT 'pg_authid'::regclass",
+    "columns of a view": "SELECT m.array_agg FROM messages m",
+    "few columns": f"SELECT {', '.join(['content'] * 1000)} FROM messages",
+    "few views": "SELECT 1 FROM memos " + " ".join(f"JOIN memos m{at} USING (id)" for at in range(40)),
+    "short names": f'SELECT 1 AS "{"a" * 70}", 2 AS "{"a" * 69}b"',
+    "depth": "SELECT " + "abs(" * 100 + "1" + ")" * 100,
+    "steps of the parser": "SELECT " + "int4 (" * 30 + "1" + ")" * 30,
+    "numbers": "SELECT length((1e131000)::text)",
+    "sized": _LIST
+    + ", ".join(f"c{at} AS MATERIALIZED (SELECT {' || '.join('x' * 8)} AS x FROM c{at - 1})" for at in range(1, 8))
+    + " SELECT length(x) FROM c7",
+    "sized concat": _LIST
+    + ", ".join(
+        f"c{at} AS MATERIALIZED (SELECT concat({', '.join('x' * 8)}) AS x FROM c{at - 1})" for at in range(1, 8)
+    )
+    + " SELECT length(x) FROM c7",
+    "sized replace": f"SELECT length({'replace(' * 3}content{(', ' + repr('n') + ', ' + repr('n' * 200) + ')') * 3})"
+    " FROM messages",
+    "short": f"SELECT strpos(content, '{'x' * 300}') FROM messages",
+    "short in trim": f"SELECT trim(both '{'x' * 300}' from content) FROM messages",
+    "no patterns": "SELECT substring(content FROM '(a+)+') FROM messages",
+}
+"""An attack for each rule of `sandbox_statements`, in a size that does no harm: the server alone runs it."""
+
+SERVED = {
+    "two statements": "SELECT 1; SELECT 2",
+    "a change": "DELETE FROM memos",
+    "another table": "SELECT * FROM foldmark.events",
+    "the secret": "SELECT * FROM login",
+    "a temporary table": "CREATE TEMP TABLE x (a int)",
+    "a lock": "SELECT * FROM messages FOR UPDATE",
+    "a file": "SELECT pg_read_file('/etc/passwd')",
+    "a file written": "COPY messages TO '/tmp/x'",
+    "a large object": "SELECT lo_create(0)",
+    "another session": "SELECT pg_cancel_backend(pid) FROM pg_stat_activity",
+    "a long wait": "SELECT pg_sleep(600)",
+    "many rows on disk": "SELECT count(*) FROM (SELECT * FROM generate_series(1, 100000000) OFFSET 0) x",
+    "a join of thousands": "SELECT 1 FROM " + ", ".join(f"turns a{at}" for at in range(900)),
+    "nested brackets of JSON": "SELECT repeat('[', 1000000)::json",
+    "many columns": f"SELECT {'1, ' * 2000}1",
+}
+"""What the server itself refuses or ends."""

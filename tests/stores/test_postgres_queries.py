@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from hostile_postgres import DOING, ENDING, HARMLESS, READING
+from hostile_postgres import ATTACKS, DOING, ENDING, HARMLESS, READING, SERVED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +18,9 @@ from foldmark import Agent, Log
 from foldmark.app import open_over
 from foldmark.core.agents import mailed
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.ports import VIEWS, Limits, QueryScope
+from foldmark.core.ports import VIEWS, Limits, QueryScope, Rows
 from foldmark.sending.interruption import CURRENT, Interruption
+from foldmark.stores.postgres import sandbox_statements
 from foldmark.stores.postgres.sandbox_login import login
 from foldmark.stores.postgres.sandbox_statements import rewritten
 from foldmark.stores.postgres.store import PostgresStore
@@ -174,6 +175,88 @@ def test_the_login_alone_protects_the_log(place: Place, statements: dict[str, st
         if place.straight.closed or place.straight.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             place.straight.close()
             place.straight = place.connected()
+
+
+@pytest.fixture
+def without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send statements as they are, so that only the server limits them."""
+    monkeypatch.setattr(sandbox_statements, "rewritten", lambda sql, schema: sql)
+
+
+def found(place: Place, sql: str, seconds: float = LIMIT) -> Rows:
+    at = place.agent.standing()
+    scope = QueryScope(place.agent.id, at.lineage, at.fold.segments)
+    return place.store.sandbox.query(scope, place.statement(sql), Limits(seconds, 20, 1_000_000))
+
+
+@pytest.mark.parametrize("rule", ATTACKS)
+def test_a_rule_stops_its_attack(place: Place, rule: str) -> None:
+    with pytest.raises(CommandError):
+        found(place, ATTACKS[rule])
+
+
+@pytest.mark.usefixtures("without_rules")
+@pytest.mark.parametrize("rule", ATTACKS)
+def test_nothing_but_its_rule_stops_an_attack(place: Place, rule: str) -> None:
+    found(place, ATTACKS[rule])
+    place.store.sandbox._forget_reading()  # with the locks that the attack holds
+
+
+@pytest.mark.usefixtures("without_rules")
+@pytest.mark.parametrize("name", SERVED)
+def test_the_server_needs_no_rule_for_this(place: Place, name: str) -> None:
+    with pytest.raises(CommandError):
+        found(place, SERVED[name], SHORT)
+
+
+def test_the_string_agg_of_the_schema_takes_the_place_of_postgresqls(place: Place) -> None:
+    sql = (
+        f"SELECT string_agg(a.content, '{'x' * 9000}') FROM messages a, messages b, messages c, messages d, messages e"
+    )
+    with pytest.raises(CommandError, match="a text got longer than 1000000 bytes"):
+        found(place, sql)
+
+
+def test_the_parser_takes_a_bounded_number_of_steps() -> None:
+    """It tries two readings of each of these brackets."""
+    for bracket in ("ARRAY[{}]", "int ({})", "decimal({})", "STRUCT({})", "(SELECT 1 LIMIT ({}))"):
+        sql = "1"
+        while len(sql) < 2000:
+            sql = bracket.replace("{}", sql)
+        with pytest.raises(CommandError, match="too complicated"):
+            rewritten(f"SELECT {sql}", "s")
+
+
+def test_a_part_of_the_statement_that_is_neither_a_node_nor_a_word_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = 'SELECT extract("epoch FROM now()), pg_sleep(1), extract(epoch" FROM now())'
+    with pytest.raises(CommandError, match="cannot be used"):
+        rewritten(sql, "s")
+    monkeypatch.setattr(sandbox_statements, "_WORD", re.compile(".*"))
+    assert ", pg_sleep(1)," in rewritten(sql, "s").lower()
+
+
+@pytest.mark.parametrize(
+    ("begins", "level", "ends"),
+    [
+        ("WITH c0 AS (SELECT id AS x FROM messages)", ", c{at} AS (SELECT x+x+x+x+x+x+x+x AS x FROM c{before})", ""),
+        ("", "SELECT x+x+x+x+x+x+x+x AS x FROM (", ") _"),
+        ("", "SELECT x+x+x+x+x+x+x+x AS x FROM ((", ")) _"),
+    ],
+)
+def test_an_expression_is_not_substituted_for_its_name(place: Place, begins: str, level: str, ends: str) -> None:
+    """The plan of a statement would be eight times as large for each subquery."""
+    levels = [level.format(at=at, before=at - 1) for at in range(1, 6)]
+    base = " SELECT x FROM c5" if begins else "SELECT id AS x FROM messages"
+    sql = begins + "".join(levels) + base + ends * 5
+
+    def planned(statement: str) -> int:
+        with place.connected() as db:
+            db.execute(f'SET search_path = "{place.login.role}", pg_catalog')
+            rows = db.execute(f"EXPLAIN (MEMORY) {statement}".encode()).fetchall()
+        (used,) = [int(size) for (line,) in rows for size in re.findall(r"Memory: used=(\d+)kB", line)]
+        return used
+
+    assert planned(sql) > 10 * planned(rewritten(sql, place.login.role))
 
 
 @pytest.mark.parametrize("name", ENDING)

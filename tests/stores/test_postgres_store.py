@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -347,6 +348,14 @@ def test_an_address_is_shown_without_its_password() -> None:
     assert Address("postgresql:///log?host=/run/pg").shown == "postgresql:///log"
 
 
+def test_only_the_entry_point_names_the_package() -> None:
+    """The import contract sees no names in texts."""
+    source = Path(foldmark.__file__).parent
+    own = source / "stores" / "postgres"
+    naming = [path for path in source.rglob("*.py") if "stores.postgres" in path.read_text(encoding="utf-8")]
+    assert [path for path in naming if own not in path.parents] == []
+
+
 def test_the_driver_is_only_needed_for_a_postgresql_address() -> None:
     script = textwrap.dedent("""
         import sys
@@ -362,7 +371,7 @@ def test_the_driver_is_only_needed_for_a_postgresql_address() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded, said = done.stdout.splitlines()
     assert loaded == "[]"
-    assert said.startswith("a database at postgresql://me@db.example/log needs PostgreSQL's driver")
+    assert said.startswith("a postgresql:// address needs PostgreSQL's driver")
     assert said.endswith(installs("postgres"))
 
 

@@ -20,7 +20,7 @@ from foldmark.core.wording import count
 from foldmark.log import Log
 from foldmark.rendering import harmless, json_text
 from foldmark.settings.user_folders import database_path
-from foldmark.stores.addresses import BUILT_IN, scheme, shown
+from foldmark.stores.addresses import POSTGRESQL, scheme, shown
 
 if TYPE_CHECKING:
     from foldmark.copying import CopyReport
@@ -47,7 +47,7 @@ def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -
         with opened(file) as store:
             return _check_database(open_over(store), str(file), False, as_json)
     if kind := scheme(setup.db):
-        if kind not in BUILT_IN:
+        if kind not in POSTGRESQL:
             raise StoreError(f"`foldmark backup` copies SQLite files; back up a {kind} database with its own tools")
         raise StoreError(f"`foldmark backup` copies SQLite files; for PostgreSQL run {_dump_command(setup.db, file)}")
     from foldmark.stores.sqlite.backup import back_up

@@ -1,8 +1,8 @@
 """Addresses of databases, and opening the store at an address.
 
-A scheme, such as postgresql://, names a kind of store: a built-in one or an entry point in the group `foldmark.stores`,
-which is named after the scheme and refers to a class that is called with (address, *, create). An address without a
-scheme is the path of an SQLite file.
+A scheme, such as postgresql://, names a kind of store: an entry point in the group `foldmark.stores`, which is named
+after the scheme and refers to a class that is called with (address, *, create). PostgreSQL is found in the same way as
+a store of another package. An address without a scheme is the path of an SQLite file.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,10 @@ from foldmark.plugins import STORES, find, names
 if TYPE_CHECKING:
     from foldmark.core.ports import Store
 
-BUILT_IN = {
-    "": "foldmark.stores.sqlite.store:SqliteStore",
-    "postgresql": "foldmark.stores.postgres.store:PostgresStore",  # 60 ms
-    "postgres": "foldmark.stores.postgres.store:PostgresStore",
-}
+_FILES = {"": "foldmark.stores.sqlite.store:SqliteStore"}
+
+POSTGRESQL = ("postgresql", "postgres")
+"""The schemes of PostgreSQL's own addresses."""
 
 _SCHEME = pattern(r"([a-z][a-z0-9+.-]+)://")
 
@@ -43,7 +42,7 @@ def shown(address: str) -> str:
     if not (kind := scheme(address)):
         return address
     user, host, path = _parts(address)
-    kind = "postgresql" if kind == "postgres" else kind
+    kind = POSTGRESQL[0] if kind in POSTGRESQL else kind
     return f"{kind}://{user}@{host}{path}" if user else f"{kind}://{host}{path}"
 
 
@@ -61,18 +60,9 @@ def passwords(address: str) -> Iterator[str]:
 def open_store(address: str, *, create: bool = True) -> "Store":
     """Open the store at an address. Raises StoreError."""
     kind = scheme(address)
-    try:
-        opened = find(STORES, kind, type, BUILT_IN)
-    except ImportError as error:
-        if (error.name or "psycopg").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
-            raise
-        from foldmark.installation import installs
-
-        raise StoreError(
-            f"a database at {shown(address)} needs PostgreSQL's driver, which is not installed; {installs('postgres')}"
-        ) from None
+    opened = find(STORES, kind, type, _FILES)
     if opened is None:
-        available = listing(each for each in (*BUILT_IN, *names(STORES)) if each)
+        available = listing(names(STORES)) or "none"
         raise StoreError(f"no store for {kind}:// is installed; available: {available}, or the path of an SQLite file")
     store: Store = opened(address, create=create)
     return store

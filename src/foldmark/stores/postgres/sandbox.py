@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 _LOOK = 0.05
 """Seconds between two checks whether a statement must be stopped."""
 
+_INTERRUPTED = "the query was interrupted"
+
 _GRACE = 1.0
 """Seconds after a statement's time limit until it is also cancelled from here."""
 
 _SETTINGS = {
-    "search_path": "pg_catalog",
-    "default_transaction_read_only": "on",
     "standard_conforming_strings": "on",
-    "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "60s",
     "lock_timeout": "2s",
     "work_mem": "16MB",
@@ -48,6 +47,8 @@ _SETTINGS = {
     "IntervalStyle": "iso_8601",
     "bytea_output": "hex",
 }
+"""Limits and forms of each query's transaction. A statement cannot lift them: it would have to call a function or to be
+two statements, and its transaction is rolled back."""
 
 _OWN = frozenset({"user", "password", "passfile", "requirepass", "options", "service", "application_name"})
 """The parts of the store's address that identify the store's user."""
@@ -71,7 +72,6 @@ class SandboxConnection:
                 "admit it with a line in pg_hba.conf, above those that reject it: host, this database, "
                 f"{login.role}, the address of this machine, scram-sha-256"
             ) from None
-        self._set(_SETTINGS, local=False)
 
     @property
     def closed(self) -> bool:
@@ -84,14 +84,21 @@ class SandboxConnection:
     def query(self, scope: str, sql: str, limits: Limits) -> Rows:
         """Run a statement from `statements.rewritten`; `scope` is the content of the views, as JSON. Raises
         CommandError for an invalid statement, StoreError if the database fails."""
-        until = monotonic() + limits.seconds
-        milliseconds = str(max(1, int(limits.seconds * 1000)))
-        setting = {"foldmark.scope": scope, "foldmark.seal": self._login.seal(scope), "statement_timeout": milliseconds}
+        settings = {
+            **_SETTINGS,
+            # The schema comes first: its `string_agg`, which has a limit, takes the place of PostgreSQL's.
+            "search_path": f'"{self._login.role}", pg_catalog, pg_temp',
+            "statement_timeout": str(max(1, int(limits.seconds * 1000))),
+            "foldmark.scope": scope,
+            "foldmark.seal": self._login.seal(scope),
+        }
+        until = monotonic() + limits.seconds + _GRACE
         try:
             self._db.execute("BEGIN READ ONLY")
-            self._set(setting, local=True)
+            setting = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
+            self._db.execute(setting, (list(settings), list(settings.values())))
             try:
-                return self._fetch(sql, limits, until + _GRACE)
+                return self._fetch(sql, limits, until)
             finally:
                 if not self._db.closed:
                     self._db.execute("ROLLBACK")
@@ -99,65 +106,48 @@ class SandboxConnection:
             self._db.close()
             raise StoreError(f"the database does not answer a query: {_line(error)}") from error
 
-    def _set(self, settings: Mapping[str, str], *, local: bool) -> None:
-        query = "SELECT set_config(name, value, %s) FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
-        self._db.execute(query, (local, list(settings), list(settings.values())))
-
     def _fetch(self, sql: str, limits: Limits, until: float) -> Rows:
         server = self._db.pgconn
-        server.send_query_params(sql.encode(), None)
+        server.send_query_params(sql.encode(), None)  # takes one statement only
         server.set_single_row_mode()
         columns: tuple[str, ...] = ()
         rows: list[tuple[Any, ...]] = []
-        size, cut, failed = 0, None, None
-        ended = ""
-        while (result := self._next(limits, until)) is not None:
-            if isinstance(result, str):
-                ended = result
-                continue
+        size, cut, failed, ended = 0, None, None, ""
+        while True:
+            while server.is_busy():
+                if select.select([server.socket], [], [], _LOOK)[0]:
+                    server.consume_input()
+                elif not ended and (limits.stopped() or monotonic() > until):
+                    ended = _INTERRUPTED if limits.stopped() else SLOW
+                    self._db.cancel_safe()
+                elif monotonic() > until + 2 * _GRACE:
+                    self._db.close()
+                    raise CommandError(SLOW)
+            if (result := server.get_result()) is None:
+                break
             if result.status == pq.ExecStatus.FATAL_ERROR:
                 failed = result
-            elif result.status in (pq.ExecStatus.SINGLE_TUPLE, pq.ExecStatus.TUPLES_OK):
-                columns = columns or tuple((result.fname(at) or b"").decode() for at in range(result.nfields))
-                for at in range(result.ntuples):
-                    if cut is None and (len(rows) >= limits.rows or size > limits.characters):
-                        cut = "rows" if size <= limits.characters else "characters"
-                        self._db.cancel_safe()
-                    if cut is None:
-                        row = tuple(_cell(result, at, column) for column in range(result.nfields))
-                        rows.append(row)
-                        size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
+            columns = columns or tuple((result.fname(at) or b"").decode() for at in range(result.nfields))
+            for at in range(result.ntuples):
+                if cut is None and (len(rows) >= limits.rows or size > limits.characters):
+                    cut = "rows" if size <= limits.characters else "characters"
+                    self._db.cancel_safe()
+                if cut is None:
+                    row = tuple(_cell(result, at, column) for column in range(result.nfields))
+                    rows.append(row)
+                    size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
         if cut is None and failed is not None:
-            cut = self._cut(failed, ended, rows)
+            cut = self._cut(failed, ended, bool(rows))
         return Rows(columns, rows, cut)
 
-    def _next(self, limits: Limits, until: float) -> "pq.abc.PGresult | str | None":
-        """Return the next result, or None after the last one. After cancelling the statement, return the reason
-        once."""
-        server, cancelled = self._db.pgconn, False
-        while server.is_busy():
-            ready, _, _ = select.select([server.socket], [], [], _LOOK)
-            if ready:
-                server.consume_input()
-            elif not cancelled and limits.stopped():
-                self._db.cancel_safe()
-                return "the query was interrupted"
-            elif not cancelled and monotonic() > until:
-                cancelled = True
-                self._db.cancel_safe()
-            elif monotonic() > until + 2 * _GRACE:
-                self._db.close()
-                raise CommandError(SLOW)
-        return server.get_result()
-
-    def _cut(self, failed: "pq.abc.PGresult", ended: str, rows: list[tuple[Any, ...]]) -> str:
+    def _cut(self, failed: "pq.abc.PGresult", ended: str, has_rows: bool) -> str:
         """Return the reason why a failed statement shows only its first rows. Raises CommandError if it shows none."""
         state = (failed.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         message = " ".join(
             (failed.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace").split()
         )
         if state == "57014":
-            if rows and not ended:
+            if has_rows and ended != _INTERRUPTED:
                 return "time"
             raise CommandError(ended or SLOW)
         if state[:2] in ("08", "57", "58", "XX"):
