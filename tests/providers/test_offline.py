@@ -143,6 +143,12 @@ def test_texts_in_parts_and_results_of_other_models_calls_are_read() -> None:
     assert text_of(messages) == f"{WHO}. This is what I got:\n- read_file: “the text of x”"
 
 
+def test_a_request_in_another_form_gets_an_answer() -> None:
+    """A program may hand it a request that was encoded for another provider."""
+    tools: list[Message] = [{"name": "slash", "input_schema": {}}]
+    assert "You wrote 1 word" in text_of([{"role": "user", "content": [{"type": "text", "text": "hi"}]}], tools=tools)
+
+
 # Scripts
 
 

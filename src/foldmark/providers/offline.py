@@ -133,7 +133,7 @@ def _reply(request: Request, lines: Sequence[Line], system: str) -> Reply:
         return _digest(lines) if request.purpose == "summary" else _state(lines)
     if not lines:
         return Reply(f"{WHO}. The context is empty.")
-    tools = frozenset(tool["function"]["name"] for tool in request.body.get("tools", ()))
+    tools = frozenset(tool.get("function", {}).get("name", "") for tool in request.body.get("tools", ()))
     turn = _turn(lines, system, tools)
     return _scripted(turn) or _previewed(turn) or _unprompted(turn) or _seen(turn)
 
