@@ -76,7 +76,8 @@ def test_a_piped_chat_answers_and_shows_the_meter(cli: Cli, log: foldmark.Log) -
         "> hello there",
         (
             "I am the offline model, not a language model, so I can only say what one would see. You wrote 2 words: "
-            "“hello there” (user). In the context there is only that message. /help lists what you can do with it."
+            "“hello there” (user). In the context there is only that message. /help lists what you can do with it, "
+            "and `call list_files {}` makes me use a tool."
         ),
         METER,
     ]
@@ -502,7 +503,7 @@ def test_typing_and_leaving(terminal: Start, log: foldmark.Log) -> None:
         screen.until("\n> ")
         screen.type("/exit\r")
         assert screen.end() == 0
-        assert "/help lists what you can do with it." in screen.screen
+        assert "/help lists what you can do with it, and" in screen.screen
     assert said(log) == ["hello wörld 你好"]
     closed(log)
 

@@ -306,8 +306,8 @@ def test_parallel_research_through_a_pipe(cli: Cli, log: foldmark.Log) -> None:
     one, two = agent.children
     assert f"Forked. Child: {one.id} (from AUTH_RESEARCH)" in talk.out or f"Child: {one.id[:8]}" in talk.out
     assert f"2 messages from {one.id[:8]}, {two.id[:8]}." in talk.out or f"{two.id[:8]}, {one.id[:8]}." in talk.out
-    assert "cannot carry out “Research OAuth2 implementation patterns”" in talk.out
-    assert "cannot carry out “Research session-based auth patterns”" in talk.out
+    assert "cannot carry out “Research OAuth2 implementation patterns. Report via /send.”" in talk.out
+    assert "cannot carry out “Research session-based auth patterns. Report via /send.”" in talk.out
     assert "No mail." in talk.lines
     assert said(one) == ["Research OAuth2 implementation patterns. Report via /send."]
     # The second fork begins at its own mark, so the second child does not have the first one's goal.

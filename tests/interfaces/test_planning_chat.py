@@ -70,8 +70,6 @@ def test_forget_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list[i
     matched = size(found)
     in_range = matched.replace(r"messages \(", r"\(4 messages, ").replace("4 ", "", 1)
     preview = (
-        r"\[filter_context .*preview.*\]\n"
-        r"I found 4 messages about database schema discussions\. Should I proceed to forget these\?\n"
         rf"Forget {matched} about “database schema discussions”\?\n"
         rf"  1\. Message {found[0]}-{found[-1]}: Let's design the database schema.* {in_range}\n"
         rf"  Context: {before} before, {size(left)} after\n"
@@ -82,8 +80,11 @@ def test_forget_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list[i
     assert re.fullmatch(
         rf"> /forget database schema discussions\n"
         r"Planning what to forget\. Nothing changes before you agree; /cancel ends it\.\n"
+        r"\[filter_context .*preview.*\]\n"
+        r"I found 4 messages about database schema discussions\. Should I proceed to forget these\?\n"
         rf"{preview}"
         rf"forget 4 messages\? > Show me what you'll forget first\n"
+        r"I am the offline model.*\n"
         rf"{preview}"
         r"forget 4 messages\? > Yes, proceed\n"
         r"Done\. 4 messages about “database schema discussions” left the context\.\n"
@@ -104,7 +105,7 @@ def test_remember_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list
         r"> /remember only the final implementation and API decisions\n"
         r"Planning what to remember\. Nothing changes before you agree; /cancel ends it\.\n"
         r"\[filter_context .*preview.*\]\n"
-        r"I found 4 messages containing final implementation and API decisions\. "
+        r"I found 4 messages containing only the final implementation and API decisions\. "
         r"Everything else \(10 messages\) will be forgotten\. Should I proceed\?\n"
         rf"Keep {kept} containing “only the final implementation and API decisions”, "
         r"and forget everything else \(10 messages\)\?\n"
@@ -126,7 +127,7 @@ def test_each_line_in_a_separate_program(program: Cli, log: foldmark.Log, histor
     assert "Should I proceed to forget these?" in asked.out
     again = program("chat", stdin="Show me again\n").out
     assert "forget 4 messages? > Show me again" in again
-    assert "4 messages about database schema" in again
+    assert "Forget 4 messages (" in again
     assert "Done. 4 messages about “database schema” left" in program("chat", stdin="Yes, proceed\n").out
     assert there(log) == flat([turn for index, turn in enumerate(history) if index not in SCHEMA])
     done = program("chat", stdin="Hello again\n")
@@ -238,10 +239,21 @@ def test_a_no_changes_nothing(cli: Cli, log: foldmark.Log, history: list[list[in
     assert "no planning conversation is open" in cli("chat", stdin="/cancel\n").err
 
 
-def test_other_words_are_other_criteria(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
-    shown = talked(cli("chat", stdin="/forget database schema\nno, I mean Friday\nyes\n"))
-    assert "I found 2 messages about Friday. Should I proceed to forget these?" in shown
-    assert there(log) == flat([turn for index, turn in enumerate(history) if index != 3])
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ('call filter_context {"action": "preview", "criteria": "Friday"}', [0, 1, 2, 4, 5, 6]),
+        ("/forget Friday", [0, 1, 2, 4, 5, 6]),
+        ("no, I mean Friday", [0, 1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_other_criteria(cli: Cli, log: foldmark.Log, history: list[list[int]], line: str, left: list[int]) -> None:
+    """The offline model previews again for a call or a command. Other criteria in words end planning."""
+    shown = talked(cli("chat", stdin=f"/forget database schema\n{line}\nyes\n"))
+    found = "I found 2 messages about Friday. Should I proceed to forget these?" in shown
+    assert found is (len(left) < len(HISTORY))
+    assert ("Planning has ended; nothing was forgotten." in shown) is not found
+    assert there(log)[: 2 * len(left)] == flat([history[index] for index in left])
 
 
 def test_no_match_makes_no_offer(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:

@@ -1,4 +1,5 @@
-"""The offline model (SPEC 9): plain answers, the planning dialogues of [S1], digests, state blocks, hostile bodies."""
+"""The offline model (SPEC 9): plain answers, scripts, previews, mail and children, digests, state blocks, hostile
+bodies."""
 
 import asyncio
 import json
@@ -8,18 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import foldmark
+from foldmark.core.assembly.layers import birth_message, identity, mail_notice
 from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.assembly.view import NO_RESULT
 from foldmark.core.ports import Provider
 from foldmark.core.request import Edge, Manifest, Part, Request, ToolCall
-from foldmark.providers.offline import OfflineModel
+from foldmark.providers.offline import WHO, OfflineModel
 
 Message = dict[str, Any]
 
 FAILED = ("Error: ", NO_RESULT)
 """The beginnings of results that the manifest marks as failed."""
 
-FILTER = [{"type": "function", "function": {"name": "filter_context", "parameters": {"type": "object"}}}]
+TOOLS = [{"type": "function", "function": {"name": name}} for name in ("filter_context", "slash", "look")]
+PARENT, CHILD, OTHER = (digit * 8 + "-0000-4000-8000-000000000000" for digit in "abc")
 
 
 def user(text: str) -> Message:
@@ -30,13 +34,12 @@ def assistant(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def called(call: ToolCall) -> Message:
-    function = {"name": call.name, "arguments": json.dumps(call.args)}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": call.call_id, "type": "function", "function": function}],
-    }
+def called(*calls: ToolCall, text: str = "") -> Message:
+    made = [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.args)}}
+        for call in calls
+    ]
+    return {"role": "assistant", "content": text or None, "tool_calls": made}
 
 
 def result(call: ToolCall, content: object) -> Message:
@@ -45,7 +48,7 @@ def result(call: ToolCall, content: object) -> Message:
 
 
 def request(
-    messages: list[Message], *, tools: list[Message] = FILTER, purpose: str = "answer", parts: tuple[Part, ...] = ()
+    messages: list[Message], *, tools: list[Message] = TOOLS, purpose: str = "answer", parts: tuple[Part, ...] = ()
 ) -> Request:
     body = {"model": "offline", "tools": tools, "messages": messages}
     results = [str(message["content"]) for message in messages if message["role"] == "tool"]
@@ -64,76 +67,50 @@ def pieces(asked: Request, model: Provider | None = None) -> list[Any]:
 def text_of(messages: list[Message], **how: Any) -> str:
     answer = pieces(request(messages, **how))
     assert all(isinstance(piece, str) for piece in answer), answer
-    return "".join(map(str, answer))
-
-
-def call_of(messages: list[Message], **how: Any) -> ToolCall:
-    (call,) = pieces(request(messages, **how))
-    assert isinstance(call, ToolCall)
-    return call
+    return "".join(answer)
 
 
 class Talk:
-    """A conversation with the offline model, step by step; the step after a call answers it."""
+    """A conversation with the offline model, step by step; the test supplies the results."""
 
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.open: ToolCall | None = None
+    def __init__(self, *messages: Message, system: str = "", tools: list[Message] = TOOLS) -> None:
+        self.messages = [*([{"role": "system", "content": system}] if system else []), *messages]
+        self.tools, self.calls = tools, list[ToolCall]()
 
-    def say(self, text: str) -> str | dict[str, Any]:
-        self.messages.append(user(text))
-        return self._step()
+    def say(self, *texts: str) -> tuple[str, list[tuple[str, Any]]]:
+        """Return the text of the answer, and its calls as (tool, arguments)."""
+        return self._step([user(text) for text in texts])
 
-    def answer(self, content: object) -> str | dict[str, Any]:
-        assert self.open is not None
-        self.messages.append(result(self.open, content))
-        return self._step()
+    def go(self, *results: object, then: list[Message] | None = None) -> tuple[str, list[tuple[str, Any]]]:
+        """Send the results of the last calls, and the messages that came meanwhile."""
+        answered = [result(call, text) for call, text in zip(self.calls, results, strict=True)]
+        return self._step([*answered, *(then or [])])
 
-    def _step(self) -> str | dict[str, Any]:
-        answer = pieces(request(self.messages))
-        assert answer == pieces(request(self.messages))
-        self.open = answer[0] if isinstance(answer[0], ToolCall) else None
-        if self.open is None:
-            text = "".join(map(str, answer))
-            self.messages.append(assistant(text))
-            return text
-        assert answer == [self.open]
-        self.messages.append(called(self.open))
-        assert self.open.name == "filter_context"
-        arguments: dict[str, Any] = self.open.args
-        return arguments
+    def _step(self, messages: list[Message]) -> tuple[str, list[tuple[str, Any]]]:
+        self.messages += messages
+        asked = request(self.messages, tools=self.tools)
+        answer = pieces(asked)
+        assert answer
+        assert answer == pieces(asked)
+        text = "".join(piece for piece in answer if isinstance(piece, str))
+        self.calls = [piece for piece in answer if isinstance(piece, ToolCall)]
+        assert answer[len(answer) - len(self.calls) :] == self.calls
+        self.messages.append(called(*self.calls, text=text) if self.calls else assistant(text))
+        return text, [(call.name, call.args) for call in self.calls]
 
 
-def preview(criteria: str, mode: str = "forget") -> dict[str, Any]:
-    return {"action": "preview", "criteria": criteria, "mode": mode}
-
-
-# Four messages represent each range, so that the ids are few enough to be named.
-IDS = [45, 46, 47, 67, 312, 313, 339, 340, 678, 679, 689, 690]
-SCHEMA = {
-    "matching_messages": [{"id": id, "role": "user", "preview": "…"} for id in IDS],
-    "message_count": 12,
-    "token_estimate": 4500,
-    "ranges": [
-        {"first": 45, "last": 67, "title": "Initial schema design discussion", "count": 4, "tokens": 3000},
-        {"first": 312, "last": 340, "title": "Schema refactoring conversation", "count": 4, "tokens": 900},
-        {"first": 678, "last": 690, "title": "Column naming debate", "count": 4, "tokens": 600},
-    ],
-    "added": [],
-    "planning_conversation_ids": [88, 89],
-}
-NOTHING = {"matching_messages": [], "message_count": 0, "token_estimate": 0, "ranges": [], "added": []}
-FOUND_SCHEMA = "I found 12 messages about database schema discussions. Should I proceed to forget these?"
-APPLIED = {"filter_event_id": 17, "messages_filtered": 12, "context_before": 523, "context_after": 511}
+def slash(command: str, args: str = "") -> tuple[str, dict[str, str]]:
+    return "slash", {"command": command, "args": args} if args else {"command": command}
 
 
 # Ordinary answers
 
 
-def test_the_offline_model_says_what_it_is_and_what_a_model_would_see() -> None:
+def test_it_says_what_it_is_what_a_model_would_see_and_what_one_can_type() -> None:
     assert text_of([user("hello there")]) == (
         "I am the offline model, not a language model, so I can only say what one would see. You wrote 2 words: "
-        "“hello there” (user). In the context there is only that message. /help lists what you can do with it."
+        "“hello there” (user). In the context there is only that message. /help lists what you can do with it, "
+        "and `call list_files {}` makes me use a tool."
     )
     assert "there are 3 messages, the oldest being “first” (user)" in text_of(
         [user("first"), assistant("answer"), user("second")]
@@ -158,273 +135,300 @@ def test_the_offline_model_streams_word_by_word() -> None:
     assert "".join(map(str, answer)) == text_of([user("one two")])
 
 
-def test_texts_in_parts_and_results_of_other_tools_are_read() -> None:
+def test_texts_in_parts_and_results_of_other_models_calls_are_read() -> None:
     parts: Message = {"role": "user", "content": [{"type": "text", "text": "a b"}, {"type": "text", "text": "c"}]}
     assert "You wrote 3 words: “a b c” (user)." in text_of([parts])
     call = ToolCall("c1", "read_file", {"path": "x"})
     messages = [user("read x"), called(call), result(call, "the text of x")]
-    assert "“the text of x” (tool result). In the context there are 3 messages" in text_of(messages)
+    assert text_of(messages) == f"{WHO}. This is what I got:\n- read_file: “the text of x”"
 
 
-# The dialogues of [S1]
+def test_a_request_in_another_form_gets_an_answer() -> None:
+    """A program may hand it a request that was encoded for another provider."""
+    tools: list[Message] = [{"name": "slash", "input_schema": {}}]
+    assert "You wrote 1 word" in text_of([{"role": "user", "content": [{"type": "text", "text": "hi"}]}], tools=tools)
 
 
-def test_the_forget_dialogue_of_the_seed() -> None:
+# Scripts
+
+
+def test_each_paragraph_of_a_script_is_one_answer() -> None:
     talk = Talk()
-    assert talk.say("/forget database schema discussions") == preview("database schema discussions")
-    assert talk.answer(SCHEMA) == FOUND_SCHEMA
-    assert talk.say("Show me what you'll forget first") == preview("database schema discussions")
-    assert talk.answer(SCHEMA) == FOUND_SCHEMA
-    assert talk.say("Yes, proceed") == {
-        "action": "apply",
-        "mode": "forget",
-        "message_ids": IDS,
-        "planning_conversation_ids": [88, 89],
-    }
-    assert talk.answer(APPLIED) == "Done. I've forgotten those 12 messages about database schema discussions."
-    assert "I am the offline model" in str(talk.say("Yes"))
+    script = 'Two at once.\ncall look {"at": 1}\n  call look {"at": 2}\n\n  \ncall look {}\n\nThat is all.\nReally.'
+    assert talk.say(script) == ("Two at once.", [("look", {"at": 1}), ("look", {"at": 2})])
+    assert talk.go("one", "two") == ("", [("look", {})])
+    assert talk.go("three") == ("That is all.\nReally.", [])
+    assert "You wrote 2 words: “and now” (user)" in talk.say("and now")[0]
 
 
-def test_the_remember_dialogue_of_the_seed() -> None:
+def test_without_a_last_paragraph_it_says_what_the_calls_gave() -> None:
     talk = Talk()
-    criteria = "only the final implementation and API decisions"
-    assert talk.say(f"/remember {criteria}") == preview(criteria, "remember")
-    found = {
-        **NOTHING,
-        "message_count": 18,
-        "ranges": [
-            {"first": 450, "last": 465, "title": "Final API contract definition", "count": 14, "tokens": 2000},
-            {"first": 890, "last": 890, "title": "Implementation strategy", "count": 1, "tokens": 80},
-        ],
-        "added": [451, 452],
-        "added_tokens": 90,
-        "everything_else": 512,
-    }
-    assert talk.answer(found) == (
-        "I found 18 messages containing final implementation and API decisions. Everything else (512 messages) will be "
-        "forgotten. Should I proceed?"
+    talk.say("call look {}\ncall look {}")
+    assert talk.go("one", "two\nlines " + "x" * 300)[0] == (
+        f"{WHO}. This is what I got:\n- look: “one”\n- look: “two lines {'x' * 190}…”"
     )
-    # Not every id was shown, so the call names none, and Foldmark uses those of its preview.
-    assert talk.say("Yes") == {"action": "apply", "mode": "remember"}
-    applied = {"filter_event_id": 9, "messages_filtered": 512, "context_before": 530, "context_after": 18}
-    assert talk.answer(applied) == "Done. Context reduced to 18 messages."
 
 
-@pytest.mark.parametrize(
-    ("text", "criteria"),
-    [
-        ("which ones?", "tables"),
-        ("What will you forget?", "tables"),
-        ("show me the list again, please", "tables"),
-        ("No, I mean lunch.", "lunch"),
-        ("but keep the naming debate", "tables except the naming debate"),
-        ("list them", "tables"),
-        ("about the login instead", "the login"),
-        ("no, only the columns", "the columns"),
-        ("actually, I meant columns, please", "columns"),
-        ("but not 45-50", "tables except 45-50"),
-        ("yes, but not the naming", "tables except the naming"),
-        ("all except the naming, please", "tables except the naming"),
-        ("leave out 45", "tables except 45"),
-        ("keep the naming debate", "tables except the naming debate"),
-        ("also the columns", "tables, the columns"),
-        ("yes, and also forget columns too", "tables, columns"),
-    ],
-)
-def test_an_answer_to_a_preview_becomes_criteria(text: str, criteria: str) -> None:
+def test_a_call_that_failed_ends_the_script() -> None:
+    for error in ("Error: no such file", NO_RESULT):
+        talk = Talk()
+        talk.say("call look {}\n\ncall look {}")
+        assert talk.go(error) == (f"{WHO}. This is what I got:\n- look: “{error}”", [])
+
+
+def test_notices_and_mail_in_between_do_not_end_the_script() -> None:
     talk = Talk()
-    talk.say("/forget tables")
-    talk.answer(SCHEMA)
-    assert talk.say(text) == preview(criteria)
-    answer = str(talk.answer(SCHEMA))
-    assert answer.startswith(
-        "I found 12 messages" if criteria == "tables" else f"I took that as what to forget: “{criteria}”"
-    )
-    assert talk.say("ok") == {
-        "action": "apply", "mode": "forget", "message_ids": IDS, "planning_conversation_ids": [88, 89]
-    }  # fmt: skip
+    talk.say("call look {}\n\ncall look {}")
+    notices = [user("[Foldmark: your context is 60% full.]"), user("[Mail from cccccccc at 2025-01-02 03:04]\nhi")]
+    assert talk.go("one", then=notices) == ("", [("look", {})])
+    assert "\n- look: “one”\n- mail: “[Mail from cccccccc at 2025-01-02 03:04] hi”\n- look: “2”" in talk.go("2")[0]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "let us leave that; IMPORTANT: we use port 8080",
-        "the login bug",
-        "why message 45?",
-        "no, let us go on with the login",
-        "actually, deploy it to port 8080",
-        "show me the login code",
-        "what should I keep in mind when I deploy?",
-        "list the files in src",
-        "keep going",
-        "only use port 8080",
-        "not now",
-        "also, what is the weather?",
-        "I mean this.\nAnd that.",
-        "x" * 1000,
-    ],
-)
-def test_any_other_text_is_answered_as_if_no_planning_were_open(text: str) -> None:
-    talk = Talk()
-    talk.say("/forget tables")
-    talk.answer(SCHEMA)
-    assert "I am the offline model" in str(talk.say(text))
+@pytest.mark.parametrize("line", ['call look {"at"', "call look {", "call look {'at': 1}", "call x {} {}"])
+def test_a_call_without_a_json_object_is_refused(line: str) -> None:
+    text, calls = Talk().say(f"call look {{}}\n\n{line}")
+    assert text.startswith(f"{WHO}. `call TOOL` takes a JSON object on the same line, and this is none: {{")
+    assert calls == []
 
 
-def test_a_request_to_keep_more_changes_the_criteria() -> None:
-    talk = Talk()
-    talk.say("/remember tables")
-    talk.answer(SCHEMA)
-    assert talk.say("but keep the naming debate") == preview("tables, the naming debate", "remember")
+@pytest.mark.parametrize("text", ["Please call look {}", "call look", "call look []", "Call look {}"])
+def test_other_texts_are_no_script(text: str) -> None:
+    assert "You wrote" in Talk().say(text)[0]
 
 
-def test_a_no_is_left_to_foldmark() -> None:
-    talk = Talk()
-    talk.say("/forget tables")
-    talk.answer(SCHEMA)
-    for text in ("no", "Stop.", "cancel"):
-        assert "I am the offline model" in str(talk.say(text))
-
-
-def test_a_preview_without_matches_asks_for_other_words() -> None:
-    talk = Talk()
-    talk.say("/forget messages about submarines")
-    assert talk.answer(NOTHING) == (
-        "I found no messages about submarines. I am the offline model, not a language model: I go by words, not by "
-        "meaning. Try other words, or /cancel."
-    )
-    assert "You wrote 1 word: “yes”" in str(talk.say("yes"))
-    assert talk.say("no, I mean boats") == preview("boats")
-
-
-def test_errors_are_reported_in_plain_words() -> None:
-    talk = Talk()
-    talk.say("/forget the messages")
-    assert talk.answer("Error: 'the messages' holds no word to look for; say what they are about.") == (
-        "That did not work: 'the messages' holds no word to look for; say what they are about. Nothing was changed; "
-        "tell me in other words, or use /cancel."
-    )
-    assert talk.say("no, I mean the tables") == preview("the tables")
-    talk.answer(SCHEMA)
-    assert isinstance(talk.say("yes"), dict)
-    assert "That did not work: the person has not agreed" in str(talk.answer("Error: the person has not agreed"))
-    assert isinstance(talk.say("yes"), dict)
-
-
-def test_a_planning_conversation_that_ended_elsewhere_is_over() -> None:
-    """A cancelled and restored conversation looks open, but Foldmark reports that it is not."""
-    talk = Talk()
-    talk.say("/forget tables")
-    answer = talk.answer("Error: no planning conversation is open: the person begins one with /forget or /remember")
-    assert str(answer).startswith(
-        "That did not work: no planning conversation is open: the person begins one with /forget or /remember. "
-    )
-    assert "You wrote 1 word: “hello” (user)" in str(talk.say("hello"))
-
-
-def test_one_matching_message_is_reported() -> None:
-    talk = Talk()
-    talk.say("/forget lunch")
-    each = {"first": 3, "last": 3, "title": "Lunch?", "count": 1, "tokens": 2}
-    one = {**NOTHING, "matching_messages": [{"id": 3}], "message_count": 1, "token_estimate": 2, "ranges": [each]}
-    assert talk.answer(one) == ("I found 1 message about lunch. Should I proceed to forget these?")
-    assert talk.say("yes") == {"action": "apply", "mode": "forget", "message_ids": [3]}
-    assert talk.answer({**APPLIED, "messages_filtered": 1}) == "Done. I've forgotten that message about lunch."
-
-
-def test_a_quoted_result_is_read_after_its_call_has_left() -> None:
-    notice = (
-        "[Foldmark: A part of the context was removed (/forget) at your request. The result of call offline-7, which "
-        f"stood before that, begins:]\n> {json.dumps(APPLIED)}"
-    )
-    assert text_of([user("hello"), user(notice)]) == "Done. I've forgotten those 12 messages."
-    assert text_of([user(notice.replace("/forget", "/remember"))]) == "Done. Context reduced to 511 messages."
-
-
-def test_the_offline_model_plans_only_with_the_tool_and_a_person() -> None:
-    assert "You wrote 2 words" in text_of([user("/forget tables")], tools=[])
-    other = [{"type": "function", "function": {"name": "slash"}}]
-    assert "You wrote 2 words" in text_of([user("/forget tables")], tools=other)
-    assert "You wrote 1 word: “/forget”" in text_of([user("/forget")])
-    talk = Talk()
-    talk.say("/forget tables")
-    talk.answer(SCHEMA)
-    assert "You wrote" in str(talk.say("[Mail from abc123 at 12:00]\nyes"))
-    assert "You wrote" in str(talk.say("[Foldmark: the result of call c1 arrived late]\nyes"))
-
-
-def test_a_second_planning_conversation_may_follow_the_first() -> None:
-    talk = Talk()
-    talk.say("/forget tables")
-    talk.answer(SCHEMA)
-    talk.say("yes")
-    talk.answer(APPLIED)
-    assert talk.say("/remember lunch") == preview("lunch", "remember")
-    talk.answer({**SCHEMA, "everything_else": 1})
-    assert isinstance(args := talk.say("ja"), dict)
-    assert (args["action"], args["mode"]) == ("apply", "remember")
+def test_only_a_person_gives_a_script() -> None:
+    for text in (
+        "[Mail from abcdefab at 12:00]\ncall look {}",
+        "### STATE\ncall look {}",
+        "[Foldmark: x]\ncall look {}",
+    ):
+        assert Talk(user("hello")).say(text)[1] == []
 
 
 def test_call_ids_differ_from_all_visible_ones() -> None:
-    assert call_of([user("/forget tables")]).call_id == "offline-1"
-    messages = [user("hello"), called(ToolCall("offline-4", "x", {})), result(ToolCall("offline-4", "x", {}), "")]
-    assert call_of([*messages, user("/forget tables")]).call_id == "offline-5"
+    other = ToolCall("offline-4", "x", {})
+    talk = Talk(user("hello"), called(other), result(other, ""))
+    talk.say("call look {}\ncall look {}")
+    assert [call.call_id for call in talk.calls] == ["offline-5", "offline-6"]
 
 
-# Truncated results [SPEC 5.2]
+def test_a_script_that_goes_back_ends() -> None:
+    """Foldmark then quotes the result. The calls before it are no longer there to be counted."""
+    with foldmark.open(":memory:", settings={}) as log:
+        agent = log.agent("default")
+        script = 'call slash {"command": "mark", "args": "A"}\n\ncall slash {"command": "clear", "args": "A"}'
+
+        async def turn() -> None:
+            async with foldmark.supervise(log) as agents:
+                await agents.say(agent, script)
+
+        asyncio.run(turn())
+        kinds = [message.kind for message in agent.context().messages]
+        assert (kinds[0], kinds[-2:]) == ("user", ["user", "assistant"])
+        assert "Rewound to 'A' at your request" in agent.context().messages[-2].content
 
 
-@given(st.integers(0, len(json.dumps(SCHEMA))))
-def test_a_cut_preview_is_applied_as_a_whole(length: int) -> None:
-    """The call names the ids only if all of them are visible."""
+# Planning [S1]
+
+
+def preview(criteria: str, mode: str = "forget") -> list[tuple[str, Any]]:
+    return [("filter_context", {"action": "preview", "criteria": criteria, "mode": mode})]
+
+
+FOUND = {"message_count": 12, "token_estimate": 4500, "ranges": [], "matching_messages": [{"id": 45}]}
+
+
+def test_forget_previews_and_asks() -> None:
+    talk = Talk()
+    assert talk.say("/forget database  schema\ndiscussions") == ("", preview("database schema discussions"))
+    assert talk.go(FOUND)[0] == (
+        "I found 12 messages about database schema discussions. Should I proceed to forget these?"
+    )
+    assert "You wrote 3 words" in talk.say("also the columns")[0]
+
+
+def test_remember_previews_and_asks() -> None:
+    talk = Talk()
+    assert talk.say("/remember API decisions") == ("", preview("API decisions", "remember"))
+    assert talk.go({"message_count": 1, "everything_else": 512})[0] == (
+        "I found 1 message containing API decisions. Everything else (512 messages) will be forgotten. "
+        "Should I proceed?"
+    )
+
+
+def test_a_script_previews_again() -> None:
     talk = Talk()
     talk.say("/forget tables")
-    whole = json.dumps(SCHEMA)
-    hint = '... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id=9") to see full output]'
-    text = whole if length == len(whole) else "{" + whole[1:length] + hint
-    answer = str(talk.answer(text))
-    assert "found 12 messages about tables." in answer or "about tables; the preview is too long for me" in answer
-    assert isinstance(args := talk.say("yes"), dict)
-    assert args["action"] == "apply"
-    assert args.get("message_ids", IDS) == IDS
-    assert args.get("planning_conversation_ids", [88, 89]) == [88, 89]
+    talk.go(FOUND)
+    assert talk.say('call filter_context {"action": "preview", "criteria": "lunch"}')[1]
+    assert talk.go({"message_count": 0})[0].startswith("I found no messages about lunch. ")
 
 
-@given(st.text(max_size=60) | st.text(alphabet='{}[]",:019 amtr', max_size=60))
-def test_any_result_can_be_read(text: str) -> None:
+def test_a_preview_needs_the_tool_and_a_person() -> None:
+    assert "You wrote 2 words" in Talk(tools=TOOLS[1:]).say("/forget tables")[0]
+    assert "You wrote 1 word: “/forget”" in Talk().say("/forget")[0]
+    assert Talk(user("hello")).say("[Mail from abcdefab at 12:00]\n/forget tables")[1] == []
+
+
+@given(st.integers(0, len(json.dumps(FOUND))) | st.text(max_size=60) | st.text(alphabet='{}[]",:019 amtr', max_size=60))
+def test_any_result_can_be_read(result: int | str) -> None:
+    """A long result is cut at its end."""
     talk = Talk()
     talk.say("/forget tables")
-    assert isinstance(talk.answer(text), str)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"message_count": "many"}',
-        '{"matching_messages": [{"id": "x"}], "message_count": 1}',
-        '{"matching_messages": 5}',
-        '{"ranges": [{}], "message_count": 2}',
-        '{"added": [1.5]}',
-        "{" + '"a": [' * 5000,
-        '{"message_count": ' + "9" * 6000 + "}",
-        "[]",
-        "null",
-    ],
-)
-def test_a_result_of_another_shape_is_ignored(text: str) -> None:
-    talk = Talk()
-    talk.say("/forget tables")
-    assert "about tables" in str(talk.answer(text))
-    assert talk.say("yes") == {"action": "apply", "mode": "forget"}
+    text, calls = talk.go(json.dumps(FOUND)[:result] + "... [TRUNCATED]" if isinstance(result, int) else result)
+    assert text
+    assert calls == []
 
 
 @pytest.mark.parametrize("arguments", ["", "null", "[]", '"x"', "{", '{"action": 5}', '{"criteria": [1]}', "[" * 5000])
-def test_hostile_calls_of_the_tool_are_harmless(arguments: str) -> None:
-    call = called(ToolCall("c", "filter_context", {}))
+@pytest.mark.parametrize("tool", ["filter_context", "slash", "look"])
+def test_hostile_calls_are_harmless(tool: str, arguments: str) -> None:
+    call = called(ToolCall("c", tool, {}))
     call["tool_calls"][0]["function"]["arguments"] = arguments
-    messages = [user("/forget tables"), call, result(ToolCall("c", "", {}), SCHEMA)]
-    assert "12 messages" in text_of(messages)
-    assert call_of([*messages, user("no, I mean lunch")]).args == preview("lunch")
+    messages = [user("/forget tables"), call, result(ToolCall("c", "", {}), FOUND)]
+    assert pieces(request(messages))
+    assert pieces(request([*messages, user("call look {}")]))
+
+
+# Mail and children
+
+
+def birth(words: str = "", parent: str = PARENT) -> str:
+    return birth_message(CHILD, parent, "TASK_1", words)
+
+
+def report(task: str) -> list[tuple[str, Any]]:
+    return [slash("send", f"{PARENT[:8]} {WHO}. I cannot carry out “{task}”.")]
+
+
+def test_a_notice_of_mail_makes_the_model_read_it() -> None:
+    talk = Talk(user("hello"), assistant("hi"))
+    assert talk.say(mail_notice([CHILD])) == ("", [slash("check-mail")])
+    mail = user("[Mail from bbbbbbbb at 2025-01-02 03:04]\nDone.\ncall look {}")
+    assert talk.go("1 message from bbbbbbbb.", then=[mail]) == (
+        (
+            f"{WHO}. This is what I got:\n- slash: “1 message from bbbbbbbb.”\n"
+            "- mail: “[Mail from bbbbbbbb at 2025-01-02 03:04] Done. call look {}”"
+        ),
+        [],
+    )
+
+
+def test_a_child_reports_once() -> None:
+    talk = Talk(system=identity(CHILD, PARENT))
+    assert talk.say(birth("research\nOAuth2")) == ("", report("research OAuth2"))
+    assert talk.go("Sent to aaaaaaaa.") == (f"{WHO}. This is what I got:\n- slash: “Sent to aaaaaaaa.”", [])
+    failing = Talk(system=identity(CHILD, PARENT))
+    failing.say(birth("research"))
+    assert failing.go("Error: agent aaaaaaaa is dead")[1] == []
+
+
+def test_without_words_the_task_is_the_message_above() -> None:
+    assert Talk(user("Read it."), system=identity(CHILD, PARENT)).say(birth())[1] == report("Read it.")
+    assert Talk(system=identity(CHILD, PARENT)).say(birth())[1] == report("an empty task")
+
+
+def test_a_goal_is_a_task_and_a_later_message_is_not() -> None:
+    """The identity may also be among the messages."""
+    for talk in (Talk(system=identity(CHILD, PARENT)), Talk(user(identity(CHILD, PARENT)))):
+        assert talk.say("Count the words.")[1] == report("Count the words.")
+        talk.go("Sent.")
+        assert "You wrote 1 word: “third” (user)" in talk.say("third")[0]
+
+
+def test_a_child_carries_out_the_script_in_its_task_before_it_reports() -> None:
+    talk = Talk(system=identity(CHILD, PARENT))
+    assert talk.say('call look {"at": 1}') == ("", [("look", {"at": 1})])
+    assert talk.go("one")[1] == [slash("send", f"aaaaaaaa {WHO}. This is what I got:\n- look: “one”")]
+    assert talk.go("Sent.")[1] == []
+
+
+def test_a_child_answers_mail() -> None:
+    talk = Talk(user(birth("x")), assistant("Said."), system=identity(CHILD, PARENT))
+    assert talk.say(mail_notice([PARENT]))[1] == [slash("check-mail")]
+    mail = user("[Mail from aaaaaaaa at 2025-01-02 03:04]\nWhy?")
+    ((_, args),) = talk.go("1 message.", then=[mail])[1]
+    assert args["command"] == "send"
+    assert args["args"].endswith("- mail: “[Mail from aaaaaaaa at 2025-01-02 03:04] Why?”")
+    assert talk.go("Sent.")[1] == []
+
+
+def test_a_grandchild_does_not_take_an_inherited_birth_message_for_its_own() -> None:
+    inherited = [user(birth("x")), assistant("Said.")]
+    talk = Talk(*inherited, user("A text."), assistant("Said."), system=identity(OTHER, CHILD))
+    assert "You wrote 5 words" in talk.say("[Foldmark: something else came in.]")[0]
+    words = birth_message(OTHER, CHILD, None, "read b")
+    ((_, args),) = Talk(*inherited, system=identity(OTHER, CHILD)).say(words)[1]
+    assert args["args"] == f"bbbbbbbb {WHO}. I cannot carry out “read b”."
+
+
+def test_without_the_tool_there_is_no_mail() -> None:
+    for text in (mail_notice([CHILD]), birth("x")):
+        assert Talk(system=identity(CHILD, PARENT), tools=TOOLS[2:]).say(text)[1] == []
+
+
+def test_a_delegation_works_from_beginning_to_end() -> None:
+    tasks = ("Research OAuth2.", "Research sessions.")
+    step = '{}\ncall slash {{"command": "mark", "args": "T{}"}}\ncall slash {{"command": "fork", "args": "T{}"}}'
+    script = "\n\n".join(step.format(task, number, number) for number, task in enumerate(tasks))
+    with foldmark.open(":memory:", settings={}) as log:
+        parent = log.agent("default")
+
+        async def play() -> None:
+            async with foldmark.supervise(log) as agents:
+                await agents.say(parent, script)
+                await agents.settled()
+                parent.do(f"/send {parent.children[0].id} What about JWT?")
+                await agents.settled()
+
+        asyncio.run(play())
+        for child, task in zip(parent.children, tasks, strict=True):
+            (sent, *more) = [message for message in child.context().messages if message.kind == "tool_call"]
+            assert f"I cannot carry out “{task}”" in sent.content
+            assert len(more) == (2 if task == tasks[0] else 0)
+        mail = [message.content for message in parent.context().messages if message.content.startswith("[Mail from ")]
+        assert "".join(mail).count("[Mail from ") >= 3
+        assert "What about JWT?" in mail[-1]
+        assert parent.do("/check-mail").text == parent.children[0].do("/check-mail").text == "No mail."
+
+
+ANY = st.one_of(
+    st.sampled_from(
+        [
+            'call slash {"command": "fork"}\n\ncall look {}\n\nx',
+            "call look {}",
+            "/forget x",
+            "hello",
+            "",
+            "### STATE\nx",
+            "[Foldmark: your context is 60% full.]",
+            "[Foldmark: Rewound to 'A' at your request. The result of call c, which stood before that, begins:]",
+            "[Mail from aaaaaaaa at 2025-01-02 03:04]\ncall look {}",
+            mail_notice([PARENT]),
+            birth("call look {}"),
+        ]
+    ),
+    st.text(max_size=30),
+)
+
+
+@given(
+    begin=st.lists(ANY | st.none(), max_size=6),
+    system=st.sampled_from(["", identity(CHILD, PARENT), identity(OTHER, CHILD)]),
+    data=st.data(),
+)
+def test_every_turn_ends(begin: list[str | None], system: str, data: st.DataObject) -> None:
+    """Without a new message the turn ends, for any context, results and messages."""
+    talk = Talk(*(assistant("Said.") if each is None else user(each) for each in begin), system=system)
+    _, calls = talk.say(data.draw(ANY))
+    came, steps = 0, 0
+    while calls:
+        more = data.draw(st.lists(ANY, max_size=2)) if came < 6 else []
+        came += len(more)
+        results = [data.draw(st.sampled_from(["", "Done.", "Error: no.", json.dumps(FOUND)])) for _ in calls]
+        _, calls = talk.go(*results, then=[user(each) for each in more])
+        steps += 1
+        assert steps <= 5 * (1 + len(begin) + came)
 
 
 # Digests and state blocks
@@ -445,18 +449,13 @@ def test_a_request_for_a_summary_gets_a_digest() -> None:
 
 
 def test_a_request_for_a_state_block_gets_one() -> None:
-    messages = [
-        user("Start the server in src/app/main.py"),
-        assistant("It listens on localhost:8080 and 10.0.0.7; see also docs/setup.md."),
-        user("Fix the bug\nplease"),
-        user("State!"),
-    ]
+    messages = [user("Start the server"), assistant("It runs."), user("Fix the bug\nplease"), user("State!")]
     assert text_of(messages, purpose="state", parts=INSTRUCTION) == (
         "### STATE\n"
         "Goal: Fix the bug\n"
-        "Context: docs/setup.md, src/app/main.py\n"
+        "Context: none named\n"
         "Resolved: 1 earlier message of the user (counted by the offline model, which is not a language model)\n"
-        "Technical Anchors: 10.0.0.7, localhost:8080"
+        "Technical Anchors: none named"
     )
     assert text_of([], purpose="state").startswith("### STATE\nGoal: not said yet\nContext: none named\n")
 
@@ -474,10 +473,14 @@ def test_any_texts_get_the_same_answer_twice(texts: list[str], purpose: str) -> 
 def test_huge_texts_take_linear_time() -> None:
     for text in (
         "a" * 300_000,
-        "a/" * 100_000,
-        "a." * 100_000,
-        "no " * 100_000,
-        "." * 300_000,
+        "call " * 60_000,
+        "call a {\n" * 30_000,
+        "call " + "a" * 300_000,
+        "call a" + " " * 300_000,
+        " " * 300_000,
+        "\n" * 300_000 + "x",
+        "\n \n" * 100_000,
+        "[Foldmark: " * 30_000,
         "/forget " + "x " * 50_000,
     ):
         for purpose in ("answer", "summary", "state"):
