@@ -335,7 +335,8 @@ class _Builder:
 
     def _part(self, event: Event, text: str, how: str = "whole", detail: str = "", **more: Any) -> None:
         layer = "window" if event.id >= self._window else "pinned"
-        detail = "; ".join(filter(None, (detail, DAMAGED * event.damaged)))
+        if event.damaged:
+            detail = "; ".join(filter(None, (detail, DAMAGED)))
         self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text, **more))
 
     def _message(self, event: Event) -> ViewMessage:

@@ -93,9 +93,9 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
         else:
             thoughts = []
             _add(messages, "user", [*map(_shown, step.media), *text_parts(step.text)], how)
-        if index < prompt.earlier:
+        if index + 1 == prompt.earlier:
             earlier = _end(messages)
-        if index < prompt.settled:
+        if index + 1 == prompt.settled:
             settled = _end(messages)
     blocks_of.settle(messages)
     return messages, [*earlier, *settled]

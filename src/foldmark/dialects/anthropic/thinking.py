@@ -201,7 +201,7 @@ def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[B
     without a hash comes from another program, or was recorded before hashes existed.
     """
     found = list(_blocks(messages))
-    last = max((index for index, (_, block) in enumerate(found) if _is_thought(block)), default=-1)
+    last = next((at for at in range(len(found) - 1, -1, -1) if _is_thought(found[at][1])), -1)
     prefix = _Prefix(system, tools) if binds and last >= 0 else None
     fitting: list[tuple[Block, Any]] = []
     for role, block in found[: last + 1]:
