@@ -371,6 +371,32 @@ def test_every_kind_of_content_can_be_erased(log: Log, agent: Agent) -> None:
     assert b"SECRET" not in everything(Path(log.store.address).parent)
 
 
+def test_a_pinned_turn_before_the_window_is_shown_as_erased(log: Log, agent: Agent) -> None:
+    first, _ = say(agent, "the SECRET plan", "more")
+    agent.do(f"/pin {first}")
+    agent.configure("context_size", 1)
+    say(agent, "and on")
+    agent.do(f"/message remove {first} --yes")
+    found = all_sent(log)[-1][1]
+    assert found.sent.plan.pins == (first,)
+    assert found.verdict == "erased"
+    assert [part.text for part in found.request.manifest.parts if part.layer == "pinned"] == [REDACTED] * 2
+
+
+def test_a_child_forked_in_an_erased_turn_still_knows_who_it_was(log: Log, agent: Agent) -> None:
+    agent.append("user", "the SECRET plan")
+    child = log.agent(agent.do("/fork").data["child"])
+    agent.end_turn()
+    child.append("user", "Do your part.")
+    send(child, Model())
+    before = rebuilt(child, 1)
+    agent.do(f"/message remove {agent.context().messages[0].id} --yes")
+    after = rebuilt(child, 1)
+    assert (before.verdict, after.verdict) == ("identical", "erased")
+    told = [[part.text for part in each.request.manifest.parts if part.layer == "identity"] for each in (before, after)]
+    assert told[0] == told[1] != []
+
+
 def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log: Log, agent: Agent) -> None:
     """The quoted messages are never recorded as text."""
     model = Model()

@@ -155,6 +155,15 @@ class SentMaterial(Material):
     def _since(self, first: int) -> list[Event]:
         return self._held(first)
 
+    @once
+    def pinned(self) -> dict[int, list[Event]]:
+        """Return the visible messages of the pinned turns, erased ones that were sent as far as they are known."""
+        found, pins = {turn: [*events] for turn, events in super().pinned.items()}, self.sent.plan.pins
+        for event in self.moment.tombstones(since(self.at.visible, min(pins))) if pins else ():
+            if event.turn_id in pins and (known := self.as_known(event)).id in self.erased:
+                found.setdefault(event.turn_id, []).append(known)
+        return {turn: sorted(events, key=lambda event: event.id) for turn, events in sorted(found.items())}
+
     @property
     def evicted(self) -> Mapping[int, int]:
         """The evicted results, without erased ones, which are shown as erased."""
@@ -173,7 +182,10 @@ class SentMaterial(Material):
         return self.as_known(event)
 
     def as_known(self, event: Event) -> Event:
-        """Return an event, without its content if that was erased after the request was sent."""
+        """Return an event, without its content if that was erased after the request was sent. A fork keeps the uuids,
+        which are all that is sent of it."""
+        if event.kind == "fork":
+            return event
         by = self.moment.erased_by(event.id)
         return self._without(event) if by is not None and by.id > self.sent.id else event
 
