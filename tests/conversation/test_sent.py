@@ -383,6 +383,17 @@ def test_a_pinned_turn_before_the_window_is_shown_as_erased(log: Log, agent: Age
     assert [part.text for part in found.request.manifest.parts if part.layer == "pinned"] == [REDACTED] * 2
 
 
+def test_a_system_message_is_shown_as_erased(log: Log, agent: Agent) -> None:
+    first = agent.append("user", "the plan")
+    agent.append("system", "a SECRET rule")
+    send(agent, Model())
+    agent.end_turn()
+    agent.do(f"/message remove {first} --yes")
+    (found,) = (each for _, each in all_sent(log))
+    assert found.verdict == "erased"
+    assert [part.text for part in found.request.manifest.parts if part.layer == "system"] == [REDACTED]
+
+
 def test_a_child_forked_in_an_erased_turn_still_knows_who_it_was(log: Log, agent: Agent) -> None:
     agent.append("user", "the SECRET plan")
     child = log.agent(agent.do("/fork").data["child"])
@@ -417,6 +428,39 @@ def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log:
     assert "the question was erased since" in question.said
     assert b"SECRET" not in everything(path.parent)
     assert b"SECRET" not in question.request.bytes
+
+
+@pytest.mark.parametrize("meanwhile", ["a message", "a drop", "a setting", "a tool"])
+def test_a_request_is_recorded_as_it_was_made(log: Log, agent: Agent, meanwhile: str) -> None:
+    """Whatever is recorded between the making and the recording; what it changes is a boundary for the next request."""
+    first, _ = say(agent, "a plan", "more")
+    agent.append("user", "and on")
+    request = agent.request()
+    match meanwhile:
+        case "a message":
+            agent.append("user", "and this")
+        case "a drop":
+            agent.do(f"/context drop {first}")
+        case "a setting":
+            agent.configure("system", "Be brief.")
+        case "a tool":
+            given = log.tools()
+            log.tools = lambda: given[:1]  # type: ignore[method-assign]
+    agent.append("assistant", "Done.", request=request)
+    found = all_sent(log)[-1][1]
+    assert (found.verdict, found.sent.sha256) == ("identical", sha256(request.bytes).hexdigest())
+    steps = request.manifest.plan.settled != agent.next_request().manifest.plan.settled
+    assert steps == (meanwhile != "a message")
+
+
+def test_what_another_agent_erased_before_a_request_was_recorded_is_shown_as_erased(log: Log, agent: Agent) -> None:
+    first, _ = say(agent, "the SECRET plan", "more")
+    child = log.agent(agent.do("/fork").data["child"])
+    child.append("user", "Do your part.")
+    child.request()
+    agent.do(f"/message remove {first} --yes")
+    child.append("assistant", "Done.")
+    assert rebuilt(child, 1).verdict == "erased"
 
 
 def test_a_deleted_conversation_leaves_nothing_that_it_sent(path: Path, log: Log, agent: Agent) -> None:

@@ -213,7 +213,8 @@ class Request(Struct, frozen=True):
     names differ from these. `size` is the basis of the estimate, before any calibration. `thinking` holds marks of
     those of its thinking blocks that the model reads. `thoughtless` is True if thinking was left out because the
     provider refused it. `cache_ttl` is that of its `Options`; `cache_key` is the same for all requests of an agent, so
-    that a cache finds them.
+    that a cache finds them. `event` was the newest event of its agent when it was made, and `tools` are those that it
+    offers.
     """
 
     provider: str
@@ -230,6 +231,8 @@ class Request(Struct, frozen=True):
     thoughtless: bool = False
     cache_ttl: str = "5m"
     cache_key: str = ""
+    event: int = 0
+    tools: tuple[ToolSpec, ...] = ()
 
 
 class Thought(Struct, frozen=True):
