@@ -239,6 +239,22 @@ def test_a_single_huge_turn_is_seldom_rewritten(
     assert unseen == [0] * (calls - 1), "a result that the model has not answered is sent whole"
 
 
+def test_a_new_result_is_sent_whole_after_a_change_of_provider_inside_the_turn(log: foldmark.Log) -> None:
+    """The earlier results are not sent to the new provider, but are results of the active turn as well."""
+    agent = log.agent("root")
+    agent.configure("sliding_context_tokens", 12_000)
+    agent.append("user", "go")
+    newest: list[str] = []
+    for step in range(30):
+        name, model = ("openai", "gpt-5") if step < 5 else MODEL
+        request = agent.request(name, model)
+        newest += [part.how for part in request.manifest.parts if part.kind == "tool_result"][-1:]
+        agent.append_tool_call("f", {"i": step}, call_id=f"c{step}", dialect=name)
+        agent.append_tool_result(f"c{step}", "r " * 2000, dialect=name)
+    assert request.manifest.plan.results > 0
+    assert set(newest) == {"whole"}
+
+
 def test_results_are_never_cut_to_something_longer(log: foldmark.Log) -> None:
     agent = log.agent("root")
     agent.append("user", "x" * 100_000)

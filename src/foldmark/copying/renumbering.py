@@ -227,7 +227,7 @@ _LAYERS = ("identity", "state", "scratchpad", "window_summary", "children")
 _REQUEST: tuple[tuple[_Path, _Change], ...] = (
     *(((name, "ranges"), _ranges) for name in ("only", "quoted")),
     *(((name, "ids"), _ids) for name in ("only", "quoted")),
-    *((("plan", name), _ids) for name in ("first", "settled", "pins")),
+    *((("plan", name), _ids) for name in ("first", "settled", "results", "bare", "pins")),
     *((("plan", "layers", layer), _ids) for layer in _LAYERS),
     *((("plan", "later", "*", layer), _ids) for layer in _LAYERS),
     *((("plan", name), _keys) for name in ("told", "later")),

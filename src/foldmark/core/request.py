@@ -52,10 +52,10 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """The boundary: everything up to this event is sent as it was then. END if each request is made afresh."""
 
     results: int = 0
-    """So many of the oldest results of the active turn are cut as if the turn were over."""
+    """The results of the active turn up to this event are cut as if the turn were over."""
 
     bare: int = 0
-    """So many of the oldest results of the active turn are cut to nothing but the place where they can be read."""
+    """The results of the active turn up to this event are cut to nothing but the place where they can be read."""
 
     pins: tuple[int, ...] = ()
     """The pinned turns that are sent before the window, unless they are in it."""

@@ -193,11 +193,9 @@ class Planner:
         if any(e.call_id in ids for e in kept if e.kind == "tool_call"):
             return None
         active = active_from(e for e in (*gone, *kept) if e.id <= plan.settled)
-        left = sum(e.kind == "tool_result" and (e.turn_id or 0) >= active for e in gone)
         return structs.replace(
             plan,
             first=begins(event),
-            results=max(0, plan.results - left),
             layers=plan.layers if active >= first else {},
             later={at: layers for at, layers in plan.later.items() if at >= first},
             told={at: told for at, told in plan.told.items() if at >= first or (at == 0 and active >= first)},
