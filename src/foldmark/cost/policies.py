@@ -17,7 +17,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Plan
 from foldmark.core.segments import END
-from foldmark.cost.history import CostItem, Form, Group, Pieces, ReplayedContext
+from foldmark.cost.history import CostItem, Form, Group, Pieces, ReplayedContext, groups_of
 from foldmark.request.material import Material, ReadOnce
 from foldmark.request.planned import Planner, Requests, thinking_stays
 from foldmark.request.recorded import SentPlan
@@ -44,6 +44,7 @@ class Replay:
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         self.moment, self.pieces, self.limit = moment, pieces, limit
         self.before: SentPlan | None = None
+        self.settled = 0
         self.made = Items(Plan(), [], 0, 0)
         self.heads: dict[tuple[int, ...], str] = {}
 
@@ -140,20 +141,23 @@ class ReplayedPlanner(Planner):
         return Items(plan, items, len(self._now.groups), before.since, before.front)
 
     def _same_turn(self, settled: int) -> Plan | None:
-        before, now = self._replay.before, self._now
-        return before.plan if before is not None and now.old and not now.opened and self._before(before) else None
+        before, same = self._replay.before, self._replay.settled == settled
+        self._replay.settled = settled
+        return before.plan if before is not None and self._now.old and same and self._before(before) else None
 
     def _whole(self, plan: Plan, until: int) -> Items:
         material, config, pieces = self._material, self._config, self._pieces
         groups = [g for g in self._now.groups if plan.first <= begins(g.first) <= until] if plan.first else []
-        held = {event.turn_id for group in groups for event in group.events}
+        if any(event.id > until for group in groups for event in group.events):  # an answer opened the turn
+            groups = groups_of(event for group in groups for event in group.events if event.id <= until)
+        window = material.window(plan.first)
+        held = {event.turn_id for event in window}
         front = [g for g in self._now.groups if g.first.turn_id in plan.pins and g.first.turn_id not in held]
-        events = [event for group in groups for event in group.events]
-        age = Age(
-            plan.settled, plan.results, plan.bare, None if until == END else active_from(material.window(plan.first))
-        )
+        # Also what is in no group, such as the result of a call that has left: it may have opened a turn.
+        events = [*(e for g in front for e in g.events), *(e for e in window if begins(e) <= until)]
+        age = Age(plan.settled, plan.results, plan.bare, None if until == END else active_from(window))
         since = age.since(events)
-        results = [event for event in events if event.kind == "tool_result"]
+        results = [event for group in groups for event in group.events if event.kind == "tool_result"]
         limits = age.kept(events, results, since, config)
         notes = prompts.joined(material.parts(plan.layers, None))
         stable = [*material.stable, *(() if config.steady else material.parts(plan.layers, None))]
