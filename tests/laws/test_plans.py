@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 import foldmark
-from foldmark import Agent
+from foldmark import Agent, CommandError
+from foldmark.core.errors import DamagedError
 from foldmark.core.request import Request
 from foldmark.dialects.dialect import dialect_named
 from foldmark.rendering import receipt
@@ -313,6 +315,24 @@ def test_damage_of_a_record_ends_no_conversation(log: foldmark.Log) -> None:
     connection(log).execute("UPDATE events SET data = '{}' WHERE kind = 'request'")
     agent = log.agent("root")
     assert newest_plan(stored(log), agent.standing()) is None
+    assert talk(agent, 3).tokens > 0
+
+
+@pytest.mark.parametrize("path", ["event", "tokens", "number", "bytes", "after[0]", "plan.ratio", "plan.settled"])
+@pytest.mark.parametrize("number", ["9223372036854775808", "1" + "0" * 400, "-1", "5e-324"])
+def test_impossible_numbers_in_a_record_end_no_conversation(log: foldmark.Log, path: str, number: str) -> None:
+    """They come with the database of another program."""
+    agent = log.agent("root")
+    for each in range(3):
+        talk(agent, each)
+    connection(log).execute(
+        f"UPDATE events SET data = json_set(data, '$.after', json('[1]'), '$.{path}', json('{number}')) "
+        "WHERE kind = 'request'"
+    )
+    agent = log.agent("root")
+    with suppress(DamagedError, CommandError):
+        rebuilt(agent, 3)
+    agent.do("/message list")
     assert talk(agent, 3).tokens > 0
 
 

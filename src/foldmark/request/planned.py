@@ -29,7 +29,7 @@ from foldmark.request.layers import family_of, present_family
 from foldmark.request.material import Material, opened_after, opener_of
 from foldmark.request.recorded import SentPlan, newest_plan
 from foldmark.request.standing import Standing, as_of, once
-from foldmark.tokens.counting import ruler
+from foldmark.tokens.counting import ruler, usable
 
 
 class Target(NamedTuple):
@@ -292,7 +292,7 @@ class Planner:
 
     def _fill(self, limit: int | None, plan: Plan, until: int = END) -> float:
         size, budget = self._size(plan, until), self._config.sliding_context_tokens
-        planned = structs.replace(self.ruler, ratio=plan.ratio) if plan.ratio else self.ruler
+        planned = structs.replace(self.ruler, ratio=plan.ratio) if usable(plan.ratio) else self.ruler
         filled = [planned.tokens(size) / budget] if budget else []
         return max([*filled, *([self.ruler.tokens(size) / limit] if limit else [])], default=0.0)
 

@@ -108,8 +108,8 @@ class Age(NamedTuple):
     """The age by which results are shortened: that as of event `settled`, the boundary, or END if every request is made
     afresh; later results, and those that the model had not answered then, count as new from then on [SPEC 5.7]. The
     results of the active turn up to event `over` are cut as if the turn were over, and nothing is kept of those up to
-    event `bare`. `active` is the first turn whose results belong to the active turn (`active_from`), by default computed from
-    the messages."""
+    event `bare`. `active` is the first turn whose results belong to the active turn (`active_from`), by default
+    computed from the messages."""
 
     settled: int = END
     over: int = 0
