@@ -187,20 +187,43 @@ EACH = [(*asked, *kept) for number, asked in enumerate(ASKED) for kept in (*KEPT
 def test_every_request_is_the_one_that_would_have_been_sent(
     long: foldmark.Agent, provider: str, model: str, kind: str, budget: int
 ) -> None:
-    config, policy = long.standing().config, Policy(kind, budget)
-    tools = long.tools()
-    (row,) = replay(long, [policy], provider, model, rules=explicit(100), tools=tools)
-    with long.log.store.read() as moment:
-        there = [each.at for each in past_requests(moment, long)]
-        assert len(there) == len(row.billed) > 100
-        before: SentPlan | None = None
-        for at, billed in zip(there, row.billed, strict=True):
-            made = prepare(moment, at, policy.applied(config), provider, model, tools=tools, before=lambda *_: before)  # noqa: B023
-            assert billed.tokens == made.tokens, at.newest
-            before = SentPlan(made.manifest.plan, at.newest, long.id)
+    row = as_prepared(long, Policy(kind, budget), provider, model)
+    assert len(row.billed) > 100
     assert row.moves > 2
     tokens = [each.tokens for each in row.billed]
     assert (row.largest, row.mean) == (max(tokens), sum(tokens) // len(tokens))
+
+
+@pytest.mark.parametrize("kind", ["eager", "steady"])
+def test_turns_that_no_person_opened_are_replayed_as_they_were_sent(agent: foldmark.Agent, kind: str) -> None:
+    """A result whose call is unknown, and an answer that calls, open a turn as well."""
+    for number in range(14):
+        turn(agent, number, steps=number % 4)
+        if number % 3 == 0:
+            agent.append_tool_result("nobody", "late")
+            agent.append_tool_call("read_file", {"path": "y"}, call_id=f"d{number}")
+            agent.append_tool_result(f"d{number}", "s" * 1500)
+            agent.end_turn()
+        agent.append_tool_call("read_file", {"path": "x"}, call_id=f"e{number}")
+        agent.append_tool_result(f"e{number}", "r" * 3000)
+        agent.append("assistant", "answer ".ljust(200, "a"))
+        agent.end_turn()
+        if number % 5 == 4:
+            agent.do(f"/pin {agent.context().messages[-1].turn_id}")
+    as_prepared(agent, Policy(kind, 4000), "gemini", "gemini-2.5-pro")
+
+
+def as_prepared(agent: foldmark.Agent, policy: Policy, provider: str, model: str) -> Replayed:
+    """Replay a conversation, and assert that each request has the size of the one that would have been sent."""
+    config, tools = agent.standing().config, agent.tools()
+    (row,) = replay(agent, [policy], provider, model, rules=explicit(100), tools=tools)
+    with agent.log.store.read() as moment:
+        before: SentPlan | None = None
+        for at, billed in zip([each.at for each in past_requests(moment, agent)], row.billed, strict=True):
+            made = prepare(moment, at, policy.applied(config), provider, model, tools=tools, before=lambda *_: before)  # noqa: B023
+            assert billed.tokens == made.tokens, at.newest
+            before = SentPlan(made.manifest.plan, at.newest, agent.id)
+    return row
 
 
 def test_nothing_is_written(agent: foldmark.Agent) -> None:

@@ -371,6 +371,43 @@ def test_every_kind_of_content_can_be_erased(log: Log, agent: Agent) -> None:
     assert b"SECRET" not in everything(Path(log.store.address).parent)
 
 
+def test_a_pinned_turn_before_the_window_is_shown_as_erased(log: Log, agent: Agent) -> None:
+    first, _ = say(agent, "the SECRET plan", "more")
+    agent.do(f"/pin {first}")
+    agent.configure("context_size", 1)
+    say(agent, "and on")
+    agent.do(f"/message remove {first} --yes")
+    found = all_sent(log)[-1][1]
+    assert found.sent.plan.pins == (first,)
+    assert found.verdict == "erased"
+    assert [part.text for part in found.request.manifest.parts if part.layer == "pinned"] == [REDACTED] * 2
+
+
+def test_a_system_message_is_shown_as_erased(log: Log, agent: Agent) -> None:
+    first = agent.append("user", "the plan")
+    agent.append("system", "a SECRET rule")
+    send(agent, Model())
+    agent.end_turn()
+    agent.do(f"/message remove {first} --yes")
+    (found,) = (each for _, each in all_sent(log))
+    assert found.verdict == "erased"
+    assert [part.text for part in found.request.manifest.parts if part.layer == "system"] == [REDACTED]
+
+
+def test_a_child_forked_in_an_erased_turn_still_knows_who_it_was(log: Log, agent: Agent) -> None:
+    agent.append("user", "the SECRET plan")
+    child = log.agent(agent.do("/fork").data["child"])
+    agent.end_turn()
+    child.append("user", "Do your part.")
+    send(child, Model())
+    before = rebuilt(child, 1)
+    agent.do(f"/message remove {agent.context().messages[0].id} --yes")
+    after = rebuilt(child, 1)
+    assert (before.verdict, after.verdict) == ("identical", "erased")
+    told = [[part.text for part in each.request.manifest.parts if part.layer == "identity"] for each in (before, after)]
+    assert told[0] == told[1] != []
+
+
 def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log: Log, agent: Agent) -> None:
     """The quoted messages are never recorded as text."""
     model = Model()
@@ -391,6 +428,39 @@ def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log:
     assert "the question was erased since" in question.said
     assert b"SECRET" not in everything(path.parent)
     assert b"SECRET" not in question.request.bytes
+
+
+@pytest.mark.parametrize("meanwhile", ["a message", "a drop", "a setting", "a tool"])
+def test_a_request_is_recorded_as_it_was_made(log: Log, agent: Agent, meanwhile: str) -> None:
+    """Whatever is recorded between the making and the recording; what it changes is a boundary for the next request."""
+    first, _ = say(agent, "a plan", "more")
+    agent.append("user", "and on")
+    request = agent.request()
+    match meanwhile:
+        case "a message":
+            agent.append("user", "and this")
+        case "a drop":
+            agent.do(f"/context drop {first}")
+        case "a setting":
+            agent.configure("system", "Be brief.")
+        case "a tool":
+            given = log.tools()
+            log.tools = lambda: given[:1]  # type: ignore[method-assign]
+    agent.append("assistant", "Done.", request=request)
+    found = all_sent(log)[-1][1]
+    assert (found.verdict, found.sent.sha256) == ("identical", sha256(request.bytes).hexdigest())
+    steps = request.manifest.plan.settled != agent.next_request().manifest.plan.settled
+    assert steps == (meanwhile != "a message")
+
+
+def test_what_another_agent_erased_before_a_request_was_recorded_is_shown_as_erased(log: Log, agent: Agent) -> None:
+    first, _ = say(agent, "the SECRET plan", "more")
+    child = log.agent(agent.do("/fork").data["child"])
+    child.append("user", "Do your part.")
+    child.request()
+    agent.do(f"/message remove {first} --yes")
+    child.append("assistant", "Done.")
+    assert rebuilt(child, 1).verdict == "erased"
 
 
 def test_a_deleted_conversation_leaves_nothing_that_it_sent(path: Path, log: Log, agent: Agent) -> None:

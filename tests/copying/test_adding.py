@@ -30,6 +30,7 @@ from renumbered import FAR, begin_far, compare, new_id
 
 from every_kind import fill, shown
 from planning_talk import IN_CHAT
+from stored import connection
 
 
 @pytest.fixture
@@ -161,6 +162,28 @@ def test_an_erased_turn_is_erased_here_as_well(there: foldmark.Log, here: foldma
     report = copy(there.store, here.store, ["work"])
     assert report.erased > 0
     brought(there, here)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *(("plan.later", value) for value in ('{"x": 5}', '{"1e3": {}}', "[[1]]", f'{{"{"9" * 5000}": {{}}}}')),
+        *(("plan.told", value) for value in ('{"5": {"killed": 5}}', '{"5": {"children": [{"agent": 5}]}}')),
+        *(("only", value) for value in ('{"ranges": 5}', '{"ranges": [1]}', '{"ranges": [["x", 1, "y"]]}')),
+    ],
+)
+def test_a_record_of_another_form_stops_no_copy(tmp_path: Path, here: foldmark.Log, path: str, value: str) -> None:
+    with foldmark.open(tmp_path / "there.db", settings={}) as there:
+        agent = there.agent("work")
+        agent.append("user", "one")
+        record_sent(agent, agent.request("offline"))
+        connection(there).execute(
+            f"UPDATE events SET data = json_set(data, '$.{path}', json(?)), checksum = NULL WHERE kind = 'request'",
+            (value,),
+        )
+        (added,) = copy(there.store, here.store, ["work"]).added
+    assert here.agent("work").id == added.agent
+    assert here.agent("work").next_request("offline").tokens > 0
 
 
 def test_no_reference_keeps_its_old_id(tmp_path: Path, here: foldmark.Log) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 import foldmark
-from foldmark import Agent
+from foldmark import Agent, CommandError
+from foldmark.core.errors import DamagedError
 from foldmark.core.request import Request
 from foldmark.dialects.dialect import dialect_named
 from foldmark.rendering import receipt
@@ -239,6 +241,22 @@ def test_a_single_huge_turn_is_seldom_rewritten(
     assert unseen == [0] * (calls - 1), "a result that the model has not answered is sent whole"
 
 
+def test_a_new_result_is_sent_whole_after_a_change_of_provider_inside_the_turn(log: foldmark.Log) -> None:
+    """The earlier results are not sent to the new provider, but are results of the active turn as well."""
+    agent = log.agent("root")
+    agent.configure("sliding_context_tokens", 12_000)
+    agent.append("user", "go")
+    newest: list[str] = []
+    for step in range(30):
+        name, model = ("openai", "gpt-5") if step < 5 else MODEL
+        request = agent.request(name, model)
+        newest += [part.how for part in request.manifest.parts if part.kind == "tool_result"][-1:]
+        agent.append_tool_call("f", {"i": step}, call_id=f"c{step}", dialect=name)
+        agent.append_tool_result(f"c{step}", "r " * 2000, dialect=name)
+    assert request.manifest.plan.results > 0
+    assert set(newest) == {"whole"}
+
+
 def test_results_are_never_cut_to_something_longer(log: foldmark.Log) -> None:
     agent = log.agent("root")
     agent.append("user", "x" * 100_000)
@@ -297,6 +315,24 @@ def test_damage_of_a_record_ends_no_conversation(log: foldmark.Log) -> None:
     connection(log).execute("UPDATE events SET data = '{}' WHERE kind = 'request'")
     agent = log.agent("root")
     assert newest_plan(stored(log), agent.standing()) is None
+    assert talk(agent, 3).tokens > 0
+
+
+@pytest.mark.parametrize("path", ["event", "tokens", "number", "bytes", "after[0]", "plan.ratio", "plan.settled"])
+@pytest.mark.parametrize("number", ["9223372036854775808", "1" + "0" * 400, "-1", "5e-324"])
+def test_impossible_numbers_in_a_record_end_no_conversation(log: foldmark.Log, path: str, number: str) -> None:
+    """They come with the database of another program."""
+    agent = log.agent("root")
+    for each in range(3):
+        talk(agent, each)
+    connection(log).execute(
+        f"UPDATE events SET data = json_set(data, '$.after', json('[1]'), '$.{path}', json('{number}')) "
+        "WHERE kind = 'request'"
+    )
+    agent = log.agent("root")
+    with suppress(DamagedError, CommandError):
+        rebuilt(agent, 3)
+    agent.do("/message list")
     assert talk(agent, 3).tokens > 0
 
 

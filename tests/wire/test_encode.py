@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import (
+    CITED,
+    FOUND,
     IMAGES,
     KEPT,
     MODELS,
@@ -19,6 +21,7 @@ from random_logs import (
     READ,
     REASONING,
     REDACTED,
+    SEARCH,
     SPEAKERS,
     THINKING,
     call,
@@ -407,6 +410,23 @@ ODD = [
 @pytest.mark.parametrize(("provider", "block"), ODD)
 def test_blocks_that_a_provider_would_refuse_are_not_sent(provider: str, block: dict[str, Any]) -> None:
     assert with_block(provider, "I look.", block) == [[], []]
+
+
+@pytest.mark.parametrize("text", ["", "I look."])
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [THINKING, SEARCH, FOUND, {**THINKING, "signature": "ZW5k", "after": 7}],
+        [THINKING, {**CITED, "length": 7}, {**THINKING, "signature": "ZW5k", "after": 7}, REDACTED],
+        [THINKING, SEARCH],
+    ],
+)
+def test_thinking_at_the_end_of_an_answer_is_not_sent(text: str, blocks: list[dict[str, Any]]) -> None:
+    """Anthropic refuses it there. An answer ends so if it was cut off, or if the call after it never got a result."""
+    said = message(2, "assistant", text, dialect="anthropic", blocks=blocks)
+    for events in ([message(1, "user"), said], [message(1, "user"), said, message(3, "user"), call(4), result(5, 4)]):
+        each = thinking_of("anthropic")._replace(events=events)
+        assert violations("anthropic", each.model, each.body("anthropic")) == []
 
 
 @speakers

@@ -1,13 +1,14 @@
 """Give the events of a conversation new ids in another database, and follow every reference to them.
 
-The places of ids in the data of events are listed here and nowhere else (`_PLACES`).
+The places of ids in the data of events are listed here and nowhere else (`_PLACES`). A value that has not the form of
+its place stays as it is.
 Texts keep the ids that were in them: they are what a person or a model has read.
 """
 
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from msgspec import structs
 
@@ -160,17 +161,28 @@ def _turns(value: Any, to: Renumbering) -> Any:
 
 def _keys(value: Any, to: Renumbering) -> Any:
     """Change a table whose keys are ids."""
-    return {str(to.id(int(key))): each for key, each in value.items()} if isinstance(value, dict) else value
+    return {_span(key, to): each for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _ranges(value: Any, to: Renumbering) -> Any:
     """Change a list of ranges, each with its agent. A range without an event of the conversation is left out."""
+    if not _are_ranges(value):
+        return value
     found = [(to.agent(agent), to.beginning(first), to.id(last)) for agent, first, last in value]
     return [[agent, first, last] for agent, first, last in found if first <= last]
 
 
+def _are_ranges(value: Any) -> TypeGuard[list[tuple[str, int, int]]]:
+    return isinstance(value, list) and all(
+        isinstance(each, list) and [*map(type, each)] == [str, int, int] for each in value
+    )
+
+
 def _agent(value: Any, to: Renumbering) -> Any:
-    return to.agent(value) if isinstance(value, str) else [_agent(each, to) for each in value or ()]
+    """Change the uuid of an agent, or all in a list."""
+    if isinstance(value, list):
+        return [_agent(each, to) for each in value]
+    return to.agent(value) if isinstance(value, str) else value
 
 
 def _tail(value: Any, to: Renumbering) -> Any:
@@ -182,7 +194,11 @@ def _span(value: Any, to: Renumbering) -> Any:
     """Change the ends of a span, `12..M`, that are ids."""
     if not isinstance(value, str):
         return value
-    return "..".join(str(to.id(int(end))) if end.isascii() and end.isdigit() else end for end in value.split(".."))
+    return "..".join(str(to.id(int(end))) if _is_id(end) else end for end in value.split(".."))
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= len(str(END))
 
 
 def _foreign(value: Any, to: Renumbering) -> Any:
@@ -222,7 +238,7 @@ _LAYERS = ("identity", "state", "scratchpad", "window_summary", "children")
 _REQUEST: tuple[tuple[_Path, _Change], ...] = (
     *(((name, "ranges"), _ranges) for name in ("only", "quoted")),
     *(((name, "ids"), _ids) for name in ("only", "quoted")),
-    *((("plan", name), _ids) for name in ("first", "settled", "pins")),
+    *((("plan", name), _ids) for name in ("first", "settled", "results", "bare", "pins")),
     *((("plan", "layers", layer), _ids) for layer in _LAYERS),
     *((("plan", "later", "*", layer), _ids) for layer in _LAYERS),
     *((("plan", name), _keys) for name in ("told", "later")),

@@ -52,10 +52,10 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """The boundary: everything up to this event is sent as it was then. END if each request is made afresh."""
 
     results: int = 0
-    """So many of the oldest results of the active turn are cut as if the turn were over."""
+    """The results of the active turn up to this event are cut as if the turn were over."""
 
     bare: int = 0
-    """So many of the oldest results of the active turn are cut to nothing but the place where they can be read."""
+    """The results of the active turn up to this event are cut to nothing but the place where they can be read."""
 
     pins: tuple[int, ...] = ()
     """The pinned turns that are sent before the window, unless they are in it."""
@@ -213,7 +213,8 @@ class Request(Struct, frozen=True):
     names differ from these. `size` is the basis of the estimate, before any calibration. `thinking` holds marks of
     those of its thinking blocks that the model reads. `thoughtless` is True if thinking was left out because the
     provider refused it. `cache_ttl` is that of its `Options`; `cache_key` is the same for all requests of an agent, so
-    that a cache finds them.
+    that a cache finds them. `event` was the newest event of its agent when it was made, and `tools` are those that it
+    offers.
     """
 
     provider: str
@@ -230,6 +231,8 @@ class Request(Struct, frozen=True):
     thoughtless: bool = False
     cache_ttl: str = "5m"
     cache_key: str = ""
+    event: int = 0
+    tools: tuple[ToolSpec, ...] = ()
 
 
 class Thought(Struct, frozen=True):

@@ -18,7 +18,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Plan
 from foldmark.core.segments import END
-from foldmark.cost.history import CostItem, Form, Group, Pieces, ReplayedContext
+from foldmark.cost.history import CostItem, Form, Group, Pieces, ReplayedContext, groups_of
 from foldmark.request.material import Material, ReadOnce
 from foldmark.request.planned import Planner, Requests, thinking_stays
 from foldmark.request.recorded import SentPlan
@@ -45,6 +45,7 @@ class Replay:
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         self.moment, self.pieces, self.limit = moment, pieces, limit
         self.before: SentPlan | None = None
+        self.settled = 0
         self.made = Items(Plan(), [], 0, 0)
         self.heads: dict[tuple[int, ...], str] = {}
         self.weights: dict[tuple[int, int, bool], int] = {}
@@ -143,32 +144,33 @@ class ReplayedPlanner(Planner):
         return Items(plan, items, len(self._now.groups), before.since, before.front)
 
     def _same_turn(self, settled: int) -> Plan | None:
-        before, now = self._replay.before, self._now
-        return before.plan if before is not None and now.old and not now.opened and self._before(before) else None
+        before, same = self._replay.before, self._replay.settled == settled
+        self._replay.settled = settled
+        return before.plan if before is not None and self._now.old and same and self._before(before) else None
 
     def _whole(self, plan: Plan, until: int) -> Items:
         material, config, pieces, known = self._material, self._config, self._pieces, self._now.groups
         start, end = (self._place(plan.first), self._place(until + 1)) if plan.first else (0, 0)
-        # Made afresh, everything before the newest turn is sent as in every other request.
-        over = self._place(begins(material.units[0].events[0])) if plan.settled == END and plan.first else start
-        groups = known[over:end]
-        front: list[Group] = []
-        if plan.pins:
-            held = {event.turn_id for group in known[start:end] for event in group.events}
-            front = [g for g in known if g.first.turn_id in plan.pins and g.first.turn_id not in held]
-        events = [event for group in groups for event in group.events]
-        age = Age(
-            plan.settled, plan.results, plan.bare, None if until == END else active_from(material.window(plan.first))
-        )
+        window = material.window(plan.first)
+        held = {event.turn_id for event in window} if plan.pins else ()
+        front = [g for g in known if g.first.turn_id in plan.pins and g.first.turn_id not in held] if plan.pins else []
+        # Also what is in no group, such as the result of a call that has left: it may have opened a turn.
+        events = [*(e for g in front for e in g.events), *(e for e in window if begins(e) <= until)]
+        age = Age(plan.settled, plan.results, plan.bare, None if until == END else active_from(window))
         since = age.since(events)
-        results = [event for event in events if event.kind == "tool_result"]
+        # Made afresh, everything before the active turn is sent as in every other request.
+        over = max(start, self._place(since)) if plan.settled == END else start
+        groups = known[over:end]
+        if any(event.id > until for group in groups for event in group.events):  # an answer opened the turn
+            groups = groups_of(event for group in groups for event in group.events if event.id <= until)
+        results = [event for group in groups for event in group.events if event.kind == "tool_result"]
         limits = age.kept(events, results, since, config)
         notes = prompts.joined(material.parts(plan.layers, None))
         stable = [*material.stable, *(() if config.steady else material.parts(plan.layers, None))]
         items, is_placed = [pieces.head(stable, anchors=True)], not notes or not config.steady
         items += [pieces.sent(group, self._form(group, END)) for group in front]
         finished = {} if material.evicted else self._replay.over
-        items += [finished.get(group) or self._sent(group, END, {}) for group in known[start:over]]
+        items += [finished.get(group) or self._sent(group, END, {}) for group in known[start : min(over, end)]]
         at = (0, 0)
         for place, group in enumerate(groups, over):
             if at == (0, 0) and is_active(group, since):

@@ -168,7 +168,7 @@ class Material:
     @once
     def stable(self) -> list[Part]:
         """Return the layers that rarely change."""
-        system = self.moment.events(self.system)
+        system = map(self.as_known, self.moment.events(self.system))
         return prompts.layers(self.config, system, guidelines=self.guidelines, state=None, scratchpad=None)
 
     def event(self, event_id: int) -> Event | None:

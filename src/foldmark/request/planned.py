@@ -29,7 +29,7 @@ from foldmark.request.layers import family_of, present_family
 from foldmark.request.material import Material, opened_after, opener_of
 from foldmark.request.recorded import SentPlan, newest_plan
 from foldmark.request.standing import Standing, as_of, once
-from foldmark.tokens.counting import ruler
+from foldmark.tokens.counting import ruler, usable
 
 
 class Target(NamedTuple):
@@ -193,11 +193,9 @@ class Planner:
         if any(e.call_id in ids for e in kept if e.kind == "tool_call"):
             return None
         active = active_from(e for e in (*gone, *kept) if e.id <= plan.settled)
-        left = sum(e.kind == "tool_result" and (e.turn_id or 0) >= active for e in gone)
         return structs.replace(
             plan,
             first=begins(event),
-            results=max(0, plan.results - left),
             layers=plan.layers if active >= first else {},
             later={at: layers for at, layers in plan.later.items() if at >= first},
             told={at: told for at, told in plan.told.items() if at >= first or (at == 0 and active >= first)},
@@ -296,7 +294,7 @@ class Planner:
 
     def _fill(self, limit: int | None, plan: Plan, until: int = END) -> float:
         size, budget = self._size(plan, until), self._config.sliding_context_tokens
-        planned = structs.replace(self.ruler, ratio=plan.ratio) if plan.ratio else self.ruler
+        planned = structs.replace(self.ruler, ratio=plan.ratio) if usable(plan.ratio) else self.ruler
         filled = [planned.tokens(size) / budget] if budget else []
         return max([*filled, *([self.ruler.tokens(size) / limit] if limit else [])], default=0.0)
 

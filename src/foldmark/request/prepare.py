@@ -94,6 +94,8 @@ def prepare(
         thinking=sent_thinking(dialect, model, prompt, body),
         cache_ttl=planner.target.options.cache_ttl,
         cache_key=at.record.id,
+        event=at.newest,
+        tools=tuple(tools),
     )
 
 

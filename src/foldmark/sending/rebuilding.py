@@ -59,10 +59,14 @@ def rebuilt(agent: "Agent", number: int) -> Rebuilt:
             newest = [each.number for each in newest_requests(moment, agent.id, 5)]
             available = f"its newest: {listing(newest)}" if newest else "none was sent for it yet"
             raise CommandError(f"there is no request {number} of this agent; {available}")
-        remake = SentMaterial(moment, agent.stood_at(moment, sent.event), sent)
-        request = remake.request()
+        # Another agent may have erased something after the request was made and before it was recorded.
+        for erased_after in (sent.id, sent.event):
+            remake = SentMaterial(moment, agent.stood_at(moment, sent.event), sent, erased_after)
+            request = remake.request()
+            if remake.is_lossy or sha256(request.bytes).hexdigest() == sent.sha256:
+                break
     how = remake.dialect.on_the_wire
-    if remake.erased or remake.removed or remake.wordless:
+    if remake.is_lossy:
         return Rebuilt(sent, request, "erased", remake.losses(), how)
     if sha256(request.bytes).hexdigest() != sent.sha256:
         return Rebuilt(sent, request, "differs", _differences(sent, request), how)
@@ -88,15 +92,15 @@ def _differences(sent: SentRequest, request: Request) -> str:
 
 
 class SentMaterial(Material):
-    """What one sent request was made from, as it is still known. `erased` are the events whose content is gone,
-    `removed` the memos that are gone; `wordless` is True if the question is gone. `tools` are those that were
-    offered."""
+    """What one sent request was made from, as it is still known. `erased` are the events whose content is gone since
+    event `erased_after`, `removed` the memos that are gone; `wordless` is True if the question is gone. `tools` are
+    those that were offered."""
 
-    def __init__(self, moment: Snapshot, at: Standing, sent: SentRequest) -> None:
+    def __init__(self, moment: Snapshot, at: Standing, sent: SentRequest, erased_after: int) -> None:
         from foldmark.core.config import config_of
         from foldmark.providers.registry import dialect_of
 
-        self.sent, self.moment = sent, moment
+        self.sent, self.moment, self._erased_after = sent, moment, erased_after
         self._texts = moment.kept_texts(set(sent.hashes.values()))
         self.erased: set[int] = set()
         self.removed: set[int] = set()
@@ -113,6 +117,11 @@ class SentMaterial(Material):
         self.hashes = sent.hashes
         self.question = self._kept(QUESTION)
         self.wordless = sent.quoted is not None and (self.question is None or self._is_turn_erased())
+
+    @property
+    def is_lossy(self) -> bool:
+        """True if something that was sent is no longer known. It is complete once the request is made."""
+        return bool(self.erased or self.removed or self.wordless)
 
     def losses(self) -> str:
         """Describe the parts that can no longer be shown."""
@@ -144,6 +153,8 @@ class SentMaterial(Material):
             names={own: tool.name for own, tool in self.tools.items() if own != tool.name},
             cache_ttl=sent.cache_ttl,
             cache_key=sent.agent,
+            event=sent.event,
+            tools=tuple(self.tools.values()),
         )
 
     @once
@@ -154,6 +165,21 @@ class SentMaterial(Material):
 
     def _since(self, first: int) -> list[Event]:
         return self._held(first)
+
+    @once
+    def system(self) -> list[int]:
+        """Return the ids of the visible `system` messages, also of erased ones that were sent."""
+        gone = (self.as_known(each) for each in self.moment.tombstones(self.at.visible) if each.kind == "system")
+        return sorted((*super().system, *(each.id for each in gone if each.id in self.erased)))
+
+    @once
+    def pinned(self) -> dict[int, list[Event]]:
+        """Return the visible messages of the pinned turns, erased ones that were sent as far as they are known."""
+        found, pins = {turn: [*events] for turn, events in super().pinned.items()}, self.sent.plan.pins
+        for event in self.moment.tombstones(since(self.at.visible, min(pins))) if pins else ():
+            if event.turn_id in pins and (known := self.as_known(event)).id in self.erased:
+                found.setdefault(event.turn_id, []).append(known)
+        return {turn: sorted(events, key=lambda event: event.id) for turn, events in sorted(found.items())}
 
     @property
     def evicted(self) -> Mapping[int, int]:
@@ -173,9 +199,12 @@ class SentMaterial(Material):
         return self.as_known(event)
 
     def as_known(self, event: Event) -> Event:
-        """Return an event, without its content if that was erased after the request was sent."""
+        """Return an event, without its content if that was erased after the request was sent. A fork keeps the uuids,
+        which are all that is sent of it."""
+        if event.kind == "fork":
+            return event
         by = self.moment.erased_by(event.id)
-        return self._without(event) if by is not None and by.id > self.sent.id else event
+        return self._without(event) if by is not None and by.id > self._erased_after else event
 
     def memo(self, memo_id: int) -> str | None:
         """Return a memo as it was sent."""

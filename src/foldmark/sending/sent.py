@@ -42,26 +42,29 @@ def record_sent(
     with agent.log.store.write() as transaction:
         transaction.keep_texts({})  # from here on nothing that the request needs can be erased by others
         reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
-        at = read_by(transaction, agent.standing_in(transaction), reads)
+        now = agent.standing_in(transaction)
+        # Others may have recorded something after it was made; the caller may have, if it is sent by other means.
+        made = now if request.event == now.newest else agent.stood_at(transaction, request.event)
+        at = read_by(transaction, made, reads)
         if (end := end_of(transaction, agent.id)) is not None and end.killer is None:
             raise CommandError(f"{end.sentence}; its model is no longer asked")
         manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
         if request.purpose in (ANSWER, COMPACTION):
-            texts["tools"] = msgspec.json.encode(agent.tools()).decode()
+            texts["tools"] = msgspec.json.encode(request.tools).decode()
         for part in manifest.parts:
             if part.layer == "guidelines":
                 texts["guidelines"] = part.text
         texts |= memo_texts(transaction, manifest.parts)
         if instruction is not None and quoted is None:
             texts["instruction"] = instruction
-        if quoted is not None and instruction is not None and at.record.open_turn is not None:
+        if quoted is not None and instruction is not None and now.record.open_turn is not None:
             texts[QUESTION] = instruction
         hashes = {name: _sha256(text) for name, text in texts.items()}
         before = next(iter(transaction.recent("request", agent.id, END, 1)), None)
         same = owners(before.turn_id, before.data) if before is not None else ()
         kept = {sha for sha, owner in same if owner == OF_AGENT}  # as long as the agent is
         transaction.keep_texts({hashes[name]: text for name, text in texts.items() if hashes[name] not in kept})
-        plan, after = _new(manifest.plan, newest_plan(transaction, at), agent.id)
+        plan, after = _new(manifest.plan, newest_plan(transaction, now), agent.id)
         record = RequestRecord(
             number=1 if before is None else number_of(before) + 1,
             event=at.newest,
@@ -84,11 +87,10 @@ def record_sent(
             cache_ttl=request.cache_ttl,
             upto=upto,
         )
-        now = agent.log.clock()
+        time, turn = agent.log.clock(), now.record.open_turn
         agent.forget_request()
-        event_id = agent.record_request(record, now)
-        turn = at.record.open_turn
-        return SentRequest(**structs.asdict(record), id=event_id, agent=agent.id, turn=turn, created_at=now)
+        event_id = agent.record_request(record, time)
+        return SentRequest(**structs.asdict(record), id=event_id, agent=agent.id, turn=turn, created_at=time)
 
 
 def quoting(messages: Iterable[Event], question: str) -> str:

@@ -106,17 +106,16 @@ class Turns:
         return total
 
     def cuts(self) -> list[tuple[int, int, int]]:
-        """Return what can be cut in the active turn, in order: the numbers of results that are then cut as if the turn
-        were over, and to nothing, and the bytes that the last cut saves. Results that the model has not answered are
-        not cut, because it would never see them whole."""
+        """Return what can be cut in the active turn, in order: the newest result that is then cut as if the turn were
+        over, the newest one that is cut to nothing, and the bytes that the last cut saves. Results that the model has
+        not answered are not cut, because it would never see them whole."""
         events = (e for e in self.units[0].events if self._is_active_result(e) and e.id < self._answered)
         results, least = sorted(events, key=lambda event: event.id), self._config.truncate_inactive
         over = [self._weight(event, min(least, self._limits[event.id])) for event in results]
-        cuts = [(n, 0, self.weigh(event) - size) for n, (event, size) in enumerate(zip(results, over, strict=True), 1)]
-        further = (
-            size - self._weight(event, bare(len(event.content))) for event, size in zip(results, over, strict=True)
-        )
-        return [*cuts, *((len(results), n, saved) for n, saved in enumerate(further, 1))]
+        sizes = list(zip(results, over, strict=True))
+        cuts = [(event.id, 0, self.weigh(event) - size) for event, size in sizes]
+        further = ((each.id, size - self._weight(each, bare(len(each.content)))) for each, size in sizes)
+        return [*cuts, *((results[-1].id, event_id, saved) for event_id, saved in further)]
 
     @property
     def exchange(self) -> float:
@@ -155,8 +154,8 @@ def sent_weight(event: Event, config: Config, kept: int, active: bool, *, though
 
 
 Make: TypeAlias = Callable[[int, int, int], Plan]
-"""Returns the plan of a boundary that begins at a position, with so many results cut as if the turn were over, and so
-many cut to nothing."""
+"""Returns the plan of a boundary that begins at a position, with the results of the active turn up to one event cut as
+if the turn were over, and up to another one cut to nothing."""
 
 MEASURED = 3
 """The number of requests that are measured to find the beginning of a window, unless none of them fits."""

@@ -7,7 +7,7 @@ them.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,9 +15,12 @@ from msgspec import Struct
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.request import Edge, Plan
-from foldmark.core.segments import Segments
+from foldmark.core.segments import END, Segments
 
 T = TypeVar("T")
+
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=END)]
+"""A number in a record. Another program may have written the record, and a store takes no larger one."""
 
 QUESTION = "question"
 """The name of a question among the texts of a request: a person's words, which are erased with its turn."""
@@ -35,11 +38,11 @@ class MessageSet(Struct, frozen=True, omit_defaults=True):
 class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The data of a `request` event, whose turn and time are those of the event."""
 
-    number: int
+    number: Number
     """The number of the request among those of its agent, from 1."""
 
-    event: int
-    """The head of the agent's timeline when the request was sent."""
+    event: Number
+    """The newest event of the agent's timeline when the request was made."""
 
     provider: str
     model: str
@@ -50,13 +53,13 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     sha256: str
     """The SHA-256 of `Request.bytes`."""
 
-    bytes: int
+    bytes: Number
     """The length of `Request.bytes`."""
 
-    tokens: int
+    tokens: Number
     """The estimate of its tokens."""
 
-    output: int
+    output: Number
     """The maximum number of tokens of the answer."""
 
     edge: Edge
@@ -73,7 +76,7 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The plan that it was made from, without the `later` layers and reports that the requests `after` which it comes
     have."""
 
-    after: tuple[int, ...] = ()
+    after: tuple[Number, ...] = ()
     """The earlier requests that have the rest of the plan, the newest last; empty if the plan is whole."""
 
     purpose: str = "answer"
@@ -91,7 +94,7 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cache_ttl: str = "5m"
     """How long the provider was asked to cache the request (`Options`)."""
 
-    upto: int = 0
+    upto: Number = 0
     """The event that opened the turn before which a compaction ends, 0 for none."""
 
     @property

@@ -107,12 +107,12 @@ class View(Struct, frozen=True):
 class Age(NamedTuple):
     """The age by which results are shortened: that as of event `settled`, the boundary, or END if every request is made
     afresh; later results, and those that the model had not answered then, count as new from then on [SPEC 5.7]. The
-    first `oldest` results of the active turn are cut as if the turn were over, and nothing is kept of the first `bare`
-    ones. `active` is the first turn whose results belong to the active turn (`active_from`), by default computed from
-    the messages."""
+    results of the active turn up to event `over` are cut as if the turn were over, and nothing is kept of those up to
+    event `bare`. `active` is the first turn whose results belong to the active turn (`active_from`), by default
+    computed from the messages."""
 
     settled: int = END
-    oldest: int = 0
+    over: int = 0
     bare: int = 0
     active: int | None = None
 
@@ -128,8 +128,8 @@ class Age(NamedTuple):
         lengths = {e.id: len(e.content) for e in results if e.turn_id is not None and e.turn_id >= since}
         active = sorted(lengths.keys() - unseen)
         kept = tiers(active, config, self.settled)
-        kept |= dict.fromkeys(active[: self.oldest], config.truncate_inactive)
-        kept |= {each: bare(lengths[each]) for each in active[: self.bare]}
+        kept |= {each: config.truncate_inactive for each in active if each <= self.over}
+        kept |= {each: bare(lengths[each]) for each in active if each <= self.bare}
         return kept | dict.fromkeys(unseen, config.truncate_recent)
 
 

@@ -122,7 +122,8 @@ def markable(blocks: Sequence[Block]) -> list[Block]:
 
 def settle(messages: list[dict[str, Any]]) -> None:
     """Remove blocks that the API would refuse: a result of its own tools without the call, a call without its result
-    unless it waits for one, and all compactions except the newest, which moves to the front."""
+    unless it waits for one, all compactions except the newest, which moves to the front, and thinking at the end of a
+    message, where the answer was cut off or the blocks after it were removed."""
     _compaction_first(messages)
     answered = {block["tool_use_id"] for block in _blocks(messages) if _is_result(block)}
     called: set[str] = set()
@@ -139,6 +140,10 @@ def settle(messages: list[dict[str, Any]]) -> None:
             stay.append(block)
         if message["role"] == "assistant":
             message["content"] = stay
+    joined(messages)
+    for message in messages:
+        while message["role"] == "assistant" and message["content"] and message["content"][-1]["type"] in THINKING:
+            message["content"].pop()
     joined(messages)
 
 
