@@ -131,8 +131,9 @@ class Appender:
         self._reserved = None
         return id
 
-    def take(self, event: CopiedEvent) -> None:
-        """Append an event copied from another store. Raises ConflictError unless its id is above all of the agent's."""
+    def take(self, event: CopiedEvent, answered: Collection[int]) -> None:
+        """Append an event copied from another store; the calls that are `answered` in the same page never wait. Raises
+        ConflictError unless its id is above all of the agent's."""
         if event.id <= self.last:
             raise ConflictError(event.agent, event.id - 1, self.last)
         draft = Draft(
@@ -147,7 +148,7 @@ class Appender:
         )
         self._append(event.id, event.turn, draft, event.data, event.call_id, event.apart, event.redacted)
         _, open_turn = place(event.kind, event.id, self.open_turn)
-        self._follow(event.id, event.turn, draft, open_turn, present=event.redacted is None)
+        self._follow(event.id, event.turn, draft, open_turn, event.redacted is None, answered)
 
     def _append(
         self,
@@ -185,8 +186,17 @@ class Appender:
         if kind == "request" and (texts := list(owners(turn, draft.data))):
             self._writer.own(self._key, texts)
 
-    def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, present: bool = True) -> None:
-        """Update the state after a recorded event. `present` is False for an event that was erased in the source."""
+    def _follow(
+        self,
+        id: int,
+        turn: int | None,
+        draft: Draft,
+        open_turn: int | None,
+        present: bool = True,
+        answered: Collection[int] = (),
+    ) -> None:
+        """Update the state after a recorded event. `present` is False for an event that was erased in the source;
+        nothing waits for the result of a call that is `answered`."""
         kind = draft.kind
         self.last, self._is_ahead, self.has_moved = id, True, True
         if kind in METADATA_KINDS:
@@ -195,9 +205,9 @@ class Appender:
         if kind == "user" and (mail := mail_of(draft.data)):
             self._has_newest = True
             self._writer.carried(self._key, mail)
-        if kind == "tool_call" and present:
+        if kind == "tool_call" and present and id not in answered:
             self._writer.wait(self._key, id)
-        elif draft.answers is not None:
+        elif draft.answers is not None and draft.answers not in answered:
             self._writer.answered(self._key, draft.answers)
         elif kind == "turn_ended":
             self._writer.end_waiting(self._key)
@@ -380,8 +390,10 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         self.settle()
         with self.whole():
             self._take_ids(events)
+            calls = {event.id for event in events if event.kind == "tool_call"}
+            answered = calls.intersection(event.answers for event in events if event.answers is not None)
             for event in events:
-                self._appender(event.agent).take(event)
+                self._appender(event.agent).take(event, answered)
                 if event.kind == "deleted":
                     self._name(event.agent, None)
             self.settle()

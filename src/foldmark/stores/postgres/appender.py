@@ -193,10 +193,10 @@ def message_words(kind: str, content: str, tool: str | None) -> IndexedWords | N
     if not content:
         return None
     text = searchable(content, tool, " ") if kind == "tool_call" else content
-    own = [_kept(word) for word in stems(text)]
-    parts = [_kept(word) for word in stems(parts_of(text))] if has_parts(text) else []
+    own = _all_kept(stems(text))
+    parts = _all_kept(stems(parts_of(text))) if has_parts(text) else []
     tokens = [*own, *([BREAK, *parts] if parts else ())]
-    words = "".join(f"<{token}>" for token in tokens)
+    words = f"<{'><'.join(tokens)}>" if tokens else ""
     pieces = list(_pieces(tokens)) if len(words.encode()) >= LONG else []
     return IndexedWords(len(own) + len(parts), words, pieces)
 
@@ -224,6 +224,11 @@ def lexemes(words: Sequence[str], prefix: bool) -> str:
     """Return the PostgreSQL query for messages that contain all words of a phrase, in any order."""
     *before, last = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "'" for word in words)
     return f"({' & '.join([*before, f'{last}:*' if prefix else last])})"
+
+
+def _all_kept(words: list[str]) -> list[str]:
+    # Most texts have no longer word, and a copy splits every text into words.
+    return words if max(map(len, words), default=0) <= _WORD else list(map(_kept, words))
 
 
 def _kept(word: str) -> str:
