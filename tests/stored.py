@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import apsw
 
+from foldmark.core.agents import Lease
 from foldmark.core.ports import Snapshot
 from foldmark.log import Log
 from foldmark.stores.sqlite.store import SqliteStore
@@ -26,6 +27,13 @@ class _Stored:
 def stored(log: Log) -> Snapshot:
     """Return the methods of a moment, each of which reads a new moment: the present state."""
     return cast(Snapshot, _Stored(log))
+
+
+def leases(log: Log) -> list[Lease]:
+    """Return the leases of all agents, also expired ones."""
+    with log.store.read() as moment:
+        found = (moment.lease(record.id) for record in moment.agents())
+        return [lease for lease in found if lease is not None]
 
 
 def connection(log: Log) -> apsw.Connection:

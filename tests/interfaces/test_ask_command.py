@@ -22,7 +22,7 @@ import forked
 from foldmark.log.doctor import examine
 from foldmark.runtime.lease import take
 from patience import LIMIT
-from stored import stored
+from stored import leases
 from terminal import CTRL_C, Terminal
 
 Provide = Callable[..., Loopback]
@@ -36,7 +36,7 @@ def sound(log: foldmark.Log) -> None:
     """Assert that the log has no fault, no turn is open and no agent is at work."""
     assert list(examine(log)) == []
     assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
-    assert stored(log).leases() == []
+    assert leases(log) == []
 
 
 def contents(log: foldmark.Log, name: str = "x") -> list[tuple[str, str]]:

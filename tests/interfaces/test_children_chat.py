@@ -21,7 +21,7 @@ import foldmark
 from foldmark.log.doctor import examine
 from patience import LIMIT
 from sampled import DEEP
-from stored import stored
+from stored import leases, stored
 from terminal import CTRL_C, CTRL_D, Terminal
 
 Start = Callable[..., Terminal]
@@ -37,7 +37,7 @@ def sound(log: foldmark.Log) -> None:
     """Assert that the log has no fault, no turn is open and no agent is at work."""
     assert list(examine(log)) == []
     assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
-    assert stored(log).leases() == []
+    assert leases(log) == []
 
 
 def said(agent: foldmark.Agent) -> list[str]:
@@ -521,4 +521,4 @@ def test_a_chat_that_is_told_to_end_closes_its_turn(terminal: Start, log: foldma
         assert screen.end() == 128 + number
     ended = [(event.kind, event.interrupted) for event in events(log)]
     assert ended == [("user", False), ("assistant", True), ("turn_ended", True)]
-    assert stored(log).leases() == []
+    assert leases(log) == []

@@ -20,7 +20,7 @@ from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import NOBODY, Asking
 from patience import LIMIT
-from stored import stored
+from stored import leases
 
 TOLD = "[Foldmark: Mail has come from "
 """The beginning of the notice that tells an idle agent of mail."""
@@ -84,7 +84,7 @@ def database(path: Path, wire: Wire) -> Iterator[Agent]:
         yield agent
         assert list(examine(log)) == []
         assert {each.id: each.open_turn for each in log.agents() if each.open_turn is not None} == {}
-        assert stored(log).leases() == []
+        assert leases(log) == []
 
 
 def models(wire: Wire, url: str) -> Callable[[str], Provider]:

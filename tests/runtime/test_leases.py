@@ -34,7 +34,7 @@ from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, settle
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
 from sampled import DEEP, sampled
-from stored import connection, stored
+from stored import connection, leases, stored
 
 
 class Process:
@@ -320,7 +320,7 @@ def test_an_operation_in_another_process_interrupts(
     first.until("cancelled default")
     kinds = [(kind, interrupted) for kind, _, interrupted in last(agent, 2)]
     assert kinds == [("turn_ended", True), ("clear", False)]
-    assert (list(agent.context().messages), agent.open_turn, stored(agent.log).leases()) == ([], None, [])
+    assert (list(agent.context().messages), agent.open_turn, leases(agent.log)) == ([], None, [])
     first.say("default", "Again.")  # the interruption ended that turn only
     first.tell("answer Yes.")
     first.until("done default")
@@ -368,7 +368,7 @@ def test_a_killed_child_of_another_process_ends_with_its_descendants(
         assert last(each, 2) == [("user", "Go.", False), ("turn_ended", "", True)]
         with pytest.raises(CommandError, match="is dead"):
             say(each)
-    assert [each.agent for each in stored(agent.log).leases()] == [agent.id]
+    assert [each.agent for each in leases(agent.log)] == [agent.id]
     first.tell("answer Done.")
     first.until(f"done {agent.id}")
 
@@ -389,7 +389,7 @@ def test_agents_of_a_killed_process_are_taken_over_at_once(
         *(("user", "Go.", False), ("turn_ended", "", True)),
         *(("user", "Hello?", False), ("assistant", "Here I am.", False), ("turn_ended", "", False)),
     ]
-    assert stored(agent.log).leases() == []
+    assert leases(agent.log) == []
 
 
 def test_a_command_closes_what_a_killed_process_left_open(start: Callable[..., Process], agent: Agent) -> None:
@@ -402,7 +402,7 @@ def test_a_command_closes_what_a_killed_process_left_open(start: Callable[..., P
     assert ends == [False, True]
     newest = list(events(agent))[-1]
     assert (newest.kind, newest.turn_id) == ("command", None)
-    assert stored(agent.log).leases() == []
+    assert leases(agent.log) == []
 
 
 def test_agents_of_a_stopped_process_are_taken_over_when_its_lease_has_expired(
@@ -449,7 +449,7 @@ def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
         assert f"stopped for more than 30 seconds; {who}" in heard
         assert heard.endswith("runs it now. What this process had recorded by then is kept.")
         assert (events(agent), newest_requests(stored(agent.log), agent.id, 10)) == (before, sent)
-        assert [each.holder for each in stored(agent.log).leases()] == ([] if ended else ["this one"])
+        assert [each.holder for each in leases(agent.log)] == ([] if ended else ["this one"])
         if held is not None:
             held.give_back()
 
@@ -603,7 +603,7 @@ def test_a_lease_is_given_back(start: Callable[..., Process], agent: Agent, line
         first.tell(line)
         heard = "error default ProviderError The line is dead." if line == "fail" else "done default"
         assert first.heard() == heard
-    assert (stored(agent.log).leases(), agent.open_turn) == ([], None)
+    assert (leases(agent.log), agent.open_turn) == ([], None)
 
 
 def test_of_two_that_take_an_agent_at_the_same_moment_one_gets_it(
@@ -637,4 +637,4 @@ def test_of_two_that_take_an_agent_at_the_same_moment_one_gets_it(
         for process in both:
             process.tell("give-back")
             process.until("gone")
-    assert stored(agent.log).leases() == []
+    assert leases(agent.log) == []

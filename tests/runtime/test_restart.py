@@ -29,7 +29,7 @@ from foldmark.log.doctor import examine
 from foldmark.request.recorded import newest_requests
 from foldmark.runtime.supervisor import Supervisor
 from sampled import DEEP, sampled
-from stored import connection, stored
+from stored import connection, leases, stored
 
 MESSAGES = ("user", "assistant", "tool_call", "tool_result")
 MODELS = {"anthropic": "claude-test", "openai": "gpt-5", "gemini": "gemini-3-pro"}
@@ -137,7 +137,7 @@ def test_the_turn_has_everything_in_it(player: Player) -> None:
         assert [agent.id for agent in log.agents()] == [PARENT, OTHER, CHILD]
         assert {text for ((_, text),) in carried_mail(log).values()} == {"to-child", "to-parent"}
         assert [text for _, text in unread_mail(log).values()] == ["to-another"]
-        assert (open_turns(log), stored(log).leases()) == ({}, [])
+        assert (open_turns(log), leases(log)) == ({}, [])
         assert any((event.data or {}).get("blocks") for event in events(log)), "thinking is kept"
 
 

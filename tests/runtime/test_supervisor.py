@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from msgspec.structs import replace
 
 import foldmark
 from foldmark import Agent, Log
@@ -19,7 +20,7 @@ from foldmark.runtime.supervisor import ContextChangedError, NoAudience, TurnInt
 from foldmark.runtime.unprompted import WAKES
 from patience import LIMIT
 from sampled import DEEP
-from stored import stored
+from stored import leases, stored
 
 
 class Played:
@@ -67,7 +68,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
     with foldmark.open(tmp_path / "log.db", settings={"model": "openai/gpt-5"}) as log:
         yield log
         assert list(examine(log)) == []
-        assert stored(log).leases() == []
+        assert leases(log) == []
         assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
 
 
@@ -145,7 +146,10 @@ def test_a_command_of_another_process_is_told_as_what_it_did(log: Log, line: str
             said = asyncio.create_task(agents.say(agent, "Hello"))
             await model.asked.wait()
             with log.store.write() as transaction:
-                transaction.ask_interrupt(agent.id)  # as `foldmark do` does before it records its operation
+                lease = transaction.lease(agent.id)
+                assert lease is not None
+                # As `foldmark do` does before it records its operation.
+                transaction.lend(replace(lease, interrupt=True))
             agents._look_once()
             await asyncio.wait(list(agents._tasks.values()))
             with foldmark.open(log.store.address, settings={}) as other:

@@ -235,35 +235,6 @@ class Lease(Struct, frozen=True):
     interrupt: bool = False
 
 
-class LeasesView(Protocol):
-    """The part of `Snapshot` that reads leases."""
-
-    def lease(self, agent_id: str) -> Lease | None:
-        """Return the agent's lease, expired or not; None if nobody runs it."""
-
-    def leases(self) -> list[Lease]:
-        """Return all leases, including expired ones."""
-
-
-class Leases(LeasesView, Protocol):
-    """The part of `Transaction` that writes leases."""
-
-    def lend(self, lease: Lease) -> None:
-        """Store a lease, replacing the agent's previous one, which the caller has checked in the same transaction."""
-
-    def renew(self, holder: str, until: str) -> list[Lease]:
-        """Extend all leases of a runtime and return them."""
-
-    def lease_state(self, agent_id: str, holder: str, state: str) -> None:
-        """Set the agent's state, if `holder` still holds its lease."""
-
-    def give_back(self, agent_id: str, holder: str) -> None:
-        """End the agent's lease if `holder` still holds it."""
-
-    def ask_interrupt(self, agent_id: str) -> None:
-        """Ask the lease's holder to end the agent's turn."""
-
-
 BORN = "born"
 """The kind of the change that announces a new agent, created or forked. It has no event."""
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from foldmark.core.agents import AgentRecord, ChangesView, Fate, Leases, LeasesView, Mail, Size, Watch
+from foldmark.core.agents import AgentRecord, ChangesView, Fate, Lease, Mail, Size, Watch
 from foldmark.core.events import Draft, Event
 from foldmark.core.records import CodingSessions, CodingSessionsView, Copying, CopyingView, Memos, MemosView
 from foldmark.core.replay import Fold
@@ -131,7 +131,7 @@ class Overview(NamedTuple):
     size: Size | None
 
 
-class Snapshot(ChangesView, CopyingView, LeasesView, MemosView, CodingSessionsView, Protocol):
+class Snapshot(ChangesView, CopyingView, MemosView, CodingSessionsView, Protocol):
     """A consistent view of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
     It is valid only inside the block of `Store.read`. Ids increase along a conversation and its forks, in the order of
@@ -175,6 +175,9 @@ class Snapshot(ChangesView, CopyingView, LeasesView, MemosView, CodingSessionsVi
     def unstarted(self) -> list[AgentRecord]:
         """Return the living forks that have no messages of their own and whose models were never asked, oldest
         first."""
+
+    def lease(self, agent_id: str) -> Lease | None:
+        """Return the agent's lease, expired or not; None if nobody runs it."""
 
     def fates(self, agent_id: str) -> dict[str, Fate]:
         """Return the fate of each agent forked from this one, by its uuid."""
@@ -274,7 +277,7 @@ class Snapshot(ChangesView, CopyingView, LeasesView, MemosView, CodingSessionsVi
         """Return the ids of the turns that were opened inside `segments`, in order."""
 
 
-class Transaction(Snapshot, Copying, Leases, Memos, CodingSessions, Protocol):
+class Transaction(Snapshot, Copying, Memos, CodingSessions, Protocol):
     """A unit of writing: all of it is recorded or, if the block of `Store.write` raises, nothing [SPEC 2].
 
     Transactions on one conversation and its forks run one after another, across all processes; transactions on
@@ -319,6 +322,15 @@ class Transaction(Snapshot, Copying, Leases, Memos, CodingSessions, Protocol):
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
         """Add an agent with its initial fold and the size of that fold. Raises StoreError if its name is taken."""
+
+    def lend(self, lease: Lease) -> None:
+        """Store a lease, replacing the agent's previous one, which the caller has read in the same transaction."""
+
+    def renew(self, holder: str, until: str) -> list[Lease]:
+        """Extend all leases of a runtime and return them."""
+
+    def give_back(self, agent_id: str, holder: str) -> None:
+        """End the agent's lease if `holder` still holds it."""
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         """Store the segment cache of an agent.

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from math import inf
 
+from msgspec.structs import replace
+
 from foldmark.core.agents import MODEL, Lease, minute
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
@@ -37,6 +39,9 @@ class HeldLease:
 
     def check(self) -> None:
         """Raise LeaseError if another runtime has taken over the lease. Call it in the transaction that records."""
+        self._lease()
+
+    def _lease(self) -> Lease:
         with self._store.read() as moment:
             lease = moment.lease(self._agent.id)
         if lease is None or lease.holder != self._holder:
@@ -45,12 +50,12 @@ class HeldLease:
                 f"{family.label(self._agent)} is no longer run by this process, which was stopped for more than "
                 f"{SECONDS:.0f} seconds; {who} runs it now. What this process had recorded by then is kept."
             )
+        return lease
 
     def state(self, state: str) -> None:
         """Record the agent's state. Raises like `check`, so that no work starts on an agent of another runtime."""
         with self._store.write() as transaction:
-            self.check()
-            transaction.lease_state(self._agent.id, self._holder, state)
+            transaction.lend(replace(self._lease(), state=state))
 
     def give_back(self) -> None:
         """Give the lease back."""
@@ -95,7 +100,8 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
         lease = running(agent)
         if lease is not None and not lease.interrupt:
             with agent.log.store.write() as transaction:
-                transaction.ask_interrupt(agent.id)
+                if (now := transaction.lease(agent.id)) is not None:
+                    transaction.lend(replace(now, interrupt=True))
         return lease is None
 
     if not wait_for(agent.log.store, over, patience) and (lease := running(agent)) is not None:

@@ -41,9 +41,6 @@ class BesideReader(SqlReader, Protocol):
     def lease(self, agent_id: str) -> Lease | None:
         return next((_lease(row) for row in self._run("lease", **self._for_agent(agent_id))), None)
 
-    def leases(self) -> list[Lease]:
-        return [_lease(row) for row in self._run("leases")]
-
     # Sessions of coding agents
 
     def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
@@ -121,21 +118,16 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
     # Leases
 
     def lend(self, lease: Lease) -> None:
-        fields = {name: getattr(lease, name) for name in ("holder", "host", "process", "state", "taken_at", "until")}
-        self._write("lend", **self._for_agent(lease.agent), **fields)
+        names = ("holder", "host", "process", "state", "taken_at", "until")
+        fields = {name: getattr(lease, name) for name in names}
+        self._write("lend", **self._for_agent(lease.agent), **fields, interrupt=int(lease.interrupt))
 
     def renew(self, holder: str, until: str) -> list[Lease]:
         self._write("renew", until=until, holder=holder)
         return [_lease(row) for row in self._run("held", holder=holder)]
 
-    def lease_state(self, agent_id: str, holder: str, state: str) -> None:
-        self._write("lease_state", **self._for_agent(agent_id), state=state, holder=holder)
-
     def give_back(self, agent_id: str, holder: str) -> None:
         self._write("give_back", **self._for_agent(agent_id), holder=holder)
-
-    def ask_interrupt(self, agent_id: str) -> None:
-        self._write("ask_interrupt", **self._for_agent(agent_id))
 
     # Sessions of coding agents
 

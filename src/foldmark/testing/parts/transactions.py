@@ -96,7 +96,7 @@ class Transactions(Suite):
         agent = root(store)
         append(store, agent, draft())
         with store.read() as moment:
-            before = head_and_texts(store, agent), moment.agents(), moment.memos(5), moment.leases()
+            before = head_and_texts(store, agent), moment.agents(), moment.memos(5), moment.lease(agent)
         lost: list[int] = []
         children: list[str] = []
 
@@ -115,7 +115,7 @@ class Transactions(Suite):
         later = root(other)
         append(other, later, draft(content="mine"))
         with store.read() as moment:
-            assert (head_and_texts(store, agent), moment.agents()[:-1], moment.memos(5), moment.leases()) == before
+            assert (head_and_texts(store, agent), moment.agents()[:-1], moment.memos(5), moment.lease(agent)) == before
             assert [event for event in moment.events(lost) if event.content == "lost"] == []
             assert contents(moment, later) == ["mine"]
             with pytest.raises(DamagedError):

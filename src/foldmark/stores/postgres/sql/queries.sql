@@ -647,11 +647,6 @@ LOCK TABLE texts IN SHARE ROW EXCLUSIVE MODE
 SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
 FROM leases l JOIN directory d ON d.key = l.agent WHERE l.root = :root AND l.agent = :agent
 
--- name: leases
--- All leases.
-SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
-FROM leases l JOIN directory d ON d.key = l.agent ORDER BY l.agent
-
 -- name: held
 -- The leases of one runtime.
 SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
@@ -659,26 +654,18 @@ FROM leases l JOIN directory d ON d.key = l.agent WHERE l.holder = :holder ORDER
 
 -- name: lend
 -- Stores a lease in place of the agent's last one.
-INSERT INTO leases (root, agent, holder, host, process, state, taken_at, until)
-VALUES (:root, :agent, :holder, :host, :process, :state, :taken_at, :until)
+INSERT INTO leases (root, agent, holder, host, process, state, taken_at, until, interrupt)
+VALUES (:root, :agent, :holder, :host, :process, :state, :taken_at, :until, :interrupt)
 ON CONFLICT (root, agent) DO UPDATE SET holder = excluded.holder, host = excluded.host, process = excluded.process,
-    state = excluded.state, taken_at = excluded.taken_at, until = excluded.until, interrupt = 0
+    state = excluded.state, taken_at = excluded.taken_at, until = excluded.until, interrupt = excluded.interrupt
 
 -- name: renew
 -- Extends the leases of a runtime.
 UPDATE leases SET until = :until WHERE holder = :holder
 
--- name: lease_state
--- Stores the state of an agent that is being run.
-UPDATE leases SET state = :state WHERE root = :root AND agent = :agent AND holder = :holder
-
 -- name: give_back
 -- Ends a lease.
 DELETE FROM leases WHERE root = :root AND agent = :agent AND holder = :holder
-
--- name: ask_interrupt
--- Asks the holder of a lease to end the turn.
-UPDATE leases SET interrupt = 1 WHERE root = :root AND agent = :agent
 
 -- name: number_memo
 -- The number of the next memo. Others that save one wait for the end of this transaction: memos are numbered in the

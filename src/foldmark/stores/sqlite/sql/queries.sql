@@ -797,11 +797,6 @@ AND e.kind IN ('system', 'user', 'client', 'assistant', 'tool_call', 'tool_resul
 SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
 FROM leases l JOIN agents a ON a.key = l.agent WHERE l.agent = :agent
 
--- name: leases
--- All leases.
-SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
-FROM leases l JOIN agents a ON a.key = l.agent ORDER BY l.agent
-
 -- name: held
 -- The leases of one runtime.
 SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
@@ -809,23 +804,16 @@ FROM leases l JOIN agents a ON a.key = l.agent WHERE l.holder = :holder ORDER BY
 
 -- name: lend
 -- Stores a lease in place of the agent's last one.
-INSERT OR REPLACE INTO leases (agent, holder, host, process, state, taken_at, until) VALUES (:agent, :holder, :host, :process, :state, :taken_at, :until)
+INSERT OR REPLACE INTO leases (agent, holder, host, process, state, taken_at, until, interrupt)
+VALUES (:agent, :holder, :host, :process, :state, :taken_at, :until, :interrupt)
 
 -- name: renew
 -- Extends the leases of a runtime.
 UPDATE leases SET until = :until WHERE holder = :holder
 
--- name: lease_state
--- Stores the state of an agent that is being run.
-UPDATE leases SET state = :state WHERE agent = :agent AND holder = :holder
-
 -- name: give_back
 -- Ends a lease.
 DELETE FROM leases WHERE agent = :agent AND holder = :holder
-
--- name: ask_interrupt
--- Asks the holder of a lease to end the turn.
-UPDATE leases SET interrupt = 1 WHERE agent = :agent
 
 -- name: save_memo
 -- Adds a memo.
