@@ -241,7 +241,8 @@ class Planner:
     @once
     def _turns(self) -> Turns:
         material, config, front = self._material, self._config, sum(self._pinned.values())
-        return Turns(material.units, config.context_size, self._fixed + front, config, thoughts=material.thoughts)
+        fixed, dialect = self._fixed + front, material.dialect
+        return Turns(material.units, config.context_size, fixed, config, dialect, thoughts=material.thoughts)
 
     @once
     def _fixed(self) -> int:
@@ -255,9 +256,9 @@ class Planner:
     @once
     def _pinned(self) -> dict[int, int]:
         """The estimated bytes of each pinned turn."""
-        config = self._config
+        config, dialect = self._config, self._material.dialect
         return {
-            turn: sum(sent_weight(e, config, config.truncate_inactive, False, thoughts=False) for e in events)
+            turn: sum(sent_weight(e, config, dialect, config.truncate_inactive, False, thoughts=False) for e in events)
             for turn, events in self._material.pinned.items()
         }
 

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from foldmark.core.assembly.eviction import begins
-from foldmark.core.assembly.media import media_of
-from foldmark.core.assembly.view import active_from, bare, tiers
+from foldmark.core.assembly.media import Accepts, media_of
+from foldmark.core.assembly.view import active_from, bare, is_foreign, tiers
 from foldmark.core.assembly.window import Units, limit_of_turns
 from foldmark.core.assembly.wire import shown_bytes, weight
 from foldmark.core.config import Config
@@ -37,8 +37,10 @@ class Turns:
     """The visible turns, newest first, with the estimated bytes that they add to a request made as of now; `fixed` are
     the bytes of everything else, `most` is the maximum number of turns in a window (0: any)."""
 
-    def __init__(self, units: Units, most: int, fixed: int, config: Config, *, thoughts: bool) -> None:
-        self.units, self._config, self._thoughts = units, config, thoughts
+    def __init__(
+        self, units: Units, most: int, fixed: int, config: Config, dialect: Accepts, *, thoughts: bool
+    ) -> None:
+        self.units, self._config, self._dialect, self._thoughts = units, config, dialect, thoughts
         self._most, self._limit = limit_of_turns(units, most), most
         self._fixed, self._sums = fixed, [fixed]
         newest = units[0].events if units.reach(1) else ()
@@ -120,11 +122,14 @@ class Turns:
 
     def _weight(self, event: Event, kept: int) -> int:
         active = event.turn_id is not None and event.turn_id >= self._active
-        return sent_weight(event, self._config, kept, active, thoughts=self._thoughts)
+        return sent_weight(event, self._config, self._dialect, kept, active, thoughts=self._thoughts)
 
 
-def sent_weight(event: Event, config: Config, kept: int, active: bool, *, thoughts: bool) -> int:
+def sent_weight(event: Event, config: Config, dialect: Accepts, kept: int, active: bool, *, thoughts: bool) -> int:
     """Return the estimated bytes of a message in a request; `kept` are the characters of a result that are sent."""
+    is_without_call = event.kind == "tool_result" and event.answers is None
+    if is_without_call or (config.isolation and is_foreign(event, dialect)):
+        return 0  # it is not sent
     kept = kept if config.truncation else len(event.content)
     size = weight(event.kind, event.content, event.data, event.interrupted, event.id, kept, config.truncate_shape)
     blocks = (event.data or {}).get("blocks")
