@@ -322,11 +322,13 @@ class History:
         return total / min(*self._rulers(agent, request), uncalibrated(*self._target(agent)))
 
     def _rulers(self, agent: Agent, request: Request) -> list[float]:
-        """Return the bytes per token of each calibration so far: the newest one applies from the next boundary on."""
+        """Return the bytes per token of each calibration so far: the newest one applies from the next boundary on, and
+        a child may go on with one that its parent had before."""
         at = agent.standing()
         told = stored(self.log).of_kind("config", (Segment(agent.id, 1, at.newest),))
         known = [as_of(stored(self.log), at, event).config for event in (*told, at.record.fork_event)]
-        return [request.size / ruler(request.provider, request.model, c).tokens(request.size) for c in known]
+        ratios = [request.size / ruler(request.provider, request.model, c).tokens(request.size) for c in known]
+        return [*ratios, request.manifest.plan.ratio or ratios[0]]
 
     # Policy eager
 

@@ -177,6 +177,21 @@ def test_a_boundary_that_still_fits_keeps_the_beginning(log: foldmark.Log) -> No
     assert agent.next_request(*MODEL).manifest.edge.first == before.manifest.edge.first
 
 
+def test_a_window_is_as_full_after_a_change_of_provider(log: foldmark.Log) -> None:
+    """The calls of the provider before are not sent, so they take no room."""
+    agent = log.agent("root")
+    for number in range(60):
+        agent.append("user", f"question {number} " + WORDS * 5)
+        for call in range(8 * (number < 50)):
+            agent.append_tool_call("f", {"text": WORDS * 40}, call_id=f"c{number}-{call}", dialect="openai")
+            agent.append_tool_result(f"c{number}-{call}", "line " * 400, dialect="openai")
+        agent.append("assistant", "It is there. " * 20)
+        agent.end_turn()
+    agent.append("user", "And now?")
+    request = agent.next_request(*MODEL)
+    assert request.manifest.edge.before == 0 or request.tokens >= 0.9 * 0.75 * 20_000
+
+
 def test_settings_that_shape_nothing_are_no_boundary(log: foldmark.Log) -> None:
     agent = log.agent("root")
     for number in range(5):

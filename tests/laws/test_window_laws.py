@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 import foldmark
 from foldmark import Agent, CommandError, Log
+from foldmark.core.assembly.media import Accepts
 from foldmark.core.assembly.plan import NEAR, sent_weight
 from foldmark.core.assembly.window import Units
 from foldmark.core.config import Config
@@ -431,12 +432,13 @@ def test_between_steps_the_window_stays_and_the_budget_holds(
 
 
 FREE = Config(sliding_context_tokens=0, context_policy="eager", isolation=False)
+ANY = Accepts(recorded="openai")
 
 
 def weighed(log: Log, agent: Agent) -> int:
     """Return the estimated bytes of all messages in turns that are over."""
     messages = stored(log).messages(agent.context().segments)
-    return sum(sent_weight(event, FREE, FREE.truncate_inactive, False, thoughts=False) for event in messages)
+    return sum(sent_weight(event, FREE, ANY, FREE.truncate_inactive, False, thoughts=False) for event in messages)
 
 
 @given(STEPS, PROVIDERS)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from random_logs import SPEAKERS, message
 
 import foldmark
+from foldmark.core.assembly.media import Accepts
 from foldmark.core.assembly.plan import Turns, widest
 from foldmark.core.assembly.window import Units
 from foldmark.core.assembly.wire import TEXT
@@ -21,6 +22,7 @@ from foldmark.operations import summaries
 from foldmark.request.prepare import prepare
 from stored import stored
 
+ANY = Accepts(recorded="openai")
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 
 
@@ -141,7 +143,7 @@ def chosen(sizes: list[int], budget: int, most: int = 0) -> tuple[int, list[int]
     numbers of turns that were measured."""
     measured: list[int] = []
     messages = (message(1000 - i, "user", "x" * size, turn=1000 - i) for i, size in enumerate(sizes))
-    turns = Turns(Units(messages), most, 100, Config(), thoughts=False)
+    turns = Turns(Units(messages), most, 100, Config(), ANY, thoughts=False)
 
     def fill(count: int) -> float:
         measured.append(count)
@@ -169,7 +171,7 @@ def test_the_window_ends_at_the_first_turn_that_does_not_fit(sizes: list[int], b
 
 def test_few_requests_are_measured_and_few_turns_read() -> None:
     messages = (message(id, "user", "x" * 936, turn=id) for id in range(5000, 0, -1))
-    turns, measured = Turns(Units(messages), 0, 0, Config(), thoughts=False), list[int]()
+    turns, measured = Turns(Units(messages), 0, 0, Config(), ANY, thoughts=False), list[int]()
 
     def fill(count: int) -> float:
         measured.append(count)
@@ -182,7 +184,7 @@ def test_few_requests_are_measured_and_few_turns_read() -> None:
 
 def test_a_limit_of_turns_reads_no_further_than_the_budget() -> None:
     messages = (message(id, "user", "x" * 36, turn=id) for id in range(5000, 0, -1))
-    turns = Turns(Units(messages), 4000, 0, Config(), thoughts=False)
+    turns = Turns(Units(messages), 4000, 0, Config(), ANY, thoughts=False)
     assert widest(turns, lambda count: turns.bytes(count) / 1000, 1 / 1000) == 10
     assert next(messages).id > 4970
 

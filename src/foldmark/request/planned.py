@@ -242,7 +242,13 @@ class Planner:
     def _turns(self) -> Turns:
         material, config, fixed = self._material, self._config, self._fixed + sum(self._pinned.values())
         return Turns(
-            material.units, config.context_size, fixed, config, thoughts=material.thoughts, weights=material.weights
+            material.units,
+            config.context_size,
+            fixed,
+            config,
+            material.dialect,
+            thoughts=material.thoughts,
+            weights=material.weights,
         )
 
     @once
@@ -257,9 +263,9 @@ class Planner:
     @once
     def _pinned(self) -> dict[int, int]:
         """The estimated bytes of each pinned turn."""
-        config = self._config
+        config, dialect = self._config, self._material.dialect
         return {
-            turn: sum(sent_weight(e, config, config.truncate_inactive, False, thoughts=False) for e in events)
+            turn: sum(sent_weight(e, config, dialect, config.truncate_inactive, False, thoughts=False) for e in events)
             for turn, events in self._material.pinned.items()
         }
 

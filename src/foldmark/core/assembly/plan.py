@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from foldmark.core.assembly.eviction import begins
-from foldmark.core.assembly.media import media_of
-from foldmark.core.assembly.view import active_from, bare, tiers
+from foldmark.core.assembly.media import Accepts, media_of
+from foldmark.core.assembly.view import active_from, bare, is_foreign, tiers
 from foldmark.core.assembly.window import Units, limit_of_turns
 from foldmark.core.assembly.wire import shown_bytes, weight
 from foldmark.core.config import Config
@@ -44,11 +44,12 @@ class Turns:
         most: int,
         fixed: int,
         config: Config,
+        dialect: Accepts,
         *,
         thoughts: bool,
         weights: dict[tuple[int, int, bool], int] | None = None,
     ) -> None:
-        self.units, self._config, self._thoughts = units, config, thoughts
+        self.units, self._config, self._dialect, self._thoughts = units, config, dialect, thoughts
         self._weights = {} if weights is None else weights
         self._most, self._limit = limit_of_turns(units, most), most
         self._fixed, self._sums = fixed, [fixed]
@@ -133,12 +134,15 @@ class Turns:
         active = event.turn_id is not None and event.turn_id >= self._active
         key = event.id, kept, active
         if key not in self._weights:
-            self._weights[key] = sent_weight(event, self._config, kept, active, thoughts=self._thoughts)
+            self._weights[key] = sent_weight(event, self._config, self._dialect, kept, active, thoughts=self._thoughts)
         return self._weights[key]
 
 
-def sent_weight(event: Event, config: Config, kept: int, active: bool, *, thoughts: bool) -> int:
+def sent_weight(event: Event, config: Config, dialect: Accepts, kept: int, active: bool, *, thoughts: bool) -> int:
     """Return the estimated bytes of a message in a request; `kept` are the characters of a result that are sent."""
+    is_without_call = event.kind == "tool_result" and event.answers is None
+    if is_without_call or (config.isolation and is_foreign(event, dialect)):
+        return 0  # it is not sent
     kept = kept if config.truncation else len(event.content)
     size = weight(event.kind, event.content, event.data, event.interrupted, event.id, kept, config.truncate_shape)
     blocks = (event.data or {}).get("blocks")

@@ -190,6 +190,11 @@ def active_from(events: Iterable[Event]) -> int:
     return max(turns - others)
 
 
+def is_foreign(event: Event, dialect: Accepts) -> bool:
+    """Return True for a message that is sent only in another dialect."""
+    return event.kind in _TOOLS and not dialect.owns(event.dialect)
+
+
 def isolate(
     events: Iterable[Event],
     dialect: Accepts,
@@ -201,7 +206,7 @@ def isolate(
     because they are empty. With `foreign`, messages of every dialect are sent."""
     kept, left = [], []
     for event in events:
-        if not foreign and event.kind in _TOOLS and not dialect.owns(event.dialect):
+        if not foreign and is_foreign(event, dialect):
             left.append(_left(event, "isolation", f"written for {event.dialect}, this request is {dialect.recorded}"))
         elif event.kind not in ("tool_call", "tool_result") and not event.content.strip():
             more = beside.get(event.id, NOTHING)
