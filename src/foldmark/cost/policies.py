@@ -154,17 +154,21 @@ class ReplayedPlanner(Planner):
         window = material.window(plan.first)
         held = {event.turn_id for event in window} if plan.pins else ()
         front = [g for g in known if g.first.turn_id in plan.pins and g.first.turn_id not in held] if plan.pins else []
-        # Also what is in no group, such as the result of a call that has left: it may have opened a turn.
-        events = [*(e for g in front for e in g.events), *(e for e in window if begins(e) <= until)]
-        age = Age(plan.settled, plan.results, plan.bare, None if until == END else active_from(window))
-        since = age.since(events)
-        # Made afresh, everything before the active turn is sent as in every other request.
-        over = max(start, self._place(since)) if plan.settled == END else start
+        pinned = (event for group in front for event in group.events)
+        if plan.settled == END:
+            # Made afresh, everything before the active turn is sent as in every other request, and nothing is unseen.
+            newest = active_from(material.units[0].events if material.units.reach(1) else ())
+            shown, since = list[Event](), newest or active_from(window if until < END else (*pinned, *window))
+            over = max(start, self._place(since))
+        else:
+            # Also what is in no group, such as the result of a call that has left: it may have opened a turn.
+            shown, over = [*pinned, *window], start
+            since = Age(plan.settled).since(shown)
         groups = known[over:end]
         if any(event.id > until for group in groups for event in group.events):  # an answer opened the turn
             groups = groups_of(event for group in groups for event in group.events if event.id <= until)
         results = [event for group in groups for event in group.events if event.kind == "tool_result"]
-        limits = age.kept(events, results, since, config)
+        limits = Age(plan.settled, plan.results, plan.bare).kept(shown, results, since, config)
         notes = prompts.joined(material.parts(plan.layers, None))
         stable = [*material.stable, *(() if config.steady else material.parts(plan.layers, None))]
         items, is_placed = [pieces.head(stable, anchors=True)], not notes or not config.steady
