@@ -196,9 +196,9 @@ class CopyingTests(Suite):
         agents = fill(store)
         with closing(harness.fresh()) as target:
             stops = self._stopping(store, target, committed)
-            assert stops > 6
+            assert stops > 4
             change(store, agents)
-            assert self._stopping(store, target, committed) > 6
+            assert self._stopping(store, target, committed) > 4
             same(store, target)
 
     @staticmethod
