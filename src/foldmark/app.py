@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from foldmark.log import Agent, Log, Result
     from foldmark.operations.effects import Asking
     from foldmark.runtime.supervisor import Audience, Supervisor
-    from foldmark.sessions.lineage import Records
 
 
 def open(
@@ -392,17 +391,6 @@ class Setup:
                 log.minute = local_minute
             self._tell_narrowed(log.store)
             yield log
-
-    @contextmanager
-    def records(self) -> "Iterator[Records]":
-        """Open the records of coding sessions in the database for a block, as `log` does, without the log's imports,
-        which take as long as a whole trim."""
-        from foldmark.sessions.lineage import Records
-
-        self._make_folder()
-        with closing(open_store(self.db, create=True)) as store:
-            self._tell_narrowed(store)
-            yield Records(store, _now)
 
     def _tell_narrowed(self, store: "Store") -> None:
         if store.narrowed:

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from command_line import PROGRAM, Cli
 
-import foldmark
 import forked
+from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.claude import project_folder
+from foldmark.sessions.lineage import NAME, records
 from foldmark.sessions.trim import trimming
 from sampled import DEEP
-from stored import stored
 
 OLD = "99999999-2222-4333-8444-555555555555"
 LONG = "one line of the output\n" * 400
@@ -161,8 +161,7 @@ def test_the_profile_deep(cli: Cli, db: str, session: Path) -> None:
 
 def test_the_lineage(cli: Cli, db: str, session: Path) -> None:
     id = json.loads(cli("trim", "--json").out)["new_session_id"]
-    with foldmark.open(db) as log:
-        old, new = stored(log).coding_sessions()
+    old, new = records(archive_folder(os.environ)).values()
     assert (old.session_id, old.end_reason, old.context_at_end) == (OLD, "trim", 15)
     assert (new.session_id, new.parent, new.session_number) == (id, OLD, 2)
 
@@ -193,8 +192,7 @@ def test_nothing_to_cut(cli: Cli, db: str, session: Path) -> None:
     assert "There is nothing to cut; nothing was written.\n" in shown.out
     assert "claude --resume" not in shown.out
     assert "This saved" not in shown.out, "there is room enough"
-    with foldmark.open(db) as log:
-        assert stored(log).coding_sessions() == [], "nothing was recorded"
+    assert records(archive_folder(os.environ)) == {}, "nothing was recorded"
     assert shown.err == (
         "foldmark: there is no result of Glob, x\\ny in this session; its tools are Bash, Edit, Read\n"
     )
@@ -310,8 +308,8 @@ def test_whose_work_it_is(cli: Cli, db: str, session: Path, monkeypatch: pytest.
     monkeypatch.setenv("FOLDMARK_WORKER", "7")
     monkeypatch.setenv("ISSUE_REF", "issue #6")
     assert cli("trim", OLD).code == 0
-    with foldmark.open(db) as log:
-        assert [(each.worker_id, each.issue) for each in stored(log).coding_sessions()] == [(7, "issue #6")] * 2
+    known = records(archive_folder(os.environ)).values()
+    assert [(each.worker_id, each.issue) for each in known] == [(7, "issue #6")] * 2
 
 
 def test_a_failed_archive_warns(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,17 +317,26 @@ def test_a_failed_archive_warns(cli: Cli, db: str, session: Path, monkeypatch: p
     monkeypatch.setenv("FOLDMARK_ARCHIVE", str(Path("file").absolute()))
     shown = cli("trim", "--json")
     assert shown.code == 0
-    assert shown.err.startswith("foldmark: the session was not archived, but stays where it is: ")
+    archived, recorded = shown.err.splitlines()
+    assert archived.startswith("foldmark: the session was not archived, but stays where it is: ")
+    assert recorded.startswith("foldmark: the lineage of the new session was not recorded: ")
     assert json.loads(shown.out)["archived"] is None
     assert len(others(session)) == 1
 
 
-def test_a_failed_database_warns(cli: Cli, session: Path) -> None:
+def test_a_failed_record_warns(cli: Cli, session: Path) -> None:
+    (archive_folder(os.environ) / NAME).mkdir(parents=True)
+    shown = cli("trim")
+    assert shown.code == 0
+    assert shown.err.startswith("foldmark: the lineage of the new session was not recorded: ")
+    assert shown.err.count("\n") == 1
+    assert len(others(session)) == 1
+
+
+def test_a_trim_opens_no_database(cli: Cli, session: Path) -> None:
     Path("log.db").write_text("no database" * 1000)
     shown = cli("--db", "log.db", "trim")
-    assert shown.code == 0
-    assert shown.err.startswith("foldmark: the new session was not recorded in the database: ")
-    assert shown.err.count("\n") == 1
+    assert (shown.code, shown.err) == (0, "")
     assert len(others(session)) == 1
 
 

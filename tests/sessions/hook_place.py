@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from session_records import TIME, assistant, jsonl
 
-import foldmark
 import forked
 from foldmark.sessions.hook import answering
 from foldmark.sessions.hook.process import SessionState
@@ -48,6 +47,7 @@ class HookPlace:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch | None = None) -> None:
         self.folder, self.state = folder, folder / "state" / "foldmark"
         self.session = folder / "project" / f"{ID}.jsonl"
+        self.archive = folder / "data" / "foldmark" / "archive"
         self.session.parent.mkdir()
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -75,7 +75,7 @@ class HookPlace:
 
     def answered(self, name: str, environment: Mapping[str, str] = {}, **more: Any) -> str | None:
         """Handle an event in this process and return the text for the model."""
-        told = answering.answered(self.event(name, **more), self.log, {**self.environment, **environment})
+        told = answering.answered(self.event(name, **more), {**self.environment, **environment})
         if told is None:
             return None
         inner = json.loads(told)["hookSpecificOutput"]
@@ -87,14 +87,6 @@ class HookPlace:
         """Forget the last reminder, so that another one may follow at once."""
         for file in self.state.glob("session-*"):
             file.unlink()
-
-    @contextmanager
-    def log(self) -> Iterator[foldmark.Log]:
-        with foldmark.open(self.folder / "log.db", settings={}) as log:
-            yield log
-
-    def never(self) -> AbstractContextManager[foldmark.Log]:
-        raise AssertionError("no database is needed")
 
     def ran(
         self, stdin: Any, *words: str, program: str = "hook", **environment: str

@@ -9,7 +9,6 @@ import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -23,14 +22,15 @@ from session_records import REAL, REAL_FILES, jsonl, user
 import foldmark
 import forked
 from foldmark.core.config import Config
+from foldmark.sessions import lineage
 from foldmark.sessions.hook import answering, process, tail
 from foldmark.sessions.hook.process import SessionState
 from foldmark.sessions.hook.settings import DEFAULTS, MOST_BYTES, reminder_settings
 from foldmark.sessions.install.locations import shell
 from foldmark.sessions.install.plugins import plugin_changes, plugin_files
+from foldmark.sessions.lineage import NAME, LineageError, records
 from foldmark.settings import user_folders
 from foldmark.settings.loading import load
-from stored import stored
 
 LOW, HIGH, URGENT = (
     "Context at 62%. Consider /trim if responses feel degraded.",
@@ -110,7 +110,7 @@ def test_without_a_known_share_there_is_no_reminder(place: HookPlace) -> None:
 @pytest.mark.parametrize("event", ["PreToolUse", "Notification", "SubagentStop", "SomethingNew", "", None])
 def test_other_events(place: HookPlace, event: Any) -> None:
     place.write(answer(174_000))
-    assert answering.answered(place.event(event), place.never, place.environment) is None
+    assert answering.answered(place.event(event), place.environment) is None
     assert list(place.folder.rglob("*.jsonl")) == [place.session]
 
 
@@ -289,7 +289,7 @@ def test_the_window_of_a_session_that_was_resumed_by_its_path(place: HookPlace, 
 
 
 def archived(place: HookPlace) -> list[bytes]:
-    return [path.read_bytes() for path in (place.folder / "data").rglob("*.jsonl")]
+    return [path.read_bytes() for path in place.archive.rglob("*.jsonl") if path.is_file() and path.name != NAME]
 
 
 @pytest.mark.parametrize("event", ["PreCompact", "Stop", "SessionEnd"])
@@ -308,7 +308,7 @@ def test_only_sessions_are_archived(place: HookPlace) -> None:
     for path in (secret, place.folder, place.folder / "gone.jsonl"):
         for event in ("PreCompact", "Stop", "SessionEnd"):
             told = place.event(event, transcript_path=str(path))
-            assert answering.answered(told, place.never, place.environment) is None
+            assert answering.answered(told, place.environment) is None
     assert not (place.folder / "data").exists()
 
 
@@ -349,20 +349,16 @@ def test_folders_that_are_kept_out_of_the_archive(place: HookPlace, where: str) 
 def test_the_end_is_recorded(place: HookPlace) -> None:
     place.write(user("hello"), answer(124_000))
     assert place.answered("SessionEnd", reason="other") is None
-    with place.log() as log:
-        found = stored(log).coding_session("claude", ID)
-    assert found is not None
+    found = records(place.archive)["claude", ID]
     assert (found.end_reason, found.context_at_end, found.file) == ("completed", 62, str(place.session))
     assert found.ended_at
 
 
-def test_a_database_that_fails_keeps_nothing_from_the_archive(place: HookPlace) -> None:
-    def broken() -> AbstractContextManager[foldmark.Log]:
-        raise foldmark.StoreError("the disk is full")
-
+def test_a_record_that_fails_keeps_nothing_from_the_archive(place: HookPlace) -> None:
+    (place.archive / NAME).mkdir(parents=True)
     place.write(answer(9_000))
-    with pytest.raises(foldmark.StoreError):
-        answering.answered(place.event("SessionEnd"), broken, place.environment)
+    with pytest.raises(LineageError, match="cannot be written: Is a directory"):
+        place.answered("SessionEnd")
     assert archived(place) == [place.session.read_bytes()]
 
 
@@ -381,9 +377,9 @@ def mostly_events(draw: st.DrawFn) -> dict[str, Any]:
 @given(st.binary() | VALUES.map(json.dumps).map(str.encode) | mostly_events().map(json.dumps).map(str.encode))
 def test_any_standard_input_prints_nothing(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        place = HookPlace(Path(folder), patch)
+        HookPlace(Path(folder), patch)
         with fed(data, Path(folder)) as written:
-            answering.run(place.never, "1")
+            answering.run("1")
         assert written.read_bytes() == b""
 
 
@@ -400,13 +396,14 @@ def test_any_transcript_is_read_without_an_error(records: list[Any]) -> None:
         assert place.logged == []
 
 
-def test_an_interruption(place: HookPlace) -> None:
-    def interrupted() -> Any:
+def test_an_interruption(place: HookPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(lineage, "record_end", interrupted)
     place.write(answer(9_000))
     with fed(json.dumps(place.event("SessionEnd")).encode(), place.folder) as written:
-        answering.run(interrupted, "1")
+        answering.run("1")
     assert written.read_bytes() == b""
     assert place.logged == ["SessionEnd: KeyboardInterrupt: "[:-1]]
 
@@ -433,14 +430,15 @@ def test_an_event_behind_a_byte_order_mark_is_read(place: HookPlace) -> None:
     assert not place.logged
 
 
-def test_the_end_in_the_database_of_this_user(place: HookPlace) -> None:
+def test_the_end_in_the_archive_of_this_user(place: HookPlace) -> None:
+    """No database is opened for it."""
     place.write(answer(124_000))
     assert place.ran(place.event("SessionEnd")).returncode == 0
-    with foldmark.open(place.folder / "data" / "foldmark" / "foldmark.db", create=False) as log:
-        assert [each.end_reason for each in stored(log).coding_sessions()] == ["completed"]
-    done = place.ran(place.event("SessionEnd"), FOLDMARK_DB=str(place.folder / "other.db"))
-    assert done.returncode == 0
-    assert (place.folder / "other.db").exists()
+    assert [each.end_reason for each in records(place.archive).values()] == ["completed"]
+    assert not list((place.folder / "data").rglob("*.db"))
+    other = place.folder / "other"
+    assert place.ran(place.event("SessionEnd"), FOLDMARK_ARCHIVE=str(other)).returncode == 0
+    assert len(records(other)) == 1
 
 
 def test_hooks_at_the_same_moment_remind_once(place: HookPlace) -> None:

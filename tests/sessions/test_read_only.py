@@ -18,8 +18,9 @@ from unprivileged import bound, obey_modes
 
 import foldmark
 from foldmark.cli.program import run
-from foldmark.core.records import CodingSession
 from foldmark.sessions.archive.storing import put
+from foldmark.sessions.formats import SessionPath
+from foldmark.sessions.lineage import record_end
 from sampled import DEEP
 
 pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked"), bound]
@@ -59,7 +60,7 @@ def bound_by_modes(*commands: list[str]) -> list[tuple[int, str, str]]:
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    """A home that any user can reach, with a session in its archive and one in its database, and no open file."""
+    """A home that any user can reach, with a session and its record in its archive, and no open file."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     home = Home(folder / "home")
@@ -69,8 +70,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     database = home.folder / "data" / "log.db"
     with foldmark.open(str(database)) as log:
         log.agent("talk").append("user", "Another schema")
-        with log.store.write() as transaction:
-            transaction.save_coding_session(CodingSession("claude", "aa11", "/p/aa11.jsonl", end_reason="completed"))
+    ended = SessionPath(Path("/p/aa11.jsonl"), "claude", "aa11")
+    record_end(home.archive, ended, "completed", None, "2026-03-01T12:00:00.000000Z")
     for name, value in {**home.environment, "FOLDMARK_DB": str(database)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)

@@ -20,13 +20,11 @@ from hook_place import PROGRAM, answer
 from session_records import REAL_FILES, SHORT_FILES, jsonl, user
 from test_handoff import GOOD
 
-import foldmark
 import forked
 from foldmark.cli.program import run
-from foldmark.core.records import CodingSession
 from foldmark.sessions.claude import project_folder
+from foldmark.sessions.lineage import NAME, CodingSession, records
 from sampled import DEEP, sampled
-from stored import stored
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -99,9 +97,7 @@ class Place:
         return str(told["new_session_id"])
 
     def known(self) -> list[CodingSession]:
-        with foldmark.open(self.db, settings={}) as log:
-            assert list(log.store.damage()) == []
-            return stored(log).coding_sessions()
+        return list(records(self.folder / "archive").values())
 
 
 @pytest.fixture
@@ -115,7 +111,6 @@ def place(tmp_path: Path) -> Place:
         "sessionId": ID,
     }
     place.write(user("hello", "u", **fields), answer(152_000, **fields))
-    foldmark.open(place.db, settings={}).close()  # a program that creates it runs all migrations
     return place
 
 
@@ -127,7 +122,6 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_rollover(place: Place) -> None:
-    place.db.unlink()
     before = place.session.read_bytes()
     told = place.rolled("--issue", "#7", "--worker", "42")
     new = Path(told["file"])
@@ -428,8 +422,9 @@ def test_a_subagents_session_by_its_content(place: Place) -> None:
 def test_an_archive_that_fails_warns(place: Place) -> None:
     (place.folder / "archive").write_text("in the way")
     told = place.rolled()
-    (warning,) = told["warnings"]
-    assert warning.startswith("the session was not archived: ")
+    archived, recorded = told["warnings"]
+    assert archived.startswith("the session was not archived: ")
+    assert recorded.startswith("the lineage of the new session was not recorded: ")
     assert "The full previous session is in the file that is named below." in told["prompt"]
     assert "foldmark search" not in told["prompt"]
 
@@ -439,7 +434,7 @@ def test_a_folder_whose_sessions_are_not_archived(place: Place) -> None:
     config.parent.mkdir(parents=True)
     config.write_text(f'[context]\nsync_exclude = ["{place.work}"]\n')
     assert place.rolled()["warnings"] == ["the session was not archived: it is kept out of the archive"]
-    assert not list((place.folder / "archive").rglob("*.jsonl"))
+    assert [path.name for path in (place.folder / "archive").rglob("*.jsonl")] == [NAME]
 
 
 def test_a_session_that_is_not_to_be_indexed(place: Place) -> None:
@@ -450,7 +445,7 @@ def test_a_session_that_is_not_to_be_indexed(place: Place) -> None:
     assert "\nDO NOT INDEX THIS SESSION\n\n### Lineage\n" in told["prompt"]
     again = place.rolled(place.gone_on(told))
     assert again["warnings"] == ["the session was not archived: it is kept out of the archive"]
-    assert not list((place.folder / "archive").rglob("*.jsonl"))
+    assert [path.name for path in (place.folder / "archive").rglob("*.jsonl")] == [NAME]
 
 
 def test_a_summary_with_an_archive_marker_warns(place: Place) -> None:
@@ -460,13 +455,27 @@ def test_a_summary_with_an_archive_marker_warns(place: Place) -> None:
     )
 
 
-def test_a_database_that_cannot_be_opened_is_an_error_before_anything_is_written(place: Place) -> None:
-    place.db.write_bytes(b"x" * 5000)
+def test_records_that_cannot_be_read_are_an_error_before_anything_is_written(place: Place) -> None:
+    (place.folder / "archive" / NAME).mkdir(parents=True)
     before = files(place.session.parent)
     done = place.ran("--summary-file", str(place.summary))
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"is not a Foldmark database" in done.stderr
+    assert b"sessions.jsonl cannot be read: Is a directory" in done.stderr
     assert files(place.session.parent) == before
+
+
+def test_records_that_cannot_be_written_are_a_warning(place: Place) -> None:
+    (place.folder / "archive").mkdir()
+    (place.folder / "archive" / NAME).symlink_to(place.folder / "elsewhere")
+    (warning,) = place.rolled()["warnings"]
+    assert warning.startswith("the lineage of the new session was not recorded: ")
+    assert not (place.folder / "elsewhere").exists()
+
+
+def test_no_database_is_opened(place: Place) -> None:
+    place.db.write_bytes(b"x" * 5000)
+    assert place.rolled()["warnings"] == []
+    assert [each.session_number for each in place.known()] == [1, 2]
 
 
 def test_a_folder_that_may_not_be_written(place: Place) -> None:
@@ -542,7 +551,6 @@ for line in sys.stdin:
 def test_a_rollover_killed_at_any_moment_is_complete_or_absent(place: Place) -> None:
     """After a kill at every ninth step that touches a file (in a deep run at each step), the old session is unchanged,
     the new one is complete or absent, and every session of the lineage has a file."""
-    place.db.unlink()
     before = place.session.read_bytes()
     words = [sys.executable, "-c", KILLED, "rollover", ID, "--summary-file", str(place.summary)]
     pipe = subprocess.PIPE
@@ -558,7 +566,7 @@ def test_a_rollover_killed_at_any_moment_is_complete_or_absent(place: Place) -> 
         new = [path for path in place.session.parent.glob("*.jsonl") if path != place.session]
         for path in new:
             assert json.loads(path.read_bytes())["continue_metadata"]["parent_session_file"] == str(place.session)
-        known = place.known() if place.db.exists() and place.db.stat().st_size else []
+        known = place.known()
         assert {each.file for each in known if each.session_id != ID} <= set(map(str, new))
         assert len(known) != 1, "the end of one and the beginning of the other are recorded together"
         if code == 0:

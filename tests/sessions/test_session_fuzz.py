@@ -323,7 +323,7 @@ def test_hook_and_statusline(
         assert share is None or share.tokens > 0
         for event in events(each, path):
             with fed(event, home) as written:
-                assert entry.hook(place.log) == 0
+                assert entry.hook() == 0
             check_answer(written.read_bytes())
             with fed(event, home) as written:
                 assert entry.statusline() == 0

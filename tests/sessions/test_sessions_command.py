@@ -1,4 +1,4 @@
-"""`foldmark sessions`: lineages from the database and from the sessions themselves [S4, SPEC 8]."""
+"""`foldmark sessions`: lineages from their records and from the sessions themselves [S4, SPEC 8]."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from archive_place import Home
 from session_records import user
 
-import foldmark
 from foldmark.cli.program import run
 from foldmark.cli.sessions import forest_data, forest_text
-from foldmark.core.records import CodingSession
-from foldmark.sessions.archive.forest import Archived, Node, archived_sessions, forest, walk
+from foldmark.sessions.forest import Archived, Node, archived_sessions, forest, walk
+from foldmark.sessions.lineage import NAME, CodingSession
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def known(id: str, parent: str | None = None, **fields: Any) -> CodingSession:
     return CodingSession("claude", id, f"/p/{id}.jsonl", parent=parent, **fields)
 
 
-def save(log: foldmark.Log, session: CodingSession) -> None:
-    with log.store.write() as transaction:
-        transaction.save_coding_session(session)
+def save(home: Home, *sessions: CodingSession) -> None:
+    with (home.archive / NAME).open("ab") as file:
+        file.write(b"".join(msgspec.json.encode(each) + b"\n" for each in sessions))
 
 
 def archived(id: str, parent: str | None = None, why: str | None = None, last: str | None = None) -> Archived:
@@ -70,20 +70,19 @@ def test_a_lineage(home: Home, listed: Callable[..., str]) -> None:
     home.session("two", user("Go on", "u2", timestamp="2025-10-02T10:00:00Z"))
     home.session("alone", user("Something else", "u3", timestamp="2025-10-03T10:00:00Z"))
     home.sync()
-    with foldmark.open(str(home.folder / "log.db")) as log:
-        for session in (
-            known(
-                "one",
-                ended_at="2025-10-02T09:00:00.000000Z",
-                end_reason="rollover",
-                context_at_end=78,
-                issue="ABC-1",
-                worker_id=42,
-            ),
-            known("two", "one", session_number=2, end_reason="completed"),
-            known("three", "one", session_number=2, started_at="2025-10-04T09:00:00.000000Z"),
-        ):
-            save(log, session)
+    save(
+        home,
+        known(
+            "one",
+            ended_at="2025-10-02T09:00:00.000000Z",
+            end_reason="rollover",
+            context_at_end=78,
+            issue="ABC-1",
+            worker_id=42,
+        ),
+        known("two", "one", session_number=2, end_reason="completed"),
+        known("three", "one", session_number=2, started_at="2025-10-04T09:00:00.000000Z"),
+    )
     assert listed().splitlines() == [
         "1.  one  /p  2025-10-01 10:00 to 2025-10-02 09:00  ended by rollover at 78%  issue ABC-1  worker 42  “Begin”",
         "   ├─ 2.  three  2025-10-04 09:00 to ?  not archived",
@@ -153,8 +152,7 @@ def test_lines_lead_down_to_every_session() -> None:
 def test_no_session_ends_before_it_begins(home: Home, listed: Callable[..., str]) -> None:
     home.session("two", user("Begin", "u1"))
     home.sync()
-    with foldmark.open(str(home.folder / "log.db")) as log:
-        save(log, known("two", "one", started_at="2026-01-02T09:00:00.000000Z"))
+    save(home, known("two", "one", started_at="2026-01-02T09:00:00.000000Z"))
     assert "two  -home-me-app  2026-01-02 09:00 to ?  " in listed()
 
 

@@ -12,7 +12,7 @@ from foldmark.stores.postgres.store import PostgresStore
 from postgres_server import Databases
 
 SHARED = {
-    *("home", "numbers", "directory", "names", "blocks", "texts", "embedders", "sessions", "migrations"),
+    *("home", "numbers", "directory", "names", "blocks", "texts", "embedders", "migrations"),
     *("memos", "memo_tags", "memo_words"),
 }
 """Tables that every node would hold a copy of."""
@@ -60,4 +60,4 @@ def test_an_append_uses_no_sequence(db: psycopg.Connection) -> None:
         "SELECT c.relname FROM pg_class s JOIN pg_depend d ON d.objid = s.oid JOIN pg_class c ON c.oid = d.refobjid "
         "WHERE s.relkind = 'S' AND c.relnamespace = 'foldmark'::regnamespace"
     ).fetchall()
-    assert {name for (name,) in found} == {"sessions", "embedders", "signatures"}
+    assert {name for (name,) in found} == {"embedders", "signatures"}

@@ -22,7 +22,6 @@ import foldmark
 import forked
 from foldmark.core.agents import archived, mailed
 from foldmark.core.errors import StoreError
-from foldmark.core.records import CodingSession
 from foldmark.installation import installs
 from foldmark.stores.postgres.address import Address
 from foldmark.stores.postgres.connection import STATEMENTS, Pool, PostgresSession, escaped, unescaped
@@ -262,14 +261,14 @@ def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, m
     with store.write() as writing:
         writing.append(agent, None, [archived("human", NOW)])
     with store.write() as writing:
-        writing.save_coding_session(CodingSession("claude", "one", "/s"))
+        writing.save_memo("a memo", (), None, "human", NOW)
     monkeypatch.undo()
     with store.read() as moment:
         assert [each.kind for each in moment.changes(cursor, 10).changes] == ["archived"]
         record = moment.agent(agent)
         assert record is not None
         assert moment.events([record.archived])[0].created_at == NOW
-        assert len(moment.coding_sessions()) == 1
+        assert len(moment.memos(10)) == 1
 
 
 @pytest.mark.parametrize("committed", [True, False])

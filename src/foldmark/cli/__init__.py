@@ -7,13 +7,6 @@ for help, or if anything precedes the command's name, the command line handles t
 
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from foldmark.log import Log
-
 
 def main() -> int:
     """Run the program with the arguments of the process, and return its exit code."""
@@ -55,13 +48,13 @@ def _collect_rarely() -> None:
     gc.enable()
 
 
-def hook(log: "Callable[[], AbstractContextManager[Log]] | None" = None) -> int:
-    """Run `foldmark hook`. Always return 0. `log` opens the database, by default this user's."""
+def hook() -> int:
+    """Run `foldmark hook`. Always return 0."""
     try:
         from foldmark import __version__
         from foldmark.sessions.hook.answering import run
 
-        run(log or _log, __version__)
+        run(__version__)
     except BaseException:  # interrupted during the import
         pass
     return 0
@@ -76,9 +69,3 @@ def statusline() -> int:
     except BaseException:  # interrupted during the import
         pass
     return 0
-
-
-def _log() -> "AbstractContextManager[Log]":
-    from foldmark.app import Setup
-
-    return Setup(None).log(create=True)

@@ -104,8 +104,8 @@ def rollover(
         summary = handoff(
             _read_summary(summary_file) if summary_file is not None else _written_summary(setup, found, model)
         )
-        with setup.log(create=True) as log:
-            rolled = roll_over(log, found, summary, os.environ, new_id=new_id, issue=issue, worker=worker)
+        exclude = setup.given.sync_exclude
+        rolled = roll_over(found, summary, os.environ, exclude, new_id=new_id, issue=issue, worker=worker)
     for warning in rolled.warnings:
         warn(one_line(warning))
     if as_json:

@@ -127,7 +127,6 @@ def _copy_text(target: str, report: "CopyReport") -> str:
         (report.requests, "request"),
         (report.mail, "mail message"),
         (report.memos, "memo"),
-        (report.sessions, "session"),
     ]
     new = ", ".join(count(number, noun) for number, noun in parts if number)
     lines = [f"{target}: {new or 'nothing new'}"]

@@ -238,15 +238,14 @@ _WHATEVER = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 @click.command(context_settings=_WHATEVER)
-@click.pass_obj
-def hook(setup: Setup) -> int:
+def hook() -> int:
     """Handle a Claude Code hook event (JSON on standard input).
 
     After a tool call and with a prompt, it reminds the model how full its context is, from 60% on and at most once a
     minute. Before a compaction and at the end of a turn or session, it archives the session. The exit code is always 0;
     errors go to hook.log in the state folder. `foldmark install claude` sets it up.
     """
-    return cli.hook(lambda: setup.log(create=True))
+    return cli.hook()
 
 
 @click.command(context_settings=_WHATEVER)

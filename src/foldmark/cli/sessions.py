@@ -21,9 +21,9 @@ from foldmark.rendering import harmless, json_text, local_minute
 
 if TYPE_CHECKING:
     from foldmark.log import Log
-    from foldmark.sessions.archive.forest import Node
     from foldmark.sessions.archive.syncing import Synced
     from foldmark.sessions.conversion.writer import ImportReport
+    from foldmark.sessions.forest import Node
 
 _STDOUT = Path("-")
 
@@ -92,18 +92,15 @@ def sessions(setup: Setup, limit: int, as_json: bool) -> None:
     Shows trees of sessions, with why each session ended and how full its context was; then archived sessions that
     continue no other, the newest first.
     """
-    from foldmark.sessions.archive.forest import archived_sessions, forest
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
+    from foldmark.sessions.forest import archived_sessions, forest
+    from foldmark.sessions.lineage import records
 
     archive = archive_folder(os.environ)
     update_index(setup)
     archived = archived_sessions(archive) if (archive / NAME).is_file() else []
-    known = []
-    if setup.has_database:
-        with setup.log(create=False) as log, log.store.read() as moment:
-            known = moment.coding_sessions()
-    roots = forest(known, archived)
+    roots = forest(records(archive).values(), archived)
     trees = [node for node in roots if node.children or node.known]
     others = [node for node in roots if not node.children and not node.known]
     if as_json:
@@ -128,7 +125,7 @@ def forest_text(
 
 def forest_data(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: int) -> dict[str, Any]:
     """Return the forest as JSON: each tree as a flat list, parents before children."""
-    from foldmark.sessions.archive.forest import walk
+    from foldmark.sessions.forest import walk
 
     return {
         "lineages": [_session_data(depth, node) for tree in trees for depth, node in walk([tree])],

@@ -111,7 +111,7 @@ def run_trim(setup: Setup, wish: TrimWish) -> None:
     parent = recognized(find(wish.session, Path.cwd(), os.environ))
     new_id, exclude = str(uuid.uuid4()), setup.given.sync_exclude
     with session_outcome(parent, new_id):
-        report = trim_session(parent, options, new_id, setup.records, os.environ, exclude, dry_run=wish.dry_run)
+        report = trim_session(parent, options, new_id, os.environ, exclude, dry_run=wish.dry_run)
     for warning in report.warnings:
         warn(warning)
     print(json_text(_data(report)) if wish.as_json else harmless(_text(report, wish.launch)))

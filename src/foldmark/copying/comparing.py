@@ -16,13 +16,11 @@ from foldmark.core.codec import decode_data
 from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.records import CodingSession, CopiedEvent, CopiedMemo
+from foldmark.core.records import CopiedEvent, CopiedMemo
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import listing
 
 Item = TypeVar("Item")
-
-Beside = TypeVar("Beside", CopiedMemo, CodingSession)
 
 _AT_ONCE = 500
 
@@ -33,16 +31,11 @@ class OwnContentsError(CommandError):
 
 class CopyScope(Struct, frozen=True):
     """The agents to copy, uuid -> record, oldest first; `all` agents of the source, uuid -> place. `whole` is True for
-    the whole database, including records that belong to no conversation."""
+    the whole database, including memos, which belong to no conversation."""
 
     agents: dict[str, AgentRecord]
     all: dict[str, int]
     whole: bool
-
-    @property
-    def kinds(self) -> list[type[Any]]:
-        """The kinds of records beside the log that belong to the copy."""
-        return list(_KINDS) if self.whole else []
 
 
 def scope(moment: Snapshot, names: Sequence[str], called: str | None = None) -> CopyScope:
@@ -120,32 +113,13 @@ def _foreign(
             )
     erased = [f"event {id}" for id, *_ in theirs.erased(list(present)) if id not in gone]
     yield "erased events that were not erased here", erased
-    memos = ours.highest_memo()
-    for kind, rule in _KINDS.items():
-        for mine, other in merged(ours.copied(kind), theirs.copied(kind)):
-            if other is None or (mine is not None and rule.identity(mine) == rule.identity(other)):
-                continue
-            if mine is not None or not rule.may_be_gone(other, memos):
-                yield f"{rule.kind} of its own", [rule.label.format(other)]
-
-
-class _Rule(NamedTuple):
-    """The comparison of records of a kind: the name of the kind, the label of a record, the part that never changes,
-    and a function that returns True if the source may have lost a record. Its arguments are the record, and the highest
-    id that a memo ever had there."""
-
-    kind: str
-    label: str
-    identity: Callable[[Any], object]
-    may_be_gone: Callable[[Any, int], bool]
-
-
-_KINDS: Mapping[type[Any], _Rule] = {
-    CopiedMemo: _Rule("memos", "memo {0.id}", lambda memo: memo, lambda memo, highest: memo.id <= highest),
-    CodingSession: _Rule(
-        "sessions of coding agents", "{0.session_id}", lambda session: session.session_id, lambda *_: False
-    ),
-}
+    highest = ours.highest_memo()  # a memo up to this one that is no longer in the source was removed there
+    memos = [
+        f"memo {other.id}"
+        for mine, other in merged(ours.copied_memos(), theirs.copied_memos())
+        if other is not None and other != mine and (mine is not None or other.id > highest)
+    ]
+    yield "memos of its own", memos
 
 
 def _differing(ours: Snapshot, theirs: Snapshot, heads: Sequence[int], gone: Collection[int]) -> Iterator[int]:
@@ -177,9 +151,11 @@ def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
-def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[Beside | None, Beside | None]]:
-    """Yield pairs of records with the same id, in order of ids; None if a side has no such record. Both inputs are in
-    that order."""
+def merged(
+    ours: Iterable[CopiedMemo], theirs: Iterable[CopiedMemo]
+) -> Iterator[tuple[CopiedMemo | None, CopiedMemo | None]]:
+    """Yield pairs of memos with the same id, in order of ids; None if a side has no such memo. Both inputs are in that
+    order."""
     left, right = iter(ours), iter(theirs)
     mine, other = next(left, None), next(right, None)
     while mine is not None or other is not None:
@@ -206,10 +182,9 @@ class Compared(NamedTuple):
 def hashes(
     moment: Snapshot, wanted: CopyScope, progress: Callable[[CopiedEvent], object], other: Compared | None = None
 ) -> tuple[Compared, dict[str, str]]:
-    """Return what was read of a store within a scope, and a hash for each agent and each kind of other records. Texts
-    that an `other` store lacks are not part of the hash. `progress` is called for each event."""
-    kinds = {kind.__name__: kind for kind in wanted.kinds}
-    found = {part: _hash() for part in (*wanted.agents, *kinds, "texts")}
+    """Return what was read of a store within a scope, and a hash for each agent, the memos and the texts. Texts that an
+    `other` store lacks are not part of the hash. `progress` is called for each event."""
+    found = {part: _hash() for part in (*wanted.agents, "memos", "texts")}
 
     def add(part: str, value: object) -> None:
         found[part].update(_ENCODER.encode(value))
@@ -224,9 +199,8 @@ def hashes(
         needed[event.agent].update(texts_of(event))
         events += 1
         progress(event)
-    for name, kind in kinds.items():
-        for copied in moment.copied(kind):
-            add(name, copied)
+    for memo in moment.copied_memos() if wanted.whole else ():
+        add("memos", memo)
     kept = set[str]()
     for some in parts(sorted(set().union(*needed.values())), _AT_ONCE):
         there = moment.kept_texts(some)

@@ -7,7 +7,6 @@ so an interrupted copy resumes when it is started again, and a repeated one copi
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +15,7 @@ from foldmark.copying.renumbering import Run
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Progress, Snapshot, Store, Transaction
-from foldmark.core.records import CodingSession, CopiedEvent, CopiedMemo
+from foldmark.core.records import CopiedEvent, CopiedMemo
 from foldmark.core.replay import recorded, replay
 from foldmark.core.segments import until
 from foldmark.core.wording import listing
@@ -24,7 +23,7 @@ from foldmark.operations.redaction import erase
 from foldmark.request.standing import birth_of
 
 EVENTS, _BYTES, AT_ONCE = 1000, 4_000_000, 200
-"""Maximum events and bytes of a page, and records of other kinds per transaction."""
+"""Maximum events and bytes of a page, and memos or agents per transaction."""
 
 
 class AddedConversation(Struct, frozen=True):
@@ -47,9 +46,9 @@ class AddedConversation(Struct, frozen=True):
 
 
 class CopyReport(Struct, frozen=True):
-    """The result of a copy: the numbers of conversations and agents in its scope, of copied records by kind (`mail` and
-    `requests` are among the `events`), and of events erased in the target; the number of events compared at the end,
-    and the hash of everything. `added` are the conversations whose events have other ids than in the source."""
+    """The result of a copy: the numbers of conversations and agents in its scope, of copied events, `mail` and
+    `requests` among them, and memos, and of events erased in the target; the number of events compared at the end, and
+    the hash of everything. `added` are the conversations whose events have other ids than in the source."""
 
     conversations: int
     agents: int
@@ -58,7 +57,6 @@ class CopyReport(Struct, frozen=True):
     mail: int
     requests: int
     memos: int
-    sessions: int
     compared: int
     hash: str
     added: tuple[AddedConversation, ...] = ()
@@ -79,7 +77,7 @@ class Copy:
         of = sum(record.messages for record in wanted.agents.values())
         had = sum(record.messages for agent, record in self._present.items() if agent in wanted.agents)
         self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
-        self._counts = dict.fromkeys(("events", "erased", "mail", "requests", *COUNTED.values()), 0)
+        self._counts = dict.fromkeys(("events", "erased", "mail", "requests", "memos"), 0)
 
     def _check(self, reading: Snapshot) -> dict[str, AgentRecord]:
         """Return the agents of the target, uuid -> record. Raises CommandError if it cannot receive the copy."""
@@ -89,7 +87,8 @@ class Copy:
         """Copy everything that the target lacks, and compare. Raises DamagedError and StoreError."""
         self._rename()
         self._events()
-        self._beside()
+        if self._wanted.whole:
+            self._memos()
         self._fold()
         compared, hash = self._compare()
         roots = sum(record.parent is None for record in self._wanted.agents.values())
@@ -177,36 +176,31 @@ class Copy:
         erase(writing, agent, (operation.data or {}).get("turn", 0), max(ids), by)
         self._counts["erased"] += len(ids)
 
-    # Beside the log
+    # Memos
 
-    def _beside(self) -> None:
-        if self._wanted.whole:
-            self._remove_memos()
-        for kind in self._wanted.kinds:
-            last = 0
-            while page := self._page(kind, last):
-                with self._target.write() as writing:
-                    writing.take(page)
-                self._counts[COUNTED[kind]] += len(page)
-                last = page[-1].id
-        if self._wanted.whole:
-            highest = self._moment.highest_memo()
-            with self._target.write() as writing:
-                writing.reserve_memos(highest)
-
-    def _remove_memos(self) -> None:
+    def _memos(self) -> None:
+        """Remove the memos that were removed in the source, and add those that the target lacks."""
         with self._target.read() as reading:
-            both = merged(self._moment.copied(CopiedMemo), reading.copied(CopiedMemo))
+            both = merged(self._moment.copied_memos(), reading.copied_memos())
             gone = [copied.id for memo, copied in both if memo is None and copied is not None]
         for memo in gone:
             with self._target.write() as writing:
                 writing.remove_memo(memo)
+        last = 0
+        while page := self._lacking(last):
+            with self._target.write() as writing:
+                writing.take_memos(page)
+            self._counts["memos"] += len(page)
+            last = page[-1].id
+        highest = self._moment.highest_memo()
+        with self._target.write() as writing:
+            writing.reserve_memos(highest)
 
-    def _page(self, kind: type[Any], last: int) -> list[Any]:
-        """Return the next records after an id that the target lacks or has in an earlier form."""
+    def _lacking(self, last: int) -> list[CopiedMemo]:
+        """Return the next memos after an id that the target lacks."""
         with self._target.read() as reading:
-            both = merged(self._moment.copied(kind, last), reading.copied(kind, last))
-            return list(islice((mine for mine, other in both if mine is not None and mine != other), AT_ONCE))
+            both = merged(self._moment.copied_memos(last), reading.copied_memos(last))
+            return list(islice((memo for memo, copied in both if memo is not None and copied is None), AT_ONCE))
 
     # Derived data
 
@@ -257,13 +251,6 @@ class Copy:
                 "Has another program written reading meanwhile? `foldmark doctor` checks each of the two."
             )
         return compared.events, hash_of(ours)
-
-
-COUNTED: dict[type, str] = {
-    CopiedMemo: "memos",
-    CodingSession: "sessions",
-}
-"""Kind of record -> the field of a report that counts it."""
 
 
 def in_pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from foldmark.core.agents import AgentRecord, ChangesView, Fate, Lease, Mail, Size, Watch
 from foldmark.core.events import Draft, Event
-from foldmark.core.records import CodingSessions, CodingSessionsView, Copying, CopyingView, Memos, MemosView
+from foldmark.core.records import Copying, CopyingView, Memos, MemosView
 from foldmark.core.replay import Fold
 from foldmark.core.request import Piece, Request
 from foldmark.core.search import LogIndex, Outline, SearchScope, Surroundings, Vectors
@@ -131,7 +131,7 @@ class Overview(NamedTuple):
     size: Size | None
 
 
-class Snapshot(ChangesView, CopyingView, MemosView, CodingSessionsView, Protocol):
+class Snapshot(ChangesView, CopyingView, MemosView, Protocol):
     """A consistent view of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
     It is valid only inside the block of `Store.read`. Ids increase along a conversation and its forks, in the order of
@@ -277,7 +277,7 @@ class Snapshot(ChangesView, CopyingView, MemosView, CodingSessionsView, Protocol
         """Return the ids of the turns that were opened inside `segments`, in order."""
 
 
-class Transaction(Snapshot, Copying, Memos, CodingSessions, Protocol):
+class Transaction(Snapshot, Copying, Memos, Protocol):
     """A unit of writing: all of it is recorded or, if the block of `Store.write` raises, nothing [SPEC 2].
 
     Transactions on one conversation and its forks run one after another, across all processes; transactions on

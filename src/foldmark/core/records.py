@@ -1,4 +1,4 @@
-"""Records that belong to the database: memos and coding agents' sessions; and the form in which records are copied.
+"""Memos, which belong to the database, and the form in which records are copied.
 
 A copy is independent of the source store. It keeps all ids and leaves out everything that the target store can derive
 from the log: running sums, the word index, stored segments. Vectors, leases and the keys of appends are not
@@ -8,7 +8,7 @@ copied.
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from struct import Struct as Layout
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -109,51 +109,6 @@ def _normal(word: str) -> str:
     return "-".join(text.lower().split())
 
 
-EndReason = Literal["rollover", "trim", "completed"]
-
-
-class CodingSession(Struct, frozen=True):
-    """One session of a coding agent.
-
-    `kind` is `claude` or `codex`, `session_id` is the agent's own id of the session, `file` its path. `parent` is the
-    `session_id` of the session that it continues, of the same kind; `session_number` counts from 1 along such a chain.
-    Times are as in `Event.created_at`; `context_at_end` is a percentage of the model's window; `summary` is the summary
-    that a rollover handed over. Unknown fields are None. `id` is the store's id, 0 before the session is saved.
-    """
-
-    kind: str
-    session_id: str
-    file: str
-    parent: str | None = None
-    session_number: int = 1
-    worker_id: int | str | None = None
-    issue: str | None = None
-    started_at: str | None = None
-    ended_at: str | None = None
-    end_reason: EndReason | None = None
-    context_at_end: int | None = None
-    summary: str | None = None
-    id: int = 0
-
-
-class CodingSessionsView(Protocol):
-    """The part of `Snapshot` that reads the sessions of coding agents."""
-
-    def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
-        """Return the session with this id of the coding agent's own."""
-
-    def coding_sessions(self) -> list[CodingSession]:
-        """Return all sessions, in the order in which they became known."""
-
-
-class CodingSessions(CodingSessionsView, Protocol):
-    """The part of `Transaction` that writes the sessions of coding agents."""
-
-    def save_coding_session(self, session: CodingSession) -> int:
-        """Store a session, replacing the one with its `kind` and `session_id`. Return its `id` in the store, which
-        never changes."""
-
-
 IMPORTED_LINE = Layout("<8sQII")
 """A line of an imported file in the content of the record of an import: its key, first event, number of events, and the
 distance from the beginning of its group to that event."""
@@ -191,12 +146,6 @@ class CopiedMemo(Struct, frozen=True):
     tags: tuple[str, ...]
 
 
-Beside: TypeAlias = CopiedMemo | CodingSession
-"""Records beside the log, which have their own ids."""
-
-Copied = TypeVar("Copied", CopiedMemo, CodingSession)
-
-
 class CopyingView(Protocol):
     """Reads records to copy. Every method raises DamagedError if bytes have changed on the disk."""
 
@@ -204,9 +153,8 @@ class CopyingView(Protocol):
         """Yield the events of these agents after the id given for each; those of a conversation and its forks come in
         order. They are read as they are consumed."""
 
-    def copied(self, kind: type[Copied], after: int = 0) -> Iterator[Copied]:
-        """Yield the records of one kind beside the log, by id, with ids above `after`. They are read as they are
-        consumed."""
+    def copied_memos(self, after: int = 0) -> Iterator[CopiedMemo]:
+        """Yield the memos with ids above `after`, by id. They are read as they are consumed."""
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
         """Yield the id, the agent and the erasing operation of each erased event of these agents."""
@@ -236,8 +184,8 @@ class Copying(CopyingView, Protocol):
     def take_erased(self, agent: str, event_ids: Sequence[int], by: int) -> None:
         """Name the operation that erased these events of an agent, which were taken as erased ones before it."""
 
-    def take(self, records: Sequence[Beside]) -> None:
-        """Store records beside the log, replacing records with the same id."""
+    def take_memos(self, memos: Sequence[CopiedMemo]) -> None:
+        """Add memos with their ids, which are not taken yet."""
 
     def disown(self, agent: str, hashes: Collection[str]) -> None:
         """Erase texts of an agent's requests that were erased in the source of a copy, unless something else owns

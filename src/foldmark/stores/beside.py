@@ -1,5 +1,4 @@
-"""The tables beside the log, in any database: unread mail, leases, sessions of coding agents, memos, texts of requests,
-vectors.
+"""The tables beside the log, in any database: unread mail, leases, memos, texts of requests, vectors.
 
 `BesideReader` is the part of a snapshot that reads them, `BesideWriter` the part of a transaction that writes them.
 """
@@ -10,11 +9,10 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import structs
 
 from foldmark.core.agents import Fate, Lease, Mail
 from foldmark.core.events import Event
-from foldmark.core.records import CodingSession, Memo
+from foldmark.core.records import Memo
 from foldmark.core.search import Coverage, Embedded, Unembedded
 from foldmark.core.segments import Segments
 from foldmark.stores.reader import Bindings, Row, SqlReader, SqlWriter
@@ -40,18 +38,6 @@ class BesideReader(SqlReader, Protocol):
 
     def lease(self, agent_id: str) -> Lease | None:
         return next((_lease(row) for row in self._run("lease", **self._for_agent(agent_id))), None)
-
-    # Sessions of coding agents
-
-    def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
-        found = self._run("coding_session", kind=kind, session_id=session_id)
-        return next(map(self._coding_session, found), None)
-
-    def coding_sessions(self) -> list[CodingSession]:
-        return [self._coding_session(row) for row in self._run("coding_sessions")]
-
-    def _coding_session(self, row: Row) -> CodingSession:
-        return CodingSession(*row)
 
     # Memos
 
@@ -128,17 +114,6 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
 
     def give_back(self, agent_id: str, holder: str) -> None:
         self._write("give_back", **self._for_agent(agent_id), holder=holder)
-
-    # Sessions of coding agents
-
-    def save_coding_session(self, session: CodingSession) -> int:
-        each = {**structs.asdict(session), "worker_id": self._worker(session.worker_id)}
-        ((row_id,),) = self._run("save_coding_session", **each)
-        return int(row_id)
-
-    def _worker(self, worker: int | str | None) -> int | str | None:
-        """Return a worker in its stored form."""
-        return worker
 
     # Memos
 

@@ -26,7 +26,6 @@ _FAULTS = {
     "wrong_remains": "agent {0:.8}: it is deleted, but {1} of its events still hold text",
     "wrong_names": "agent {0:.8}: its name is '{1}', which its events do not give it",
     "wrong_archive": "agent {0:.8}: it is archived, but not a conversation",
-    "wrong_lineage": "{0} session {1:.8}: its number {2} does not follow its parent's",
 }
 """Statement -> the line for each of its rows."""
 

@@ -15,7 +15,7 @@ from foldmark.core.codec import checksum
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import BESIDE, Head, Overview
-from foldmark.core.records import CodingSession, Copied, CopiedEvent, CopiedMemo
+from foldmark.core.records import CopiedEvent, CopiedMemo
 from foldmark.core.replay import Fold
 from foldmark.core.search import Hit, Outline, Surroundings
 from foldmark.core.segments import END, Segment, Segments
@@ -324,19 +324,14 @@ class LogSnapshot(BesideReader, Protocol):
         """Yield pages of events after an id for each agent's key. Those of a tree are in order; other events may be
         among them."""
 
-    def copied(self, kind: type[Copied], after: int = 0) -> Iterator[Copied]:
-        forms: dict[type, tuple[str, Callable[[Row], Any]]] = {
-            CopiedMemo: ("copied_memos", lambda row: structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))),
-            CodingSession: ("copied_sessions", lambda row: structs.replace(self._coding_session(row[1:]), id=row[0])),
-        }
-        name, make = forms[kind]
+    def copied_memos(self, after: int = 0) -> Iterator[CopiedMemo]:
         rows: list[Row] = [(after,)]
         while rows:
-            rows, damaged = self._rows(name, after=rows[-1][0], limit=PAGE)
+            rows, damaged = self._rows("copied_memos", after=rows[-1][0], limit=PAGE)
             for place, row in enumerate(rows):
                 if place in damaged:
-                    raise DamagedError(f"{kind.__name__} {row[0]}: a text is not valid UTF-8; run `foldmark doctor`")
-                yield make(row)
+                    raise DamagedError(f"memo {row[0]}: a text is not valid UTF-8; run `foldmark doctor`")
+                yield structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
         for id, key, by in self._run("erased", agents=self._list([self._key(agent) for agent in agents])):

@@ -18,7 +18,7 @@ from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data
 from foldmark.core.errors import CommandError, ConflictError, StoreError
 from foldmark.core.events import METADATA_KINDS, ROLES, Draft, is_replayed
 from foldmark.core.ports import NEWEST_KINDS
-from foldmark.core.records import Beside, CodingSession, CopiedEvent, CopiedMemo
+from foldmark.core.records import CopiedEvent, CopiedMemo
 from foldmark.core.replay import Fold
 from foldmark.core.turns import place
 from foldmark.stores.beside import BesideWriter
@@ -419,18 +419,12 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
             self._write("disown_texts", **self._for_agent(agent), hashes=self._list(sorted(hashes)))
             self._erase_texts(list(hashes))
 
-    def take(self, records: Sequence[Beside]) -> None:
+    def take_memos(self, memos: Sequence[CopiedMemo]) -> None:
         with self.whole():
-            for record in records:
-                self._take(record, structs.asdict(record))
-
-    def _take(self, record: Beside, row: Bindings) -> None:
-        match record:
-            case CopiedMemo():
-                self._take_memo({**row, "agent": None if record.agent is None else self._key(record.agent)})
-                self._mark_memo(record.id, record.content, record.tags)
-            case CodingSession():
-                self._write("take_session", **{**row, "worker_id": self._worker(record.worker_id)})
+            for memo in memos:
+                agent = None if memo.agent is None else self._key(memo.agent)
+                self._take_memo({**structs.asdict(memo), "agent": agent})
+                self._mark_memo(memo.id, memo.content, memo.tags)
 
     def _take_memo(self, row: Bindings) -> None:
         """Record a memo without its tags and words; `event` is the newest event before it."""

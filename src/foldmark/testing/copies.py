@@ -8,7 +8,6 @@ from typing import Any
 from foldmark.app import open_over
 from foldmark.core.agents import archived, deleted, killed, mailed, renamed, unarchived
 from foldmark.core.ports import Snapshot, Store, Transaction
-from foldmark.core.records import CodingSession, CopiedMemo
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
 from foldmark.request.standing import end_of
@@ -57,7 +56,7 @@ def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
 def shared(moment: Snapshot) -> list[Any]:
     """Return all of a store's answers about records that belong to no conversation."""
     tagged = moment.memos_tagged(["x"], 10)
-    return [moment.memos(100), moment.memo_tags(100), tagged, moment.coding_sessions()]
+    return [moment.memos(100), moment.memo_tags(100), tagged]
 
 
 def same(store: Store, other: Store) -> None:
@@ -69,9 +68,7 @@ def same(store: Store, other: Store) -> None:
         assert answers(ours, agents) == answers(theirs, agents)
         assert shared(ours) == shared(theirs)
         assert ours.highest_memo() <= theirs.highest_memo()
-        kinds: tuple[type[Any], ...] = (CopiedMemo, CodingSession)
-        for kind in kinds:
-            assert list(ours.copied(kind)) == list(theirs.copied(kind))
+        assert list(ours.copied_memos()) == list(theirs.copied_memos())
         assert ours.kept_texts(TEXTS) == theirs.kept_texts(TEXTS)
         heads = dict.fromkeys(agents, 0)
         assert sorted(ours.copied_events(heads), key=by_id) == sorted(theirs.copied_events(heads), key=by_id)
@@ -111,8 +108,6 @@ def fill(store: Store) -> dict[str, str]:
         writing.append(work, None, [usage(request=sent)])
         for agent in (gone, child):
             writing.append(agent, None, [request({name: named[name] for name in ("config", "memo 2")})])
-        writing.save_coding_session(CodingSession("claude", "s1", "/s1", worker_id=7, summary=HARD))
-        writing.save_coding_session(CodingSession("codex", "s1", "/s2", "s0", 2, "seven", ended_at=NOW))
         writing.append(quiet, None, [archived("human", NOW)])
     return {"work": work, "child": child, "gone": gone, "quiet": quiet}
 
@@ -135,7 +130,6 @@ def change(store: Store, agents: dict[str, str]) -> None:
         writing.append(work, None, [archived("human", NOW)])
         writing.remove_memo(2)
         writing.remove_memo(writing.save_memo("never copied", (), None, "human", NOW))
-        writing.save_coding_session(CodingSession("claude", "s1", "/s1", worker_id=8, ended_at=NOW, context_at_end=7))
         writing.keep_texts(hashed("later"))
         writing.append(work, None, [request(dict(zip(("config",), hashed("later"), strict=True)), number=2)])
         writing.append(add_fork(writing, work), None, [draft(content="quartz", actor="model")])

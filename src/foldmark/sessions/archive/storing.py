@@ -34,11 +34,14 @@ HEAD, TAIL, SAMPLE, SAMPLES = 4 << 10, 64 << 10, 4 << 10, 16
 """Bytes of an archived file and its session that are compared: the beginning, the end, and samples between them."""
 
 LOCK_SECONDS = 10.0
-"""Maximum time to wait for another process that archives the same session."""
+"""Maximum time to wait for another process that writes the same file."""
 
 _PIECE = 1 << 20
 _MOST = 1 << 30
-_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+OPENING = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags to open any file of the archive. A pipe does not block."""
+
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -173,7 +176,7 @@ def _read(file: IO[bytes], at: int, size: int) -> bytes:
 
 def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
     """Copy the bytes from `start` to `end` to the same offsets of `target`. Return the number of bytes copied."""
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | _FLAGS | _NO_LINK, 0o600)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | OPENING | _NO_LINK, 0o600)
     with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
         at = _copied_by_system(source.fileno(), descriptor, start, end)
         source.seek(at)
@@ -218,7 +221,7 @@ def _opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
         with kept[1] as file:
             yield file
         return
-    descriptor = os.open(path, os.O_RDONLY | _FLAGS | flags)
+    descriptor = os.open(path, os.O_RDONLY | OPENING | flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ArchiveError(f"{one_line(str(path))} is not a regular file; name a session file (*.jsonl)")
@@ -233,19 +236,26 @@ def _locked(first: Path) -> Iterator[bool]:
     The lock is on the first file, which is created if needed. A file system without locks needs none: two processes
     write the same bytes.
     """
+    with locked_file(first) as descriptor:
+        yield os.fstat(descriptor).st_size == 0
+
+
+@contextmanager
+def locked_file(path: Path, flags: int = 0) -> Iterator[int]:
+    """Open a file of the archive to read and write, create it if needed, and lock it for the block. Yield its
+    descriptor. Raises OSError, and ArchiveError if another process holds the lock for `LOCK_SECONDS`."""
     until = time.monotonic() + LOCK_SECONDS
     while True:
-        descriptor = os.open(first, os.O_RDWR | os.O_CREAT | _FLAGS | _NO_LINK, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | OPENING | _NO_LINK | flags, 0o600)
         try:
-            if locked(descriptor) and _is(first, descriptor):
-                fresh = os.fstat(descriptor).st_size == 0
-                yield fresh
+            if locked(descriptor) and _is(path, descriptor):
+                yield descriptor
                 return
         finally:
             os.close(descriptor)
         if time.monotonic() > until:
             raise ArchiveError(
-                f"another process has been archiving {one_line(first.name)} for {LOCK_SECONDS:.0f} seconds; "
+                f"another process has been writing {one_line(path.name)} for {LOCK_SECONDS:.0f} seconds; "
                 "repeat when it has ended"
             )
         time.sleep(0.02)

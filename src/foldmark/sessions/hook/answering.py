@@ -6,19 +6,11 @@ that only some events need are inside the functions for these events.
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from foldmark.sessions.hook import process
 from foldmark.sessions.hook.settings import read, reminder_settings
 from foldmark.settings.user_folders import config_folder, data_folder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from foldmark.log import Log
-
-    Opening = Callable[[], AbstractContextManager[Log]]
 
 ADVICE = {
     "urgent_threshold": "Use /trim or /rollover before auto-compaction at 95%.",
@@ -36,14 +28,13 @@ _MAX_FIRST_LINE = 1 << 20
 _MAX_PATH = 1000
 
 
-def run(log: "Opening", version: str) -> None:
-    """Handle the event on standard input. `log` opens the database that records the ends of sessions. `version` is
-    Foldmark's."""
+def run(version: str) -> None:
+    """Handle the event on standard input. `version` is Foldmark's."""
     event = "hook"
     try:
         given = process.read()
         event = process.text(given, "hook_event_name") or event
-        if answer := answered(given, log, os.environ):
+        if answer := answered(given, os.environ):
             process.write(answer)
         if event == "SessionStart":
             follow_upgrade(os.environ, version)
@@ -66,7 +57,7 @@ def follow_upgrade(environment: Mapping[str, str], version: str) -> None:
         write_again(plugin, installed_program(), version)
 
 
-def answered(given: Mapping[str, object], log: "Opening", environment: Mapping[str, str]) -> str | None:
+def answered(given: Mapping[str, object], environment: Mapping[str, str]) -> str | None:
     """Return the JSON to print for an event, or None. May raise any exception."""
     names = ("hook_event_name", "session_id", "transcript_path")
     event, session, transcript = (process.text(given, name) for name in names)
@@ -84,7 +75,7 @@ def answered(given: Mapping[str, object], log: "Opening", environment: Mapping[s
     elif event in ("PreCompact", "Stop"):
         _archive(transcript, environment)  # prints nothing at a Stop, because that would make the model continue
     elif event == "SessionEnd":
-        _end(session, transcript, log, environment)
+        _end(session, transcript, environment)
     if not text:
         return None
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
@@ -153,20 +144,23 @@ def _archive(transcript: str, environment: Mapping[str, str]) -> bool:
     return put(Path(transcript), archive_folder(environment)).state != "excluded"
 
 
-def _end(session: str, transcript: str, log: "Opening", environment: Mapping[str, str]) -> None:
+def _end(session: str, transcript: str, environment: Mapping[str, str]) -> None:
     """Record that a session has ended, then archive it. Claude Code waits at most 1.5 seconds for this."""
     if not _is_session(transcript):  # nothing was said
         return
+    from datetime import UTC, datetime
     from pathlib import Path
 
+    from foldmark.core.codec import timestamp
+    from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.hook import tail
     from foldmark.sessions.lineage import record_end
     from foldmark.sessions.places import session_path
 
-    share = tail.share(transcript, session=session)
+    share, now = tail.share(transcript, session=session), timestamp(datetime.now(UTC))
     try:
-        with log() as opened:
-            record_end(opened, session_path(Path(transcript)), "completed", share.percent if share else None)
+        ended, context = session_path(Path(transcript)), share.percent if share else None
+        record_end(archive_folder(environment), ended, "completed", context, now)
     finally:
         _archive(transcript, environment)
 

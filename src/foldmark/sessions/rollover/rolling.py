@@ -1,27 +1,29 @@
 """`foldmark rollover`: end a session, and begin a new one with its handoff [S4, SPEC 8].
 
-The new session's file is written first, completely or not at all. Then one transaction records that the old session has
-ended and the new one has begun. The old session's file is only read. A failure that does not affect the new session (in
-the archive or the lineage) is a warning.
+The new session's file is written first, completely or not at all. Then both records are written together: the old
+session has ended, and the new one has begun. The old session's file is only read. A failure that does not affect the
+new session (in the archive or the lineage) is a warning.
 """
 
 import os
 import tomllib
+import uuid
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from foldmark.core.codec import timestamp, utc
+from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError
-from foldmark.log import Log
 from foldmark.sessions import lineage
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
 from foldmark.sessions.archive.reading import messages_in
+from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import sync
 from foldmark.sessions.codex import codex_folder
 from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, refusal, resume_command
@@ -93,10 +95,10 @@ def has_content(session: SessionPath) -> bool:
 
 
 def roll_over(
-    log: Log,
     session: SessionPath,
     summary: Handoff,
     environment: Mapping[str, str],
+    exclude: Sequence[str],
     *,
     new_id: str,
     issue: str | None = None,
@@ -104,18 +106,20 @@ def roll_over(
 ) -> RolloverReport:
     """End a session that was checked, and begin the session `new_id` that continues it.
 
-    `issue` and `worker` default to those of the environment, then to those of the session. Raises SessionFileError or
-    WriteError, in which case nothing was written.
+    Sessions in the folders `exclude` are not archived. `issue` and `worker` default to those of the environment, then
+    to those of the session. Raises SessionFileError, LineageError or WriteError; then nothing was written.
     """
     agent = format_named(session.kind)
     where = agent.surroundings(session)
     search: SearchHint | None = search_tool(session.kind, where.cwd, environment)
-    reason, problems = _archive(log, session, environment)
+    archive = archive_folder(environment)
+    known = lineage.records(archive)
+    reason, problems = _archive(session, known, environment, exclude)
     warnings = [*summary.warnings, *problems]
     if reason is not None:
         warnings.append(f"the session was not archived: {reason}")
         search = None if search and search.where == ARCHIVED else search
-    share, parent = tail.share(session.path), lineage.coding_session(log, session)
+    share, parent = tail.share(session.path), lineage.record_of(known, session)
     given = lineage.find_work(environment, worker=worker, issue=issue)
     private = _is_marked(session.path)
     if not private and is_marked(summary.text):
@@ -130,7 +134,7 @@ def roll_over(
         search=search,
         private=private,
     )
-    text, now = prompt(continuation), utc(log.clock())
+    text, now = prompt(continuation), datetime.now(UTC)
     mark: dict[str, object] = {  # as in [S4]
         "parent_session_file": continuation.parent_file,
         "continued_at": timestamp(now, "seconds"),
@@ -139,41 +143,44 @@ def roll_over(
     }
     path = agent.new_path(session.path, new_id, now.astimezone())
     with new_file(path) as file:
-        file.write(agent.new_lines(where, new_id, log.new_id(), text, mark, timestamp(now, "milliseconds")))
+        file.write(agent.new_lines(where, new_id, str(uuid.uuid4()), text, mark, timestamp(now, "milliseconds")))
     new = session_path(path, session.kind)
     work = lineage.Work(continuation.worker, continuation.issue)
     try:
-        lineage.record_handover(log, session, new, "rollover", continuation.percent, work, summary.text)
+        lineage.record_handover(
+            archive, session, new, "rollover", continuation.percent, work, timestamp(now), summary.text
+        )
     except FoldmarkError as error:
         warnings.append(f"the lineage of the new session was not recorded: {error}")
     command = resume_command(new, environment, GO_ON)
     return RolloverReport(session, new, continuation.number, continuation.percent, text, command, tuple(warnings))
 
 
-def _archive(log: Log, session: SessionPath, environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
+def _archive(
+    session: SessionPath, known: lineage.Records, environment: Mapping[str, str], exclude: Sequence[str]
+) -> tuple[str | None, list[str]]:
     """Archive and index the session and its predecessors, which have the texts that a trim has cut.
 
     Return the reason why the session was not archived (None: it was), and warnings about its predecessors.
     """
-    patterns, warnings = log.given.sync_exclude, list[str]()
+    warnings = list[str]()
     try:
-        done = sync(environment, patterns, [session.path])
+        done = sync(environment, exclude, [session.path])
         reason = done.problems[0][1] if done.problems else "it is kept out of the archive" if done.excluded else None
-        if earlier := list(_earlier(log, session)):
-            problems = sync(environment, patterns, earlier).problems
+        if earlier := list(_earlier(session, known)):
+            problems = sync(environment, exclude, earlier).problems
             warnings += [f"{path} was not archived: {why}" for path, why in problems]
     except FoldmarkError as error:
         reason = str(error)
     return reason, warnings
 
 
-def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
-    """Yield the existing files of the sessions that this one continues, if the log knows them."""
-    at, met = lineage.coding_session(log, session), {session.id}
+def _earlier(session: SessionPath, known: lineage.Records) -> Iterator[Path]:
+    """Yield the existing files of the sessions that this one continues, as far as they are known."""
+    at, met = lineage.record_of(known, session), {session.id}
     while at.parent and at.parent not in met and len(met) <= _MAX_ANCESTORS:
         met.add(at.parent)
-        with log.store.read() as moment:
-            parent = moment.coding_session(at.kind, at.parent)
+        parent = known.get((at.kind, at.parent))
         if parent is None:
             return
         at = parent

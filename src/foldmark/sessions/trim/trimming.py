@@ -10,7 +10,7 @@ import shlex
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
@@ -367,13 +367,12 @@ def trim_session(
     session: SessionPath,
     options: TrimOptions,
     new_id: str,
-    opened: Callable[[], AbstractContextManager[lineage.Recorder]],
     environment: Mapping[str, str],
     exclude: Sequence[str],
     *,
     dry_run: bool,
 ) -> TrimReport:
-    """Trim a session into the new session `new_id`, archive it, and record both in the records that `opened` opens.
+    """Trim a session into the new session `new_id`, archive it, and record both.
 
     With `dry_run`, nothing is written. Sessions in the folders `exclude` are not archived. After the new file is
     written, a failure is only a warning, because the session itself stays where it is. Raises the errors of `trim`.
@@ -385,18 +384,18 @@ def trim_session(
     archived = resume = None
     warnings: list[str] = []
     if not dry_run and done.trimmed_count:
+        archive = archive_folder(environment)
         try:
             if not exclude or not _passes_over(session, exclude, environment):
-                put_away = put(session.path, archive_folder(environment), session.kind)
+                put_away = put(session.path, archive, session.kind)
                 archived = None if put_away.state == "excluded" else put_away.path
         except FoldmarkError as error:
             warnings.append(f"the session was not archived, but stays where it is: {error}")
         try:
-            with opened() as log:
-                work = lineage.find_work(environment)
-                lineage.record_handover(log, session, done.session, "trim", before.percent if before else None, work)
-        except (FoldmarkError, OSError) as error:
-            warnings.append(f"the new session was not recorded in the database: {error}")
+            work, context = lineage.find_work(environment), before.percent if before else None
+            lineage.record_handover(archive, session, done.session, "trim", context, work, codec.timestamp(moment))
+        except FoldmarkError as error:
+            warnings.append(f"the lineage of the new session was not recorded: {error}")
         resume = resume_command(done.session, environment)
     all_warnings = (*warnings, *_surprises(done, options))
     return TrimReport(session, done, before, archived, resume, dry_run, all_warnings)

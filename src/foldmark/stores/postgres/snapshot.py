@@ -22,7 +22,6 @@ from foldmark.core.agents import Change, Changes
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import NEWEST_KINDS
-from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import END, Segments
@@ -206,10 +205,6 @@ class PostgresSnapshot(PostgresReader, LogSnapshot):
         return self._session.run(wanted, bindings)
 
     # Beside the log
-
-    def _coding_session(self, row: Row) -> CodingSession:
-        worker = None if row[5] is None else msgspec.json.decode(row[5])  # a number or a text
-        return super()._coding_session((*row[:5], worker, *row[6:]))
 
     def _newest_before(self, events: Sequence[int]) -> list[Row]:
         found: list[Row] = []

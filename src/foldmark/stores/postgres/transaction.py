@@ -11,12 +11,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Self
 
-import msgspec
-
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Head
-from foldmark.core.records import Beside, CodingSession, CopiedEvent
+from foldmark.core.records import CopiedEvent
 from foldmark.core.segments import Segments
 from foldmark.stores.postgres.appender import Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
@@ -196,9 +194,6 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         if self._run("named_root", name=name) != [(root,)]:
             raise StoreError(f"there is a conversation named '{name}' already; take another name")
 
-    def _worker(self, worker: int | str | None) -> str | None:
-        return None if worker is None else msgspec.json.encode(worker).decode()
-
     def _save_memo(self, row: Bindings) -> int:
         ((memo_id,),) = self._run("number_memo")
         self._write("save_memo", **row, id=memo_id)
@@ -258,11 +253,6 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         """Forget the owners of these blocks after a rollback."""
         for block in blocks:
             self._blocks.pop(block, None)
-
-    def _take(self, record: Beside, row: Bindings) -> None:
-        super()._take(record, row)
-        if isinstance(record, CodingSession):
-            self._write("number_sessions")
 
     def _take_memo(self, row: Bindings) -> None:
         event = row.pop("event")

@@ -11,7 +11,6 @@ import pytest
 from foldmark.core.agents import BORN, LIVES, Change, Changes, Size, archived, deleted, killed, renamed, unarchived
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import BESIDE, Store, Transaction
-from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
 from foldmark.testing.parts.transactions import contents, head_and_texts, texts_of
@@ -100,7 +99,6 @@ class Connections(Suite):
             (id,) = append(store, agent, draft(content=f"thread {number}"))
             with store.write() as writing:
                 memo = writing.save_memo(f"thread{number} says hello", (f"tag{number % 3}",), None, "human", NOW)
-                writing.save_coding_session(CodingSession("claude", str(number % 10), "/s"))
             with store.read() as moment:
                 (memos,) = moment.memos_with([([f"thread{number}"], END)], 5)
                 return id, f"thread {number}" in contents(moment, agent) and [each.id for each in memos] == [memo]
@@ -111,7 +109,6 @@ class Connections(Suite):
         assert len({id for id, _ in found}) == len(texts_of(store, agent)) == 40
         with store.read() as moment:
             assert moment.memo_tags(5) == [("tag0", 14), ("tag1", 13), ("tag2", 13)]
-            assert len(moment.coding_sessions()) == 10
 
     def test_a_process_killed_inside_a_transaction_leaves_nothing_of_it(
         self, store: Store, agent: str, other: Store, harness: Harness

@@ -13,7 +13,7 @@ from foldmark.copying import copy, steps
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import Snapshot, Store
-from foldmark.core.records import CodingSession, CopiedEvent, CopiedMemo
+from foldmark.core.records import CopiedEvent
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
 from foldmark.request.standing import end_of
@@ -96,7 +96,7 @@ class CopyingTests(Suite):
         first = copy(store, target)
         same(store, target)
         assert (first.conversations, first.agents, first.events, first.compared) == (3, 4, 19, 19)
-        assert (first.mail, first.requests, first.memos, first.sessions, first.erased) == (2, 3, 3, 2, 0)
+        assert (first.mail, first.requests, first.memos, first.erased) == (2, 3, 3, 0)
         with target.read() as moment:
             assert [moment.lease(record.id) for record in moment.agents()] == [None] * 4
             assert moment.kept_texts(TEXTS) == hashed(HARD, "memo", "secret")
@@ -104,12 +104,12 @@ class CopyingTests(Suite):
         change(store, agents)
         second = copy(store, target)
         same(store, target)
-        assert (second.erased, second.requests, second.sessions) == (4, 1, 1)
+        assert (second.erased, second.requests) == (4, 1)
         with target.read() as moment:
             assert moment.kept_texts(TEXTS) == hashed(HARD, "later")
             assert {agent for _, agent, _ in moment.erased(agents.values())} == {agents["work"], agents["gone"]}
         again = copy(store, target)
-        assert (again.events, again.requests, again.mail, again.memos, again.sessions, again.erased) == (0,) * 6
+        assert (again.events, again.requests, again.mail, again.memos, again.erased) == (0,) * 5
         assert again.hash == second.hash != first.hash
 
     @settings(examples, max_examples=min(25, examples.max_examples // 3))
@@ -164,16 +164,14 @@ class CopyingTests(Suite):
         with pytest.raises(StoreError), store.write() as writing:
             writing.take_names({three: "one"})
 
-    def test_memos_and_sessions_are_taken_with_their_ids(self, store: Store, target: Store) -> None:
+    def test_memos_are_taken_with_their_ids(self, store: Store, target: Store) -> None:
         fill(store)
-        kinds: tuple[type[Any], ...] = (CopiedMemo, CodingSession)
         with store.read() as ours, target.write() as writing:
             writing.take_agents(dict(enumerate(ours.agents(), 1)))
-            for kind in kinds:
-                found = list(ours.copied(kind))
-                writing.take(found)
-                assert list(writing.copied(kind)) == found
-                assert list(writing.copied(kind, found[0].id)) == found[1:]
+            found = list(ours.copied_memos())
+            writing.take_memos(found)
+            assert list(writing.copied_memos()) == found
+            assert list(writing.copied_memos(found[0].id)) == found[1:]
 
     def test_new_ids_follow_the_copied_ones(self, store: Store, target: Store) -> None:
         agents = fill(store)
@@ -198,9 +196,9 @@ class CopyingTests(Suite):
         agents = fill(store)
         with closing(harness.fresh()) as target:
             stops = self._stopping(store, target, committed)
-            assert stops > 6
+            assert stops > 4
             change(store, agents)
-            assert self._stopping(store, target, committed) > 6
+            assert self._stopping(store, target, committed) > 4
             same(store, target)
 
     @staticmethod
@@ -273,10 +271,6 @@ class CopyingTests(Suite):
         def sent(target: Store) -> None:
             append(target, agents["work"], request())
 
-        def session(target: Store) -> None:
-            with target.write() as writing:
-                writing.save_coding_session(CodingSession("claude", "own", "/own"))
-
         def erased(target: Store) -> None:
             with target.write() as writing:
                 (message, *_) = writing.messages((Segment(agents["quiet"], 1, END),))
@@ -289,7 +283,6 @@ class CopyingTests(Suite):
             (lambda target: send(target, agents["work"], agents["child"], "there"), "went on differently"),
             (lambda target: save_memo(target, "there"), "memos of its own: memo 4"),
             (sent, "conversations that went on differently"),
-            (session, "sessions of coding agents of its own: own"),
             (erased, "erased events that were not erased here"),
         ]
         for spoil, says in refused:

@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from foldmark.core.agents import AgentRecord, Size, mailed
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import ACTORS, DIALECTS, Draft, Event
 from foldmark.core.ports import Store
-from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import END, Segment
 from foldmark.testing.suite import (
@@ -225,29 +223,3 @@ class RoundTrips(Suite):
                 three: [ended],
             }
             assert outlines[three].planning == moment.operations(three)
-
-    def test_coding_sessions(self, store: Store) -> None:
-        whole = CodingSession("claude", "b", f"/s/{HARD}", "a", 2, 42, "#7", NOW, NOW, "rollover", 76, HARD)
-        plain = CodingSession("codex", "b", "/c")
-        with store.write() as writing:
-            ids = [writing.save_coding_session(each) for each in (whole, plain)]
-        whole, plain = replace(whole, id=ids[0]), replace(plain, id=ids[1])
-        with store.read() as moment:
-            assert moment.coding_session("claude", "b") == whole
-            assert moment.coding_session("codex", "b") == plain
-            assert moment.coding_session("codex", "B") is moment.coding_session("", "b") is None
-            assert moment.coding_sessions() == [whole, plain]
-        changed = CodingSession("claude", "b", "/elsewhere", worker_id="42")
-        with store.write() as writing:
-            assert writing.save_coding_session(changed) == whole.id
-        with store.read() as moment:
-            assert moment.coding_sessions() == [replace(changed, id=whole.id), plain]
-
-    @pytest.mark.parametrize("worker", [0, 42, -1, 2**62, "42", "w 1", "", None])
-    def test_a_worker_is_a_number_or_a_text(self, store: Store, worker: int | str | None) -> None:
-        with store.write() as writing:
-            writing.save_coding_session(CodingSession("claude", "b", "/s", worker_id=worker))
-        with store.read() as moment:
-            (found,) = moment.coding_sessions()
-        assert found.worker_id == worker
-        assert type(found.worker_id) is type(worker)

@@ -736,30 +736,6 @@ DELETE FROM memo_words WHERE memo = :memo
 -- Removes a memo.
 DELETE FROM memos WHERE id = :memo
 
--- name: coding_session
--- The record of one session of a coding agent.
-SELECT kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary, id
-FROM sessions WHERE kind = :kind AND session_id = :session_id
-
--- name: coding_sessions
--- All sessions of coding agents, in the order in which they became known.
-SELECT kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary, id
-FROM sessions ORDER BY id
-
--- name: save_coding_session
--- Adds or replaces the record of a session of a coding agent.
-INSERT INTO sessions (kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary)
-VALUES (:kind, :session_id, :file, :parent, :session_number, :worker_id, :issue,
-    :started_at, :ended_at, :end_reason, :context_at_end::bigint, :summary)
-ON CONFLICT (kind, session_id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
-    session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
-    started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
-    context_at_end = excluded.context_at_end, summary = excluded.summary
-RETURNING id
-
 -- name: notify
 -- Notifies others of a commit.
 SELECT pg_notify('foldmark', :name)
@@ -997,11 +973,6 @@ FROM memos m ORDER BY m.id
 SELECT memo FROM memo_tags t WHERE NOT EXISTS (SELECT 1 FROM memos m WHERE m.id = t.memo)
 UNION SELECT memo FROM memo_words w WHERE NOT EXISTS (SELECT 1 FROM memos m WHERE m.id = w.memo)
 
--- name: wrong_lineage
--- Sessions whose number is not one more than their parent's, if that is known.
-SELECT s.kind, s.session_id, s.session_number FROM sessions s JOIN sessions p ON p.kind = s.kind AND p.session_id = s.parent
-WHERE s.session_number <> p.session_number + 1
-
 -- name: nobody_reads
 -- True if nobody else is reading a moment of this database.
 SELECT NOT EXISTS (
@@ -1038,12 +1009,6 @@ WITH spans AS (
 SELECT m.id, coalesce((SELECT max(event) FROM known WHERE memos < m.id), 0), a.id, m.actor, m.created_at, m.content,
     ARRAY(SELECT tag FROM memo_tags WHERE memo = m.id ORDER BY tag)
 FROM memos m LEFT JOIN directory a ON a.key = m.agent WHERE m.id > :after ORDER BY m.id LIMIT :limit
-
--- name: copied_sessions
--- The next sessions of coding agents after an id.
-SELECT id, kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary
-FROM sessions WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: erased
 -- The erased events of some agents.
@@ -1083,22 +1048,6 @@ INSERT INTO memo_marks (root, event, memos)
 SELECT a.root, (SELECT id FROM events WHERE root = a.root AND id > :event ORDER BY id LIMIT 1), :memo
 FROM agents a WHERE a.key = a.root AND EXISTS (SELECT 1 FROM events WHERE root = a.root AND id > :event)
 ON CONFLICT (root, event) DO UPDATE SET memos = greatest(memo_marks.memos, excluded.memos)
-
--- name: take_session
--- Adds or updates the copied record of a session of a coding agent.
-INSERT INTO sessions (id, kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary)
-OVERRIDING SYSTEM VALUE
-VALUES (:id, :kind, :session_id, :file, :parent, :session_number, :worker_id, :issue,
-    :started_at, :ended_at, :end_reason, :context_at_end::bigint, :summary)
-ON CONFLICT (id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
-    session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
-    started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
-    context_at_end = excluded.context_at_end, summary = excluded.summary
-
--- name: number_sessions
--- Sets the next id of a session of a coding agent above all existing ones.
-SELECT setval(pg_get_serial_sequence('sessions', 'id'), greatest((SELECT max(id) FROM sessions), 1))
 
 -- name: around
 -- For each of some messages, by its number: itself and up to `reach` before and after it, in no order. Each comes with

@@ -880,34 +880,6 @@ SELECT memo, tag FROM memo_tags WHERE tag = '' OR tag <> lower(tag) OR tag GLOB 
 -- Fails if a word of the index is not in its memo, or the other way round; changes nothing.
 INSERT INTO memo_words (memo_words, rank) VALUES ('integrity-check', 0)
 
--- name: coding_session
--- The record of one session of a coding agent.
-SELECT kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary, id
-FROM sessions WHERE kind = :kind AND session_id = :session_id
-
--- name: coding_sessions
--- All sessions of coding agents, in the order in which they became known.
-SELECT kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary, id
-FROM sessions ORDER BY id
-
--- name: save_coding_session
--- Adds or replaces the record of a session of a coding agent.
-INSERT INTO sessions (kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary)
-VALUES (:kind, :session_id, :file, :parent, :session_number, :worker_id, :issue, :started_at, :ended_at, :end_reason, :context_at_end, :summary)
-ON CONFLICT (kind, session_id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
-    session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
-    started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
-    context_at_end = excluded.context_at_end, summary = excluded.summary
-RETURNING id
-
--- name: wrong_lineage
--- Sessions whose number is not one more than their parent's, if that is known.
-SELECT s.kind, s.session_id, s.session_number FROM sessions s JOIN sessions p ON p.kind = s.kind AND p.session_id = s.parent
-WHERE s.session_number <> p.session_number + 1
-
 -- name: newest_head
 -- The newest event of the agents with these keys, JSON [key, ...].
 SELECT coalesce(max(last), 0) FROM agents WHERE key IN (SELECT value FROM json_each(:agents))
@@ -923,12 +895,6 @@ FROM events WHERE id > :after AND id <= :end ORDER BY id LIMIT :limit
 SELECT m.id, m.event, a.id, m.actor, m.created_at, m.content,
     (SELECT json_group_array(tag) FROM memo_tags WHERE memo = m.id)
 FROM memos m LEFT JOIN agents a ON a.key = m.agent WHERE m.id > :after ORDER BY m.id LIMIT :limit
-
--- name: copied_sessions
--- The next sessions of coding agents after an id.
-SELECT id, kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary
-FROM sessions WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: erased
 -- The erased events of the agents with these keys, JSON [key, ...].
@@ -954,17 +920,6 @@ UPDATE embedders SET until = min(until, :until)
 -- name: take_memo
 -- Adds a copied memo.
 INSERT INTO memos (id, event, agent, actor, created_at, content) VALUES (:id, :event, :agent, :actor, :created_at, :content)
-
--- name: take_session
--- Adds or updates the copied record of a session of a coding agent.
-INSERT INTO sessions (id, kind, session_id, file, parent, session_number, worker_id, issue,
-    started_at, ended_at, end_reason, context_at_end, summary)
-VALUES (:id, :kind, :session_id, :file, :parent, :session_number, :worker_id, :issue,
-    :started_at, :ended_at, :end_reason, :context_at_end, :summary)
-ON CONFLICT (id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
-    session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
-    started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
-    context_at_end = excluded.context_at_end, summary = excluded.summary
 
 -- name: arrive
 -- Adds unread mail.

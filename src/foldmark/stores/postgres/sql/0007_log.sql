@@ -85,23 +85,6 @@ CREATE TABLE memo_words (
 
 CREATE INDEX words_by_memo ON memo_words (memo);
 
-CREATE TABLE sessions (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind text COLLATE "C" NOT NULL,
-    session_id text COLLATE "C" NOT NULL,
-    file text NOT NULL,
-    parent text COLLATE "C",
-    session_number bigint NOT NULL,
-    worker_id text,
-    issue text,
-    started_at text,
-    ended_at text,
-    end_reason text,
-    context_at_end bigint,
-    summary text,
-    UNIQUE (kind, session_id)
-);
-
 -- What belongs to a conversation. -----------------------------------------------------------------------------------
 
 -- The row of a root agent is the lock of its tree, and holds what the tree counts: the next id and the last of its block,

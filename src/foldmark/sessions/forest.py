@@ -5,9 +5,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from foldmark.core.records import CodingSession
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.index import time_of
+from foldmark.sessions.lineage import CodingSession
 
 Key = tuple[str, str]
 """Kind and session id."""
@@ -32,7 +32,7 @@ class Archived(Struct, frozen=True):
 
 
 class Node(Struct):
-    """A session with its record in the database, its file in the archive, and the sessions that continue it.
+    """A session with its record and its file in the archive, and the sessions that continue it.
 
     `newest` is the time of the last event in it or in a session that continues it, "" if unknown.
     """

@@ -150,27 +150,6 @@ CREATE VIRTUAL TABLE memo_words USING fts5 (content, tags, tokenize = 'unicode61
 
 INSERT INTO memo_words (memo_words, rank) VALUES ('secure-delete', 1);
 
--- Sessions of coding agents: which continued which, and why each ended.
-
-CREATE TABLE sessions (
-    id INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    file TEXT NOT NULL,
-    parent TEXT,
-    session_number INTEGER NOT NULL,
-    worker_id ANY,
-    issue TEXT,
-    started_at TEXT,
-    ended_at TEXT,
-    end_reason TEXT,
-    context_at_end INTEGER,
-    summary TEXT,
-    UNIQUE (kind, session_id)
-) STRICT;
-
-CREATE INDEX idx_sessions_worker ON sessions (worker_id);
-
 -- The words that SQLite's tokenizer does not see in a text: parts of names in code, and pairs of characters of scripts
 -- without spaces. Only messages that have any have a row.
 CREATE TABLE parts (
