@@ -1,7 +1,7 @@
 """Compare two stores: the scope of a copy, the check of its target, the differing records, and hashes of everything in
 the scope."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
@@ -179,35 +179,41 @@ class Compared(NamedTuple):
     erased: dict[str, set[str]]
 
 
-def hashes(
-    moment: Snapshot, wanted: CopyScope, progress: Callable[[CopiedEvent], object], other: Compared | None = None
-) -> tuple[Compared, dict[str, str]]:
-    """Return what was read of a store within a scope, and a hash for each agent, the memos and the texts. Texts that an
-    `other` store lacks are not part of the hash. `progress` is called for each event."""
-    found = {part: _hash() for part in (*wanted.agents, "memos", "texts")}
+class Reading:
+    """Hashes what is read of a store within a scope: `add` every event of it, in order."""
 
-    def add(part: str, value: object) -> None:
-        found[part].update(_ENCODER.encode(value))
+    def __init__(self, moment: Snapshot, wanted: CopyScope) -> None:
+        self._moment, self._wanted, self._events = moment, wanted, 0
+        self._hashes = {part: _hash() for part in (*wanted.agents, "memos", "texts")}
+        self._needed: dict[str, set[str]] = {agent: set() for agent in wanted.agents}
+        for record in moment.agents():
+            if record.id in wanted.agents:
+                self._hash(record.id, replace(record, tokens=0))  # data with other ids may be longer
 
-    events = 0
-    needed: dict[str, set[str]] = {agent: set() for agent in wanted.agents}
-    for record in moment.agents():
-        if record.id in wanted.agents:
-            add(record.id, replace(record, tokens=0))  # data with other ids may be longer
-    for event in moment.copied_events(dict.fromkeys(wanted.agents, 0)):
-        add(event.agent, event)
-        needed[event.agent].update(texts_of(event))
-        events += 1
-        progress(event)
-    for memo in moment.copied_memos() if wanted.whole else ():
-        add("memos", memo)
-    kept = set[str]()
-    for some in parts(sorted(set().union(*needed.values())), _AT_ONCE):
-        there = moment.kept_texts(some)
-        kept |= there.keys()
-        add("texts", [(key, there[key]) for key in some if key in there and (other is None or key in other.kept)])
-    erased = {agent: gone for agent, each in needed.items() if (gone := each - kept)}
-    return Compared(events, kept, erased), {part: hash.hexdigest() for part, hash in found.items()}
+    def _hash(self, part: str, value: object) -> None:
+        self._hashes[part].update(_ENCODER.encode(value))
+
+    def add(self, event: CopiedEvent) -> CopiedEvent:
+        """Add an event, and return it."""
+        self._hash(event.agent, event)
+        self._events += 1
+        if event.kind == "request":
+            self._needed[event.agent].update(texts_of(event))
+        return event
+
+    def finish(self, other: Compared | None = None) -> tuple[Compared, dict[str, str]]:
+        """Read what belongs to no event, and return what was read, and a hash for each agent, the memos and the texts.
+        Texts that an `other` store lacks are not part of the hash."""
+        for memo in self._moment.copied_memos() if self._wanted.whole else ():
+            self._hash("memos", memo)
+        kept = set[str]()
+        for some in parts(sorted(set().union(*self._needed.values())), _AT_ONCE):
+            there = self._moment.kept_texts(some)
+            kept |= there.keys()
+            wanted = (key for key in some if key in there and (other is None or key in other.kept))
+            self._hash("texts", [(key, there[key]) for key in wanted])
+        erased = {agent: gone for agent, each in self._needed.items() if (gone := each - kept)}
+        return Compared(self._events, kept, erased), {part: hash.hexdigest() for part, hash in self._hashes.items()}
 
 
 def hash_of(found: Mapping[str, str]) -> str:

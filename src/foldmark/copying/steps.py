@@ -10,7 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from foldmark.copying.comparing import CopyScope, check, hash_of, hashes, is_message, merged, parts, texts_of
+from foldmark.copying.comparing import CopyScope, Reading, check, hash_of, is_message, merged, parts, texts_of
 from foldmark.copying.renumbering import Run
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import DamagedError, StoreError
@@ -77,6 +77,7 @@ class Copy:
         of = sum(record.messages for record in wanted.agents.values())
         had = sum(record.messages for agent, record in self._present.items() if agent in wanted.agents)
         self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
+        self._read: Reading | None = None
         self._counts = dict.fromkeys(("events", "erased", "mail", "requests", "memos"), 0)
 
     def _check(self, reading: Snapshot) -> dict[str, AgentRecord]:
@@ -152,7 +153,12 @@ class Copy:
 
     def _pages(self, behind: Mapping[str, int]) -> Iterator[list[CopiedEvent]]:
         """Yield the events after the id given for each agent, in pages that fit in a transaction."""
-        return in_pages(self._moment.copied_events(behind))
+        events = self._moment.copied_events(behind)
+        if behind == dict.fromkeys(self._wanted.agents, 0):  # everything is read here, and need not be read again
+            self._read = Reading(self._moment, self._wanted)
+            self._total = self._total * 2 // 3
+            events = map(self._read.add, events)
+        return in_pages(events)
 
     def _stored(self, page: list[CopiedEvent], writing: Transaction) -> list[CopiedEvent]:
         """Return events as the target stores them."""
@@ -239,10 +245,10 @@ class Copy:
     def _compare(self) -> tuple[int, str]:
         """Compare the whole scope of the copy with the target. Return the number of events and the hash of everything.
         Raises StoreError if the two differ."""
-        compared, ours = hashes(self._moment, self._wanted, self._advance)
+        compared, ours = (self._read or self._reading(self._moment)).finish()
         self._erase_texts(compared.erased)
         with self._target.read() as reading:
-            _, theirs = hashes(self._as_copied(reading), self._wanted, self._advance, compared)
+            _, theirs = self._reading(self._as_copied(reading)).finish(compared)
         if wrong := [part for part, hash in ours.items() if theirs[part] != hash]:
             agents = self._wanted.agents
             named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
@@ -251,6 +257,13 @@ class Copy:
                 "Has another program written reading meanwhile? `foldmark doctor` checks each of the two."
             )
         return compared.events, hash_of(ours)
+
+    def _reading(self, moment: Snapshot) -> Reading:
+        """Read all events of a store within the scope."""
+        found = Reading(moment, self._wanted)
+        for event in moment.copied_events(dict.fromkeys(self._wanted.agents, 0)):
+            self._advance(found.add(event))
+        return found
 
 
 def in_pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
