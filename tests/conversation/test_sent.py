@@ -453,6 +453,27 @@ def test_a_request_is_recorded_as_it_was_made(log: Log, agent: Agent, meanwhile:
     assert steps == (meanwhile != "a message")
 
 
+def test_an_answer_that_was_rolled_back_still_has_its_request(log: Log, agent: Agent) -> None:
+    """A caller whose append fails, for example because the disk is full, appends the same answer again."""
+    agent.append("user", "Hello")
+    agent.request("anthropic", "claude-sonnet-5-5")
+    before = len(newest_requests(stored(log), agent.id, 100))
+    with suppress(ZeroDivisionError), agent.batch():
+        agent.append("assistant", "Hi.")
+        raise ZeroDivisionError
+    agent.append("assistant", "Hi.")
+    assert len(newest_requests(stored(log), agent.id, 100)) == before + 1
+
+
+def test_a_request_of_another_agent_is_refused(log: Log, agent: Agent) -> None:
+    other = log.agent("other")
+    other.append("user", "Hello")
+    request = other.request("anthropic", "claude-sonnet-5-5")
+    agent.append("user", "Hello")
+    with pytest.raises(CommandError, match=f"this request was made for agent {other.id[:8]}"):
+        agent.append("assistant", "Hi.", request=request)
+
+
 def test_what_another_agent_erased_before_a_request_was_recorded_is_shown_as_erased(log: Log, agent: Agent) -> None:
     first, _ = say(agent, "the SECRET plan", "more")
     child = log.agent(agent.do("/fork").data["child"])

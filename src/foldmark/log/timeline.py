@@ -226,9 +226,15 @@ class Timeline:
         return self._append(kind, content, data, created_at, actor=actor)
 
     def answers(self, request: Request | None) -> None:
-        """Remember a request, to record it as sent if the next event is a model's answer; None changes nothing."""
-        if request is not None:
-            self._requested = request, self._head
+        """Remember a request, to record it as sent if the next event is a model's answer; None changes nothing. Raises
+        CommandError if it was made for another agent."""
+        if request is None:
+            return
+        if request.cache_key != self.id:
+            raise CommandError(
+                f"this request was made for agent {request.cache_key[:8]}; name one of agent {self.id[:8]}"
+            )
+        self._requested = request, self._head
 
     def forget_request(self) -> None:
         """Let no answer count as one to the last request that a program asked for."""
@@ -264,10 +270,10 @@ class Timeline:
         """Reset the caches of this object if the transaction is rolled back."""
         if self._kept is moment:
             return
-        self._kept, head = moment, self._head
+        self._kept, head, requested = moment, self._head, self._requested
 
         def undo() -> None:
-            self._head, self._speaks, self._past = head, None, None
+            self._head, self._requested, self._speaks, self._past = head, requested, None, None
 
         moment.on_rollback(undo)
 
@@ -384,9 +390,6 @@ class Timeline:
                 from foldmark.core.assembly.media import counted  # few messages hold any
 
                 data = counted(data)
-            asked = self._requested
-            if kind not in METADATA_KINDS:
-                self._requested = None  # any other event comes between the request and an answer to it
             draft = Draft(
                 kind=kind,
                 created_at=self.log.clock() if created_at is None else codec.timestamp(created_at),
@@ -400,7 +403,9 @@ class Timeline:
             with nullcontext(self._batch) if self._batch is not None else self._store.write() as transaction:
                 if self._batch is None:
                     self._keep_until_rollback(transaction)
-                record = self.log.record_sent
+                asked, record = self._requested, self.log.record_sent
+                if kind not in METADATA_KINDS:
+                    self._requested = None  # any other event comes between the request and an answer to it
                 if record is not None and asked is not None and kind in ANSWER_KINDS and asked[1] == self._head:
                     self.answered = record(self, asked[0]).id
                 return self._record_draft(transaction, draft, key)
