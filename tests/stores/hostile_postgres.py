@@ -107,7 +107,7 @@ _FUNCTIONS = (
     *("set_config('role', 'postgres', false)", "set_config('search_path', 'foldmark', false)"),
     *("current_setting('foldmark.scope')", "current_setting('foldmark.seal')", "current_setting('data_directory')"),
     *("pg_notify('foldmark', 'x')", "pg_advisory_lock(1)", "pg_advisory_xact_lock(1)", "pg_try_advisory_lock(1)"),
-    *("nextval('foldmark.embedders_id_seq')", "setval('foldmark.embedders_id_seq', 1)", "lastval()", "txid_current()"),
+    *("nextval('foldmark.embedders_key_seq')", "setval('foldmark.embedders_key_seq', 1)", "lastval()", "txid_current()"),
     *("pg_current_xact_id()", "pg_export_snapshot()", "pg_logical_emit_message(true, 'a', 'b')"),
     *("pg_create_physical_replication_slot('x')", "pg_drop_replication_slot('x')", "pg_get_viewdef('messages')"),
     *("pg_get_functiondef(1)", "pg_table_size('foldmark.events')", "to_regclass('foldmark.events')", "version()"),
