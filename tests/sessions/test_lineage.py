@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec import structs
@@ -17,7 +18,7 @@ import forked
 from foldmark.sessions import lineage
 from foldmark.sessions.archive import storing
 from foldmark.sessions.formats import SessionPath
-from foldmark.sessions.lineage import CodingSession, EndReason, LineageError, Work
+from foldmark.sessions.lineage import CodingSession, LineageError, Work
 
 OLD, NEW, NEWEST = (SessionPath(Path(f"/s/{name}.jsonl"), "claude", name) for name in ("old", "new", "newest"))
 NOW, LATER = "2026-03-01T12:00:00.000000Z", "2026-03-01T13:00:00.000000Z"
@@ -77,32 +78,34 @@ def test_a_later_end_replaces_an_earlier_one(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", ["trim", "rollover"])
-def test_the_end_of_the_process_does_not_replace_a_trim_or_rollover(reason: EndReason, archive: Path) -> None:
+def test_the_end_of_the_process_does_not_replace_a_trim_or_rollover(
+    reason: Literal["trim", "rollover"], archive: Path
+) -> None:
     lineage.record_handover(archive, OLD, NEW, reason, 61, UNKNOWN, NOW)
     before = record(archive)
-    assert lineage.record_end(archive, OLD, "completed", 62, LATER) == before
+    assert lineage.record_end(archive, OLD, 62, LATER) == before
     assert record(archive) == before
 
 
 def test_a_session_may_complete_twice(archive: Path) -> None:
-    lineage.record_end(archive, OLD, "completed", 12, NOW)
-    ended = lineage.record_end(archive, OLD, "completed", 30, LATER)
+    lineage.record_end(archive, OLD, 12, NOW)
+    ended = lineage.record_end(archive, OLD, 30, LATER)
     assert (ended.context_at_end, ended.ended_at) == (30, LATER)
     assert known(archive) == [ended]
 
 
 def test_claude_and_codex_may_use_the_same_id(archive: Path) -> None:
     codex = SessionPath(Path("/c/rollout-old.jsonl"), "codex", "old")
-    lineage.record_end(archive, OLD, "trim", 61, NOW)
-    lineage.record_end(archive, codex, "completed", None, NOW)
+    lineage.record_end(archive, OLD, 61, NOW)
+    lineage.record_end(archive, codex, None, NOW)
     assert [each.kind for each in known(archive)] == ["claude", "codex"]
-    assert record(archive).end_reason == "trim"
+    assert record(archive).context_at_end == 61
 
 
 def test_a_file_name_that_is_not_utf_8_is_recorded(archive: Path) -> None:
     path = Path(os.fsdecode(b"/s/\xff.jsonl"))
     session = SessionPath(path, "claude", path.stem)
-    ended = lineage.record_end(archive, session, "trim", 61, NOW)
+    ended = lineage.record_end(archive, session, 61, NOW)
     assert (ended.session_id, ended.file) == ("\ufffd", "/s/\ufffd.jsonl")
     assert record(archive, session) == ended
     other = SessionPath(path, "codex", path.stem)
@@ -140,12 +143,12 @@ def test_a_worker_is_a_number_or_a_text(archive: Path, worker: int | str | None)
 
 
 def test_the_file_only_grows(archive: Path) -> None:
-    lineage.record_end(archive, OLD, "completed", 12, NOW)
+    lineage.record_end(archive, OLD, 12, NOW)
     before = (archive / lineage.NAME).read_bytes()
     lineage.record_handover(archive, OLD, NEW, "trim", 20, UNKNOWN, LATER)
     after = (archive / lineage.NAME).read_bytes()
     assert after.startswith(before)
-    lineage.record_end(archive, OLD, "completed", 21, LATER)
+    lineage.record_end(archive, OLD, 21, LATER)
     assert (archive / lineage.NAME).read_bytes() == after, "nothing changed"
 
 
@@ -161,7 +164,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_line_that_is_no_record_is_skipped(archive: Path, line: bytes) -> None:
-    lineage.record_end(archive, OLD, "trim", 61, NOW)
+    lineage.record_end(archive, OLD, 61, NOW)
     before = known(archive)
     with (archive / lineage.NAME).open("ab") as file:
         file.write(line + b"\n")
@@ -178,21 +181,21 @@ def test_unknown_fields_are_ignored(archive: Path) -> None:
 
 def test_a_torn_last_line_is_skipped_and_ended(archive: Path) -> None:
     """Whatever a killed process left of its lines, the records before them count, and later ones follow."""
-    lineage.record_end(archive, OLD, "completed", 12, NOW)
+    lineage.record_end(archive, OLD, 12, NOW)
     path, before = archive / lineage.NAME, known(archive)
     whole = path.read_bytes()
-    lineage.record_end(archive, NEW, "completed", 30, NOW)
+    lineage.record_end(archive, NEW, 30, NOW)
     line = path.read_bytes()[len(whole) :]
     for length in range(len(line)):
         path.write_bytes(whole + line[:length])
         assert known(archive) == before if length < len(line) - 1 else known(archive)[:1] == before
-        lineage.record_end(archive, NEWEST, "completed", 40, NOW)
+        lineage.record_end(archive, NEWEST, 40, NOW)
         assert record(archive, NEWEST).context_at_end == 40
         assert record(archive) == before[0]
 
 
 def test_a_disk_that_is_full_leaves_the_file_as_it_was(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lineage.record_end(archive, OLD, "completed", 12, NOW)
+    lineage.record_end(archive, OLD, 12, NOW)
     before, write = (archive / lineage.NAME).read_bytes(), os.write
 
     def full(descriptor: int, data: bytes) -> int:
@@ -217,7 +220,7 @@ def test_a_file_that_cannot_be_written_is_reported(archive: Path, shape: str) ->
         path = archive / lineage.NAME
         path.mkdir() if shape == "folder" else path.symlink_to(archive.parent / "elsewhere")
     with pytest.raises(LineageError, match="cannot be written: "):
-        lineage.record_end(archive, OLD, "completed", 12, NOW)
+        lineage.record_end(archive, OLD, 12, NOW)
     if shape == "folder":
         with pytest.raises(LineageError, match=r"sessions\.jsonl cannot be read: Is a directory"):
             lineage.records(archive)
@@ -234,19 +237,19 @@ def test_a_pipe_does_not_block(archive: Path) -> None:
 
 def test_waiting_for_another_process_has_a_limit(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storing, "LOCK_SECONDS", 0.1)
-    before = lineage.record_end(archive, OLD, "completed", 12, NOW)
+    before = lineage.record_end(archive, OLD, 12, NOW)
     with (
         storing.locked_file(archive / lineage.NAME),
         pytest.raises(storing.ArchiveError, match=r"another process has been writing sessions\.jsonl"),
     ):
-        lineage.record_end(archive, OLD, "completed", 13, NOW)
+        lineage.record_end(archive, OLD, 13, NOW)
     assert known(archive) == [before]
 
 
 def test_threads_record_side_by_side(archive: Path) -> None:
     def end(number: int) -> None:
         session = SessionPath(Path(f"/s/{number % 10}.jsonl"), "claude", str(number % 10))
-        lineage.record_end(archive, session, "completed", number, NOW)
+        lineage.record_end(archive, session, number, NOW)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(end, range(40)))

@@ -71,7 +71,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     with foldmark.open(str(database)) as log:
         log.agent("talk").append("user", "Another schema")
     ended = SessionPath(Path("/p/aa11.jsonl"), "claude", "aa11")
-    record_end(home.archive, ended, "completed", None, "2026-03-01T12:00:00.000000Z")
+    record_end(home.archive, ended, None, "2026-03-01T12:00:00.000000Z")
     for name, value in {**home.environment, "FOLDMARK_DB": str(database)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)

@@ -30,8 +30,6 @@ WORKER = ("FOLDMARK_WORKER", "WORKER_ID")
 
 _LONGEST_NAME, _DIGITS = 200, 18
 
-EndReason = Literal["rollover", "trim", "completed"]
-
 
 class LineageError(FoldmarkError):
     """The records of coding sessions cannot be read or written. The sessions themselves are unchanged."""
@@ -55,7 +53,7 @@ class CodingSession(Struct, frozen=True):
     issue: str | None = None
     started_at: str | None = None
     ended_at: str | None = None
-    end_reason: EndReason | None = None
+    end_reason: Literal["rollover", "trim", "completed"] | None = None
     context_at_end: int | None = None
     summary: str | None = None
 
@@ -97,17 +95,17 @@ def record_of(known: Records, session: SessionPath) -> CodingSession:
     return known.get((session.kind, id)) or CodingSession(session.kind, id, path)
 
 
-def record_end(archive: Path, session: SessionPath, reason: EndReason, context: int | None, at: str) -> CodingSession:
-    """Record that a session ended at the time `at`, at `context` percent of the model's window (None: unknown).
+def record_end(archive: Path, session: SessionPath, context: int | None, at: str) -> CodingSession:
+    """Record that a session was completed at the time `at`, at `context` percent of the model's window (None: unknown).
 
-    A session that had already ended has been resumed since, so the new end counts. But `completed`, the end of every
-    process, does not replace a trim or a rollover. Return the record. Raises LineageError or ArchiveError.
+    A completed session may have been resumed since, so the new end counts. But every process ends like this, also after
+    a trim or a rollover, whose record stays. Return the record. Raises LineageError or ArchiveError.
     """
     with _recording(archive) as (known, added):
         before = record_of(known, session)
-        if reason == "completed" and before.end_reason in ("trim", "rollover"):
+        if before.end_reason in ("trim", "rollover"):
             return before
-        ended = structs.replace(before, ended_at=at, end_reason=reason, context_at_end=context)
+        ended = structs.replace(before, ended_at=at, end_reason="completed", context_at_end=context)
         added.append(ended)
         return ended
 
@@ -116,7 +114,7 @@ def record_handover(
     archive: Path,
     session: SessionPath,
     new: SessionPath,
-    reason: EndReason,
+    reason: Literal["rollover", "trim"],
     context: int | None,
     work: Work,
     at: str,
@@ -125,8 +123,8 @@ def record_handover(
     """Record together that `session` ended at the time `at`, and that `new` began then and continues it.
 
     `work` belongs to the new session, by default that of the old one. It also fills in a missing worker or issue of the
-    old one. Without a `summary`, an earlier one stays. Return the new session's record. Raises LineageError or
-    ArchiveError.
+    old one. A later end replaces an earlier one, whose summary stays if there is no new one. Return the new session's
+    record. Raises LineageError or ArchiveError.
     """
     id, path = well_formed([new.id, str(new.path)])
     with _recording(archive) as (known, added):
@@ -161,6 +159,7 @@ def _recording(archive: Path) -> Iterator[tuple[Records, list[CodingSession]]]:
     try:
         make_folder(archive)
         with locked_file(path, os.O_APPEND) as descriptor, open(descriptor, "r+b", 0, closefd=False) as file:
+            file.seek(0)  # a lock on Windows is taken elsewhere
             data = file.read() or b""  # None: a pipe
             yield _decoded(data), added
             lines = b"".join(msgspec.json.encode(each) + b"\n" for each in added)

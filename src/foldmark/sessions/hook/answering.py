@@ -160,7 +160,7 @@ def _end(session: str, transcript: str, environment: Mapping[str, str]) -> None:
     share, now = tail.share(transcript, session=session), timestamp(datetime.now(UTC))
     try:
         ended, context = session_path(Path(transcript)), share.percent if share else None
-        record_end(archive_folder(environment), ended, "completed", context, now)
+        record_end(archive_folder(environment), ended, context, now)
     finally:
         _archive(transcript, environment)
 
