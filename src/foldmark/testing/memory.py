@@ -357,6 +357,7 @@ class MemoryMoment:
     # Leases, memos, sessions
 
     def lease(self, agent_id: str) -> Lease | None:
+        self._log(agent_id)
         return self._all.leases.get(agent_id)
 
     def leases(self) -> list[Lease]:
@@ -442,7 +443,7 @@ class MemoryTransaction(MemoryMoment):
 
     def __init__(self, contents: Contents, clock: Clock, is_closed: Callable[[], bool], given: deque[int]) -> None:
         super().__init__(contents, clock, is_closed)
-        self._given, self._reserved = given, dict[str, int]()
+        self._given, self._reserved, self._drawn = given, dict[str, int](), Counter[str]()
         self._undoing: list[Callable[[], None]] = []
         self.done: list[tuple[str, Any, Any]] = []
         """Everything that was written: table, key and value; None for a row that was removed."""
@@ -518,8 +519,9 @@ class MemoryTransaction(MemoryMoment):
 
     def _draw(self, numbers: str) -> int:
         """Return a new id of an event or a memo."""
-        id = self._given.popleft() if self._given else self._all.highest.get(numbers, 0) + 1
-        self._put("highest", numbers, max(id, self._all.highest.get(numbers, 0)))
+        newest = max(self._all.highest.get(numbers, 0), self._drawn[numbers])
+        id = self._given.popleft() if self._given else newest + 1
+        self._drawn[numbers] = max(id, newest)
         return id
 
     def _next(self, agent_id: str) -> int:
@@ -591,17 +593,19 @@ class MemoryTransaction(MemoryMoment):
             raise StoreError(f"there is an agent {record.id[:8]} already")
         if record.parent is not None:
             self._log(record.parent)
+        self._check_free(record.id, record.name)
         places = {*self._all.places.values()}
-        self._put(
-            "agents", record.id, AgentRecord(record.id, None, record.parent, record.fork_event, record.created_at)
-        )
+        made = AgentRecord(record.id, record.name, record.parent, record.fork_event, record.created_at)
+        self._put("agents", record.id, made)
         self._put("places", record.id, at if at and at not in places else max(places, default=0) + 1)
         self._put("logs", record.id, ())
-        self._name(record.id, record.name)
 
-    def _name(self, agent_id: str, name: str | None) -> None:
+    def _check_free(self, agent_id: str, name: str | None) -> None:
         if name is not None and any(each.name == name for each in self._all.agents.values() if each.id != agent_id):
             raise StoreError(f"the name '{name:.40}' is taken")
+
+    def _name(self, agent_id: str, name: str | None) -> None:
+        self._check_free(agent_id, name)
         self._put("agents", agent_id, replace(self._all.agents[agent_id], name=name))
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
@@ -641,6 +645,7 @@ class MemoryTransaction(MemoryMoment):
         id = self._draw("memo")
         made = CopiedMemo(id, newest, agent_id, actor, created_at, content, tuple(sorted(set(tags))))
         self._put("memos", id, made)
+        self.reserve_memos(id)
         return id
 
     def remove_memo(self, memo_id: int) -> None:
@@ -650,8 +655,9 @@ class MemoryTransaction(MemoryMoment):
 
     def save_coding_session(self, session: CodingSession) -> int:
         known = self.coding_session(session.kind, session.session_id)
-        id = max(self._all.sessions, default=0) + 1 if known is None else known.id
+        id = self._draw("session") if known is None else known.id
         self._put("sessions", id, replace(session, id=id))
+        self._put("highest", "session", max(self._all.sessions))
         return id
 
     # Records copied from another store
@@ -691,6 +697,7 @@ class MemoryTransaction(MemoryMoment):
                 self.reserve_memos(record.id)
             else:
                 self._put("sessions", record.id, record)
+                self._put("highest", "session", max(self._all.sessions))
 
     def disown(self, agent: str, hashes: Collection[str]) -> None:
         with self.whole():

@@ -1,6 +1,7 @@
 """Search the messages of the store in memory, one by one (see `foldmark.core.search.LogIndex`)."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from foldmark.core.codec import decode_data, timestamp
 from foldmark.core.records import CopiedEvent
@@ -28,12 +29,14 @@ def text_of(each: CopiedEvent) -> str:
 
 def holds(text: str, term: Term) -> bool:
     """Return True if a text contains a term, by the stems of its words."""
-    columns = stems(text), stems(parts_of(text))
-    return any(_stands(phrase, there) for phrase in term.phrases for there in columns)
+    return any(_stands(phrase, there) for phrase in term.phrases for there in (_stems(text), _stems(parts_of(text))))
+
+
+_stems = lru_cache(maxsize=10_000)(stems)
 
 
 def _stands(phrase: Phrase, words: Sequence[str]) -> bool:
-    wanted = stems(" ".join(phrase.words))
+    wanted = _stems(" ".join(phrase.words))
     for at in range(len(words) - len(wanted) + 1) if wanted else ():
         *before, last = words[at : at + len(wanted)]
         if before == wanted[:-1] and (last.startswith(wanted[-1]) if phrase.prefix else last == wanted[-1]):

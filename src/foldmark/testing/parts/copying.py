@@ -17,6 +17,7 @@ from foldmark.core.records import CodingSession, CopiedEvent, CopiedMemo
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
 from foldmark.request.standing import end_of
+from foldmark.testing.compared import terms_of
 from foldmark.testing.copies import (
     TEXTS,
     SimulatedStop,
@@ -28,8 +29,7 @@ from foldmark.testing.copies import (
     shared,
     sound,
 )
-from foldmark.testing.histories import STEPS, RecordedHistory, Step
-from foldmark.testing.parts.searching import terms_of
+from foldmark.testing.histories import STEPS, History, Step
 from foldmark.testing.suite import (
     HARD,
     NOW,
@@ -83,7 +83,7 @@ class CopyingTests(Suite):
         self, store: Store, target: Store, steps: list[Step], more: list[Step]
     ) -> None:
         """This also holds for a copy made in two steps, with turns erased between them."""
-        history = RecordedHistory(store)
+        history = History(store)
         names = (history.agents[0], history.agents[2])
         for part in (steps, more):
             history.play(store, part)
@@ -118,7 +118,7 @@ class CopyingTests(Suite):
         self, store: Store, target: Store, steps: list[Step], more: list[Step]
     ) -> None:
         """The target goes on with its own conversations between two copies, and after them."""
-        history = RecordedHistory(store)
+        history = History(store)
         own = root(target)
         names = (history.agents[0], history.agents[2])
         for part in (steps, more):
