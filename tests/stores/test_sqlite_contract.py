@@ -10,12 +10,10 @@ from sqlite_harness import MemoryHarness, SqliteHarness
 
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 from foldmark.testing import Harness, StoreContract
+from foldmark.testing.parts.answers import Answers
 from foldmark.testing.parts.blocks import Blocks
-from foldmark.testing.parts.brute_force import BruteForce
 from foldmark.testing.parts.connections import ListeningTests
 from foldmark.testing.parts.copying import CopyingTests
-from foldmark.testing.parts.round_trips import RoundTrips
-from foldmark.testing.parts.searching import Searching
 from foldmark.testing.parts.transactions import Transactions
 
 # Durability is tested elsewhere, so a file system in memory, if there is one, avoids waiting for the disk.
@@ -37,7 +35,7 @@ class TestSqliteFile(StoreContract):
         return SqliteHarness(folder)
 
 
-class TestSqliteMemory(RoundTrips, Transactions, Blocks, ListeningTests, BruteForce, Searching, CopyingTests):
+class TestSqliteMemory(Answers, Transactions, Blocks, ListeningTests, CopyingTests):
     """A database in memory: the parts that need only one connection. Ids have gaps, as in other stores."""
 
     @pytest.fixture

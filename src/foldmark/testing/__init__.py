@@ -18,34 +18,27 @@ except ModuleNotFoundError as error:
     ) from error
 
 # Failed assertions in these modules show their values, as in a test module.
-pytest.register_assert_rewrite(f"{__name__}.suite", f"{__name__}.copies", f"{__name__}.parts")
+pytest.register_assert_rewrite(f"{__name__}.suite", f"{__name__}.copies", f"{__name__}.compared", f"{__name__}.parts")
 
+from foldmark.testing.parts.answers import Answers  # noqa: E402
 from foldmark.testing.parts.blocks import Blocks  # noqa: E402
-from foldmark.testing.parts.brute_force import BruteForce  # noqa: E402
 from foldmark.testing.parts.budgets import Budgets  # noqa: E402
 from foldmark.testing.parts.connections import Connections, ListeningTests  # noqa: E402
 from foldmark.testing.parts.copying import CopyingTests  # noqa: E402
 from foldmark.testing.parts.damaged import Damaged  # noqa: E402
 from foldmark.testing.parts.inbox import InboxTests  # noqa: E402
-from foldmark.testing.parts.metadata import MetadataTests  # noqa: E402
-from foldmark.testing.parts.round_trips import RoundTrips  # noqa: E402
-from foldmark.testing.parts.searching import MemoTests, Searching  # noqa: E402
 from foldmark.testing.parts.transactions import Transactions  # noqa: E402
 from foldmark.testing.suite import Damage as Damage  # noqa: E402
 from foldmark.testing.suite import Harness as Harness  # noqa: E402
 
 
 class StoreContract(
-    RoundTrips,
     Transactions,
-    MetadataTests,
     Blocks,
     Connections,
     ListeningTests,
-    BruteForce,
+    Answers,
     InboxTests,
-    MemoTests,
-    Searching,
     Damaged,
     Budgets,
     CopyingTests,

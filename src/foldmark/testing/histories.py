@@ -1,228 +1,294 @@
-"""Random histories of a few agents, with expected answers computed by brute force from all their events."""
+"""Random histories of a few agents: everything that can happen to them and beside them."""
 
-from collections.abc import Sequence
-from itertools import dropwhile
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from foldmark.core.agents import Size
-from foldmark.core.codec import count_tokens, decode_data, encode_data, without_content
-from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft, Event
-from foldmark.core.ports import Store
-from foldmark.core.segments import END, Segment, Segments, contains, normal
-from foldmark.core.turns import Message, place
-from foldmark.testing.suite import add_fork, add_root, append, draft, hashed, request, usage
+from foldmark.core.agents import MODEL, TOOLS, Lease, Size, archived, deleted, killed, mailed, renamed, unarchived
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.events import Draft, Event
+from foldmark.core.replay import Fold, birth
+from foldmark.core.segments import END, Segment
+from foldmark.testing.suite import HARD, NOW, add_fork, add_root, draft, erase, hashed, request, usage
 
 KINDS = (
     *("user", "user", "client", "assistant", "tool_call", "tool_call", "tool_result", "summary", "system"),
     *("state", "scratchpad", "mark", "clear", "turn_ended", "request", "usage", "erase"),
 )
 Step = tuple[int, str, int]
-"""A step: the number of an agent, an action, and a number that selects its object."""
+"""A step: the number of an agent, a deed, and a number that selects its object."""
 
 STEPS = st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(0, 5))
-KEPT = ("turn_ended", "agent_killed", "scratchpad", "config", "request")
-"""Kinds of events that the erasure of a turn does not change."""
+"""Steps that only append to the logs of three agents, and erase turns of them."""
+
+WORDS = (
+    *("quartz", "Quartzes", "jumping", "jumps", "größe", "GRÖSSE", "x1", "it's", "класс", "parseHttpResponse", "http"),
+    *("数据库连接", "数据", "user_session", "session", "deploy", "Deployment", "flies", "fly", "api", "APIs", "x.y"),
+    *(
+        '"',
+        "a OR b",
+        "NOT x",
+        "content : secret",
+        "tags:x",
+        "NEAR(a b)",
+        "(",
+        "a\0b",
+        "",
+        "++",
+        "%",
+        "a & b",
+        "secret*",
+    ),
+)
+"""Words, and texts that a search engine could read as syntax."""
+
+HOLDERS = ("quartz", "jumps", "größe", '"quartz jumps"', "qua*", "数据", "http", "grep", "hello", "x1", "it's")
+TEXTS = (HARD, "", "hello", *(" ".join(WORDS[at : at + 3]) for at in range(0, len(WORDS), 2)))
+TAGS = ("a", "b", "größe", "api-design")
+NAMES = ("one", "two", f"three {HARD}")
+TOOLS_USED = ("probe", "Grep", "recall", HARD)
+KEPT_TEXTS = hashed(*(f"{name} {number}" for name in ("config", "question", "memo") for number in range(6)))
 
 
-class RecordedHistory:
-    """The history of a root, a fork of it and an agent of another tree; `events` is the log, `gone` maps erased events
-    to the operations that erased them."""
+class FixedJudge:
+    """A `Judge` with fixed answers. It must have met the agents that it is asked about."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, *, visible: Collection[int] = (), planned: Collection[int] = ()) -> None:
+        self._visible, self._planned, self.met = visible, planned, set[str]()
+
+    def meet(self, agent_ids: Iterable[str]) -> None:
+        self.met |= set(agent_ids)
+
+    def shows(self, agent_id: str, event_id: int) -> bool:
+        return agent_id in self.met and event_id in self._visible
+
+    def plans(self, agent_id: str, event_id: int) -> bool:
+        assert agent_id in self.met
+        return event_id in self._planned
+
+
+class Undone(Exception):  # noqa: N818 - not an error
+    """Ends a transaction that is to be rolled back."""
+
+
+class History:
+    """What happened to a root, a fork of it and an agent of another tree, and to later agents."""
+
+    def __init__(self, store: Any) -> None:
         with store.write() as writing:
             root = add_root(writing)
-            self.agents = (root, add_fork(writing, root), add_root(writing))
-            heads = [writing.head(agent).record.head for agent in self.agents]
-            self.events: list[Event] = writing.events(heads)
-        self.apart: set[int] = set()
-        self.gone: dict[int, int] = {}
-        self.texts: dict[str, tuple[str, set[int | None]]] = {}
-        """Each text of a request by its hash, with the turns that own it, None for the agent that sent it."""
-        self._open: dict[str, int | None] = {}
-        self._unanswered: dict[str, list[int]] = {agent: [] for agent in self.agents}
+            self.agents = [root, add_fork(writing, root), add_root(writing)]
+        self.number = 0
 
-    @property
-    def tree(self) -> tuple[str, str]:
-        """The root and its fork. Only ids within one tree can be compared."""
-        return self.agents[:2]
+    def play(self, store: Any, steps: Sequence[Step], other: Any = None, look: Callable[[Any], object] = bool) -> None:
+        """Carry out the steps, each in a separate transaction, or several in one, at whose end `look` gets the
+        transaction. With `other`, another connection to the same database, both take turns, and every third time one of
+        them appends metadata after the other has decided a step and before it records it."""
+        here, there = store, other
+        left = list(steps)
+        while left:
+            who, deed, pick = left.pop(0)
+            if other is not None:
+                here, there = there, here
+            if deed not in ("together", "undone"):
+                self._do(here, who, deed, pick, there if pick % 3 == 0 else None)
+                continue
+            some, left = left[: pick + 1], left[pick + 1 :]
+            with suppress(Undone, FoldmarkError), here.write() as writing:
+                for each in some:
+                    self._do(here, *each)
+                look(writing)
+                if deed == "undone":
+                    raise Undone
 
-    def play(self, store: Store, steps: Sequence[Step], elsewhere: Store | None = None) -> None:
-        """Carry out the steps, each in a separate transaction. Every third time, metadata is appended `elsewhere`,
-        another connection to the same database, after the step was decided and before it is recorded."""
-        for number, (who, kind, pick) in enumerate(steps):
-            agent = self.agents[who]
-            if kind == "erase":
-                self._erase(store, agent, pick)
-            else:
-                self._append(store, agent, kind, pick, number, elsewhere if pick % 3 == 0 else None)
-
-    def _append(
-        self, store: Store, agent: str, kind: str, pick: int, number: int, elsewhere: Store | None = None
-    ) -> None:
-        data: dict[str, Any] | None = {"call_id": f"c{pick % 2}", "name": "probe"} if kind == "tool_call" else None
-        answers = None
-        if kind == "tool_result":
-            data = {"call_id": f"c{pick % 2}"}
-            if self._unanswered[agent]:
-                answers = self._unanswered[agent].pop(pick % len(self._unanswered[agent]))
-        if kind in ("state", "summary", "turn_ended") and pick % 2:
-            data = {"state": f"Goal: {number}"} if kind != "turn_ended" else {"closes": number}
-        apart = answers is not None and self._stands_apart(agent, answers)
-        given = draft(kind, "é" * pick + str(number), data=data, answers=answers)
-        texts = dict[str, str]()
-        if kind == "request":
-            texts = hashed(f"settings {pick}", f"question {pick}")
-            given = request(dict(zip(("config", "question"), texts, strict=True)), number=number + 1)
-            for (hash, text), owner in zip(texts.items(), (None, self._open.get(agent)), strict=True):
-                self.texts.setdefault(hash, (text, set()))[1].add(owner)
+    def _do(self, store: Any, who: int, deed: str, pick: int, elsewhere: Any = None) -> None:
+        agent = self.agents[who % len(self.agents)]
+        self.number += 1
         with store.read() as moment:
-            expected = moment.head(agent).record.head
+            head = moment.head(agent).record.head
         if elsewhere is not None:
-            other = usage(elsewhere=number)
-            (beside,) = append(elsewhere, agent, other)
-            self.events.append(self._recorded(agent, beside, other))
-        with store.write() as writing:
-            writing.keep_texts(texts)
-            (id,) = writing.append(agent, expected, [given])
-        if kind == "tool_call":
-            self._unanswered[agent].append(id)
-        if apart:
-            self.apart.add(id)
-        self.events.append(self._recorded(agent, id, given))
+            with suppress(FoldmarkError), elsewhere.write() as writing:
+                writing.append(agent, None, [usage(elsewhere=self.number)])
+        with suppress(FoldmarkError), store.write() as writing:
+            if deed in DEEDS:
+                DEEDS[deed](self, writing, agent, pick)
+            else:
+                writing.append(agent, head, [self._drafted(writing, agent, deed, pick)])
 
-    def _stands_apart(self, agent: str, call: int) -> bool:
-        """Return True if a call is followed by anything other than further calls and then results."""
-        counted = (*MESSAGE_KINDS, "turn_ended")
-        following = [event.kind for event in self.of(agent) if event.id > call and event.kind in counted]
-        return any(kind != "tool_result" for kind in dropwhile(lambda kind: kind == "tool_call", following))
+    def _drafted(self, writing: Any, agent: str, kind: str, pick: int) -> Draft:
+        data: dict[str, Any] | None = None
+        answers = None
+        if kind in ("tool_call", "tool_result"):
+            data = {"call_id": f"c{pick % 2}", "name": TOOLS_USED[pick % len(TOOLS_USED)]}
+        if kind == "tool_result":
+            own = writing.lookup([each.id for each in writing.messages((Segment(agent, 1, END),))])
+            calls = [each for each in own if each.kind == "tool_call"]
+            answered = {each.answers for each in writing.results(calls, erased=True)}
+            waiting = [call.id for call in calls if call.id not in answered]
+            answers = waiting[pick % len(waiting)] if waiting else None
+        if kind in ("state", "summary", "turn_ended", "command") and pick % 2:
+            special: dict[str, Any] = {"turn_ended": {"closes": 1}, "command": {"planning": {"mode": HARD}}}
+            data = special.get(kind, {"state": HARD})
+        if kind == "filter":
+            data = {"mode": "forget", "ranges": [], **({"planning": [1, None]} if pick % 2 else {})}
+        if kind == "record":
+            data = {HARD: [2**70, -(2**70), 2**53 + 1, 0.1, 1.0, 1, True, {"b": None, "a": -(2**63)}]}
+        if kind == "request":
+            memo = next((each.id for each in writing.memos(pick + 1)[-1:]), 0)
+            texts = {name: f"{name} {pick}" for name in ("config", "question")} | {f"memo {memo}": f"memo {pick}"}
+            hashes = {name: hash for name, text in texts.items() for hash in hashed(text)}
+            writing.keep_texts(hashed(*texts.values()))
+            return request(hashes, number=self.number)
+        text = TEXTS[(pick + self.number) % len(TEXTS)] if pick % 2 else "é" * pick + str(self.number)
+        if kind in ("turn_ended", "tool_call"):
+            text = "" if kind == "turn_ended" else f'{{"at":"{pick}\\n"}}'
+        how = {"interrupted": pick == 1, "dialect": (None, "openai")[pick % 2], "actor": ("human", "model")[pick % 2]}
+        return draft(kind, text, data=data, answers=answers, **how)
 
-    def _recorded(self, agent: str, id: int, draft: Draft) -> Event:
-        turn, self._open[agent] = place(draft.kind, id, self._open.get(agent))
-        return Event(
-            *(id, agent, turn, draft.kind, draft.content, draft.data, draft.dialect, draft.actor),
-            count_tokens(draft.content, encode_data(draft.kind, draft.data)),
-            *(draft.created_at, draft.interrupted, draft.answers),
-        )
-
-    def _erase(self, store: Store, agent: str, pick: int) -> None:
-        """Erase a whole turn at the request of the agent itself or of another agent in its tree. First end an open
-        turn, as the library does."""
-        turns = sorted({event.turn_id for event in self.events if event.agent_id == agent and event.turn_id})
-        if not turns:
-            return
-        turn = turns[pick % len(turns)]
-        by = self.tree[pick % 2] if agent in self.tree else agent
-        if self._open.get(agent) == turn:
-            self._append(store, agent, "turn_ended", 0, 0)
-        given = draft("redact", "", data={"turn": turn})
-        with store.write() as writing:
-            last = writing.head(agent).record.head
-            (redact,) = writing.append(by, None, [given])
-            writing.erase(agent, turn, last, redact)
-        self.events.append(self._recorded(by, redact, given))
-        for _, owners in self.texts.values():
-            owners.discard(turn)
-        for at, event in enumerate(self.events):
-            mine = event.agent_id == agent and event.turn_id == turn and event.id <= last
-            if mine and event.kind not in KEPT and event.id not in self.gone:
-                self.gone[event.id] = redact
-                text = without_content(event.kind, encode_data(event.kind, event.data), handed_down=True)
-                self.events[at] = tombstone(event, text)
-                if event.id in self._unanswered[agent]:
-                    self._unanswered[agent].remove(event.id)
-
-    # Answers by brute force
-
-    def of(self, agent: str) -> list[Event]:
-        """Return the events of an agent, in order."""
-        return sorted((event for event in self.events if event.agent_id == agent), key=lambda event: event.id)
-
-    @property
-    def kept(self) -> dict[str, str]:
-        """The texts of requests that something still owns, hash -> text."""
-        return {hash: text for hash, (text, owners) in self.texts.items() if owners}
-
-    def open_turn(self, agent: str) -> int | None:
-        """Return the open turn of an agent."""
-        return self._open.get(agent)
-
-    @property
-    def messages(self) -> list[Event]:
-        """The messages of all agents by id, without erased ones."""
-        found = (event for event in self.events if event.kind in MESSAGE_KINDS and event.id not in self.gone)
-        return sorted(found, key=lambda event: event.id)
-
-    def messages_of(self, agent: str) -> list[Message]:
-        """Return the messages of an agent, without erased ones."""
-        return [bare(event) for event in self.messages if event.agent_id == agent]
-
-    def inside(self, segments: Segments) -> list[Event]:
-        """Return the messages inside segments, in the order of the log."""
-        return [e for s in segments for e in self.messages if e.agent_id == s.agent and s.first <= e.id <= s.last]
-
-    def operations(self, agent: str) -> list[Event]:
-        """Return the events that the replay of an agent reads."""
-        return [
-            event
-            for event in self.of(agent)
-            if event.kind in OPERATION_KINDS or (event.kind == "turn_ended" and event.data is not None)
-        ]
-
-    def of_kind(self, kind: str, segments: Segments) -> list[Event]:
-        """Return the events of a kind inside segments by id, without erased ones."""
-        return [
-            event
-            for event in sorted(self.events, key=lambda event: event.id)
-            if event.kind == kind and event.id not in self.gone and contains(segments, event.agent_id, event.id)
-        ]
-
-    def tombstones(self, segments: Segments) -> list[Event]:
-        """Return the tombstones of erased messages inside segments, by id."""
-        erased = [event for event in self.events if event.id in self.gone and event.kind in MESSAGE_KINDS]
-        return sorted(
-            (event for event in erased if contains(segments, event.agent_id, event.id)), key=lambda event: event.id
-        )
-
-    def waiting(self, agent: str) -> list[Message]:
-        """Return the calls of the open turn that have no result yet."""
-        answered = {event.answers for event in self.events}
-        turn = self.open_turn(agent)
-        calls = (m for m in self.messages_of(agent) if m.kind == "tool_call" and turn is not None and m.turn_id == turn)
-        return [call for call in calls if call.id not in answered]
+    def messages(self, store: Any) -> list[Event]:
+        """Return the messages of all agents."""
+        with store.read() as moment:
+            return [each for agent in self.agents for each in moment.messages((Segment(agent, 1, END),))]
 
 
-def tombstone(event: Event, data: str | None) -> Event:
-    """Return the tombstone of an event; `data` is the part of its data that a replay needs."""
-    return Event(
-        *(event.id, event.agent_id, event.turn_id, event.kind, "", decode_data(event.kind, data), event.dialect),
-        *(event.actor, 0, event.created_at, event.interrupted, event.answers),
+def _erase(history: History, writing: Any, agent: str, pick: int) -> None:
+    """Erase a whole turn at the request of the agent itself or of another agent in its tree. First end an open turn, as
+    the library does."""
+    turns = sorted({each.turn_id for each in writing.events_after(agent, 0, 10_000) if each.turn_id})
+    if turns:
+        turn, record = turns[pick % len(turns)], writing.agent(agent)
+        if record.open_turn == turn:
+            writing.append(agent, None, [draft("turn_ended", "")])
+        tree = [each for each in history.agents if writing.root_of(each) == writing.root_of(agent)]
+        erase(writing, agent, turn, writing.agent(agent).head, by=tree[pick % len(tree)])
+
+
+def _delete(history: History, writing: Any, agent: str, pick: int) -> None:
+    if all(each.deleted for each in writing.children(agent)):
+        if writing.agent(agent).open_turn is not None:
+            writing.append(agent, None, [draft("turn_ended", "")])
+        erase(writing, agent, 0)
+        writing.append(agent, None, [deleted("human", NOW)])
+
+
+def _fork(history: History, writing: Any, agent: str, pick: int) -> None:
+    child = add_fork(writing, agent)
+    history.agents.append(child)
+    writing.on_rollback(lambda: history.agents.remove(child))
+
+
+def _add(history: History, writing: Any, agent: str, pick: int) -> None:
+    made = add_root(writing, NAMES[pick % len(NAMES)] if pick % 2 else None)
+    history.agents.append(made)
+    writing.on_rollback(lambda: history.agents.remove(made))
+
+
+def _mail(history: History, writing: Any, agent: str, pick: int) -> None:
+    sender = history.agents[pick % len(history.agents)]
+    writing.append(agent, None, [mailed(sender, f"{HARD} {pick}", "human", NOW)])
+
+
+def _carry(history: History, writing: Any, agent: str, pick: int) -> None:
+    if not writing.unread(agent):
+        _mail(history, writing, agent, pick)
+    data = {"mail": [{"id": each.id} for each in writing.unread(agent)[: pick + 1]]}
+    writing.append(agent, None, [draft(content="carried", data=data)])
+
+
+def _change_conversation(history: History, writing: Any, agent: str, pick: int) -> None:
+    name = NAMES[pick % len(NAMES)]
+    changes = (renamed(name, "human", NOW), archived("human", NOW), unarchived("human", NOW))
+    if writing.agent(agent).parent is None:
+        writing.append(agent, None, [changes[pick % 3]])
+
+
+def _repeat(history: History, writing: Any, agent: str, pick: int) -> None:
+    key = f"key {pick % 2} \0"
+    writing.append(agent, None, [draft(), usage()][: 1 + pick % 2], key=key)
+    writing.append(agent, 0, [draft(content="again")], key=key)
+
+
+def _conflict(history: History, writing: Any, agent: str, pick: int) -> None:
+    drafts: tuple[list[Draft], ...] = (
+        [draft()],
+        [usage(), draft()],
+        [draft(), usage()],
+        [],
+        [usage()],
+        [draft(data={"x": object()})],
     )
+    with suppress(ValueError):
+        writing.append(agent, 10**12 if pick < 5 else None, drafts[pick])
 
 
-def bare(event: Event) -> Message:
-    """Return the message of an event, without its text."""
-    return Message(event.id, event.agent_id, event.turn_id, event.kind, event.answers)
+def _reserve(history: History, writing: Any, agent: str, pick: int) -> None:
+    writing.next_id(agent)
+    writing.append(agent, None, [draft("state")])
 
 
-def size_of(events: Sequence[Event]) -> Size:
-    """Return the size of these messages."""
-    return Size(len(events), sum(event.tokens for event in events))
+def _save_fold(history: History, writing: Any, agent: str, pick: int) -> None:
+    writing.save_fold(birth(agent, pick) if pick % 2 else _fold(agent, pick), Size(-pick, pick))
 
 
-def ids_of(history: RecordedHistory) -> st.SearchStrategy[int]:
-    """Draw ids of events and unknown ids."""
-    return st.sampled_from([0, 10**12, *(event.id for event in history.events)])
+def _fold(agent: str, pick: int) -> Fold:
+    segments = (Segment(agent, 1, 2), Segment(agent, 5, END))
+    return Fold(agent, segments[: 1 + pick % 2], {HARD: 4, "A": 3}, (1, 2), 7, (3, 9), {4: 0, 2: 6})
 
 
-def places_in(history: RecordedHistory) -> st.SearchStrategy[int]:
-    """Draw ids of events and adjacent ids, which may belong to other histories."""
-    return st.sampled_from([0, *(event.id + beside for event in history.events for beside in (-1, 0, 1))])
+def _lend(history: History, writing: Any, agent: str, pick: int) -> None:
+    holder = f"holder {pick % 2}"
+    if pick < 3:
+        writing.lend(Lease(agent, holder, f"host {HARD}", 2**31, MODEL, NOW, f"{NOW[:-3]}{pick}1Z", True))
+    writing.renew(f"holder {pick % 3}", f"{NOW[:-3]}{pick}0Z")
+    lease = writing.lease(agent)
+    if lease is not None and pick % 2:
+        writing.lend(replace(lease, state=TOOLS, interrupt=True))
 
 
-def segments_of(history: RecordedHistory) -> st.SearchStrategy[Segments]:
-    """Draw segments of the agents of the tree."""
-    places = places_in(history)
-    each = st.builds(Segment, st.sampled_from(history.tree), places, places | st.just(END))
-    return st.lists(each, max_size=5).map(normal)
+def _save_memo(history: History, writing: Any, agent: str, pick: int) -> None:
+    text = TEXTS[(pick + history.number) % len(TEXTS)]
+    writing.save_memo(text, TAGS[: pick % 5], agent if pick % 2 else None, "model", NOW)
+
+
+def _remove_memo(history: History, writing: Any, agent: str, pick: int) -> None:
+    for memo in writing.memos(pick)[-1:]:
+        writing.remove_memo(memo.id)
+
+
+Deed = Callable[[History, Any, str, int], object]
+
+DEEDS: dict[str, Deed] = {
+    "erase": _erase,
+    "delete": _delete,
+    "fork agent": _fork,
+    "new agent": _add,
+    "mail": _mail,
+    "carry": _carry,
+    "conversation": _change_conversation,
+    "kill": lambda history, writing, agent, pick: writing.append(
+        agent, None, [killed(history.agents[0], ("human", "model")[pick % 2], NOW)]
+    ),
+    "repeat": _repeat,
+    "conflict": _conflict,
+    "reserve": _reserve,
+    "fold": _save_fold,
+    "lease": _lend,
+    "give back": lambda history, writing, agent, pick: writing.give_back(agent, f"holder {pick % 3}"),
+    "memo": _save_memo,
+    "remove memo": _remove_memo,
+    "disown": lambda history, writing, agent, pick: writing.disown(agent, hashed(f"memo {pick}")),
+}
+_DEEDS = ("erase", *KINDS, "config", "command", "record", "filter", *DEEDS, "together", "undone")
+EVERY_STEP = st.tuples(st.integers(0, 4), st.sampled_from(_DEEDS), st.integers(0, 5))
+"""Steps of every kind."""
+
+EVERY_DEED: list[Step] = [
+    (number + pick, deed, pick)
+    for pick in range(6)
+    for number, deed in enumerate(_DEEDS)
+    if pick > 3 or deed not in ("kill", "delete")
+]
+"""A history in which everything happens."""

@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 
 from foldmark.core.agents import AgentRecord, Size, renamed
-from foldmark.core.errors import ConflictError, StoreError
+from foldmark.core.errors import StoreError
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
@@ -155,19 +155,6 @@ class Blocks(Suite):
         assert undone == []
 
     # Parts that fail
-
-    def test_a_failure_before_the_first_write_is_harmless(self, store: Store) -> None:
-        agent, neighbour = root(store), root(store)
-        with store.write() as writing:
-            (one,) = writing.append(agent, 0, [draft(content="one")])
-            with pytest.raises(ConflictError), store.write() as inner:
-                inner.append(agent, 0, [draft(content="lost")])
-            with pytest.raises(ValueError, match="not JSON"), store.write() as inner:
-                inner.append(agent, one, [draft(data={"x": object()})])
-            with pytest.raises(StoreError), store.write() as inner:
-                inner.append(neighbour, None, [renamed(agent, "human", NOW)])
-            writing.append(agent, one, [draft(content="two")])
-        assert texts_of(store, agent) == ["one", "two"]
 
     @pytest.mark.parametrize("part", WRITTEN)
     def test_a_failure_after_a_write_fails_the_whole_transaction(self, store: Store, part: str) -> None:

@@ -19,7 +19,7 @@ from foldmark.core.segments import END, Segment
 from foldmark.operations.effects import Asking
 from foldmark.request.recorded import newest_requests
 from foldmark.request.standing import end_of
-from foldmark.testing.parts.searching import terms_of
+from foldmark.testing.compared import terms_of
 from foldmark.testing.suite import Harness, Suite, append, draft, root, save_memo, send
 
 BETWEEN = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE")

@@ -8,10 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from foldmark.core.agents import BORN, LIVES, Change, Changes, Size, archived, deleted, killed, renamed, unarchived
+from foldmark.core.agents import Change, Changes
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.ports import BESIDE, Store, Transaction
-from foldmark.core.replay import Fold
+from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
 from foldmark.testing.parts.transactions import contents, head_and_texts, texts_of
 from foldmark.testing.suite import (
@@ -24,74 +23,17 @@ from foldmark.testing.suite import (
     append_batches,
     append_in_turn,
     append_metadata,
-    call,
     draft,
-    erase,
     fork,
     read,
-    result,
     roll_back,
     root,
-    save_memo,
-    send,
     stop_inside,
 )
 
 
 class Connections(Suite):
     """Every connection sees the commits of all others in any process."""
-
-    def test_stored_events_are_visible_to_another_connection(self, store: Store, agent: str, other: Store) -> None:
-        (opener, asked) = append(store, agent, draft(), call("c1"))
-        append(store, agent, result("c1", asked), draft("state", "Goal: x"), draft("turn_ended", ""))
-        child = fork(store, agent)
-        save_memo(store, "a memo", "x", "y", agent=agent)
-        send(store, agent, child, "mail")
-        with store.read() as one, other.read() as two:
-            for moment in (one, two):
-                assert [each.id for each in moment.agents()] == [agent, child]
-            assert one.agents() == two.agents()
-            assert one.head(agent) == two.head(agent)
-            segments = (Segment(agent, 1, END),)
-            assert list(one.messages(segments)) == list(two.messages(segments))
-            assert one.turns([opener]) == two.turns([opener])
-            assert one.memos(5) == two.memos(5)
-            assert one.unread(child) == two.unread(child)
-            assert one.size(segments) == two.size(segments)
-
-    def test_changes_by_others_are_seen_at_once(self, store: Store, agent: str, other: Store) -> None:
-        """A store may cache only values that no other connection can change."""
-        for number in range(3):
-            for writer, reader in ((store, other), (other, store)):
-                append(writer, agent, draft(content=f"{number}"), draft("state", f"Goal: {number}"))
-                fold = Fold(agent, (Segment(agent, number + 1, END),), {f"M{number}": 1}, at=number)
-                with writer.write() as writing:
-                    writing.save_fold(fold, Size(number, number))
-                    writing.append(agent, None, [renamed(f"name {number} {writer is store}", "human", NOW)])
-                with reader.read() as moment:
-                    head = moment.head(agent)
-                    assert head.cache == (fold, Size(number, number))
-                    assert head.newest["state"].content == f"Goal: {number}"
-                    assert moment.named(f"name {number} {writer is store}") == head.record
-
-    def test_a_head_is_current_after_every_kind_of_write(self, store: Store, agent: str, other: Store) -> None:
-        """A store that caches heads drops them in time."""
-
-        def beside() -> set[str]:
-            with store.read() as here, other.read() as there:
-                assert here.head(agent) == there.head(agent)
-                return set(here.head(agent).beside)
-
-        assert beside() == set()
-        send(store, root(store), agent, "mail")
-        assert beside() == {"mail"}
-        save_memo(store, "a memo")
-        assert beside() == {"mail", "memos"}
-        fork(store, agent)
-        assert beside() == set(BESIDE)
-        for each in (draft("config", "x = 1", data={"settings": {}}), draft("mark", "here"), draft("turn_ended", "")):
-            append(store, agent, each)
-            assert beside() == set(BESIDE)
 
     def test_several_threads_use_one_store(self, store: Store, agent: str) -> None:
 
@@ -181,78 +123,8 @@ def changes(store: Store, after: str | None = None, limit: int = 100) -> Changes
         return moment.changes(after, limit)
 
 
-def pages(store: Store, after: str, limit: int) -> list[Change]:
-    """Return all changes after a cursor, read page by page."""
-    found: list[Change] = []
-    while (page := changes(store, after, limit)).changes:
-        assert len(page.changes) <= limit
-        assert page.cursor != after
-        found += page.changes
-        after = page.cursor
-    return found
-
-
 class ListeningTests(Suite):
     """A cursor skips no change. A watch wakes for every commit and for nothing else."""
-
-    def test_changes_begin_now_and_are_read_once(self, store: Store, agent: str) -> None:
-        append(store, agent, draft(content="before"))
-        assert changes(store).changes == []
-        begin = changes(store).cursor
-        ids = append(store, agent, draft(), draft("state", "Goal: x"), draft("turn_ended", ""))
-        child = fork(store, agent)
-        mail = send(store, agent, child, "one", "two")
-        roll_back(store, lambda writing: writing.append(agent, None, [draft(content="lost")]))
-        (late,) = append(store, child, draft(content="late"))
-        with store.read() as moment:
-            (forked,) = [event.id for event in moment.events_after(agent, ids[-1], 10)]
-        kinds = zip([*ids, forked], ("user", "state", "turn_ended", "fork"), strict=True)
-        expected = [Change(agent, id, kind) for id, kind in kinds]
-        expected += [*(Change(child, id, "mail") for id in mail), Change(child, late, "user")]
-        for limit in (1, 2, 3, 100):
-            found = pages(store, begin, limit)
-            assert [each for each in found if each.event_id is not None] == expected
-            assert [each for each in found if each.event_id is None] == [Change(child, None, BORN)]
-        assert changes(store, changes(store).cursor).changes == []
-
-    def test_each_change_of_an_agent_is_reported_once(self, store: Store, other: Store) -> None:
-        """Changes of one agent come in order. A rolled-back change is not reported."""
-        begin = changes(other).cursor
-        first, second = root(store, "first"), root(store, "second")
-        child = fork(store, first)
-
-        def act(writing: Transaction) -> None:
-            writing.append(child, None, [killed(first, "model", NOW)])
-            writing.append(first, None, [renamed("other", "human", NOW)])
-            writing.append(first, None, [archived("human", NOW)])
-
-        roll_back(store, act)
-        with store.write() as writing:
-            act(writing)
-        with other.write() as writing:
-            writing.append(first, None, [unarchived("human", NOW)])
-            writing.append(second, None, [renamed("second", "human", NOW)])
-            writing.append(second, None, [archived("human", NOW)])
-            erase(writing, second, 0)
-            writing.append(second, None, [deleted("human", NOW)])
-        lives = {
-            first: ["born", "renamed", "archived", "unarchived"],
-            second: ["born", "renamed", "archived", "deleted"],
-            child: ["born", "killed"],
-        }
-        for limit in (1, 2, 100):
-            found = [each for each in pages(store, begin, limit) if each.kind in LIVES]
-            assert all((each.event_id is None) == (each.kind == BORN) for each in found)
-            assert {agent: [each.kind for each in found if each.agent_id == agent] for agent in lives} == lives
-            assert len(found) == sum(map(len, lives.values()))
-
-    def test_a_cursor_is_valid_in_every_connection(self, store: Store, other: Store) -> None:
-        agent, begin = root(store), changes(other).cursor
-        (first,) = append(store, agent, draft())
-        page = changes(other, begin)
-        assert page.changes == [Change(agent, first, "user")]
-        (second,) = append(other, agent, draft())
-        assert changes(store, page.cursor).changes == [Change(agent, second, "user")]
 
     @pytest.mark.parametrize("cursor", ["", "x", "é", "-1", "1;2\0"])
     def test_an_invalid_cursor_is_refused(self, store: Store, cursor: str) -> None:
@@ -264,27 +136,6 @@ class ListeningTests(Suite):
             writing.append(agent, None, [draft()])
             with pytest.raises(StoreError, match="committed"):
                 writing.changes(None, 1)
-
-    def test_the_events_of_an_agent_are_read_in_pages(self, store: Store) -> None:
-        agents = root(store), root(store)
-        ids: dict[str, list[int]] = {agent: [] for agent in agents}
-        for _ in range(5):
-            for agent in agents:
-                ids[agent] += append(store, agent, draft(), draft("usage", ""), draft("turn_ended", ""))
-        for agent in agents:
-            for limit in (1, 4, 15, 100):
-                with store.read() as moment:
-                    after, found = 0, list[int]()
-                    while page := moment.events_after(agent, after, limit):
-                        assert len(page) <= limit
-                        assert page[0].id > after
-                        assert page == moment.events([event.id for event in page])
-                        found += [event.id for event in page]
-                        after = found[-1]
-                assert found == ids[agent]
-        with store.write() as writing:
-            appended = writing.append(agents[0], None, [draft(content="now")])
-            assert [event.id for event in writing.events_after(agents[0], ids[agents[0]][-1], 5)] == appended
 
     def test_two_processes_never_interleave(self, store: Store, other: Store, harness: Harness) -> None:
         """Each event of the shared agent directly follows the head that its writer had read. The batches that each

@@ -1,5 +1,7 @@
 """A damaged database remains usable, and its own check finds the damage [SPEC 2]."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +12,8 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
-from foldmark.testing.histories import STEPS, RecordedHistory, Step
-from foldmark.testing.suite import NOW, Damage, Harness, Suite, append, draft, erase, examples, root
+from foldmark.testing.histories import STEPS, History, Step
+from foldmark.testing.suite import NOW, Damage, Harness, Suite, append, draft, erase, examples, read, root
 
 COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.CONTENT)
 """Damage that makes stored sums disagree with the events."""
@@ -71,10 +73,10 @@ class Damaged(Suite):
     def test_wrong_stored_sums_are_found(self, harness: Harness, steps: list[Step], damage: Damage, pick: int) -> None:
         """L3 relies on stored sums, so every wrong sum must be found, in any place."""
         store = harness.fresh()
-        history = RecordedHistory(store)
+        history = History(store)
         history.play(store, [*steps, (0, "user", 1)])
         assert list(store.damage()) == []
-        harness.plant(store, damage, history.messages[pick % len(history.messages)].id)
+        harness.plant(store, damage, (said := history.messages(store))[pick % len(said)].id)
         assert list(store.damage())
         store.close()
 
@@ -101,3 +103,15 @@ class Damaged(Suite):
             writing.remove_memo(memo)
             writing.append(neighbour, None, [killed(agent, "human", NOW)])
         assert list(store.damage()) == []
+
+    @pytest.mark.parametrize(
+        "data", [None, {}, {"hashes": 7}, {"hashes": {"memo x": "0", "memo": "1", "question": "2"}}]
+    )
+    def test_any_data_of_a_request_is_kept(self, store: Store, agent: str, data: dict[str, Any] | None) -> None:
+        """A log may have been made by another version. Only the check for damage complains."""
+        (id,) = append(store, agent, draft("request", "", data=data))
+        assert (read(store, [id])[0].data or None) == (data or None)
+        assert any(f"event {id}, is not readable" in line for line in store.damage())
+        with store.write() as writing:
+            writing.append(agent, None, [draft(), draft("turn_ended", "")])
+            erase(writing, agent, 0)

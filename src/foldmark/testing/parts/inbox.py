@@ -7,17 +7,11 @@ from threading import Barrier
 from typing import TypeVar
 from uuid import uuid4
 
-import pytest
-from msgspec.structs import replace
-
-from foldmark.core.agents import MODEL, TOOLS, End, Lease, Mail, archived, deleted, killed, renamed, unarchived
+from foldmark.core.agents import MODEL, Lease
 from foldmark.core.codec import timestamp, utc
-from foldmark.core.errors import CommandError
-from foldmark.core.ports import Store, Transaction
-from foldmark.core.segments import END, Segment
-from foldmark.request.standing import end_of
-from foldmark.testing.parts.transactions import contents, head_and_texts, texts_of
-from foldmark.testing.suite import HARD, NOW, Harness, Suite, append, call, draft, erase, fork, roll_back, root, send
+from foldmark.core.ports import Store
+from foldmark.testing.parts.transactions import texts_of
+from foldmark.testing.suite import Harness, Suite, draft, root, send
 
 Answer = TypeVar("Answer")
 
@@ -71,24 +65,6 @@ class InboxTests(Suite):
 
     # Mail
 
-    def test_unread_mail_is_kept_in_order_and_changes_no_log(self, store: Store, other: Store) -> None:
-        sender, recipient = root(store), root(store)
-        before = head_and_texts(store, recipient)
-        first, second = send(store, sender, recipient, HARD, "two")
-        (third,) = send(other, recipient, recipient, "three")
-        with store.read() as moment:
-            assert moment.unread(recipient) == [
-                Mail(first, sender, recipient, "human", NOW, HARD),
-                Mail(second, sender, recipient, "human", NOW, "two"),
-                Mail(third, recipient, recipient, "human", NOW, "three"),
-            ]
-            assert moment.unread(sender) == []
-        assert first < second < third
-        head, said = head_and_texts(store, recipient)
-        assert head.beside == {"mail"}
-        record = replace(head.record, last=before[0].record.last)
-        assert (head._replace(record=record, beside=frozenset()), said) == before
-
     def test_mail_is_carried_exactly_once(self, store: Store, other: Store) -> None:
         """Two connections deliver at the same time, while a third thread sends more."""
         sender, recipient = root(store), root(store)
@@ -107,43 +83,7 @@ class InboxTests(Suite):
         with store.read() as moment:
             assert moment.unread(recipient) == []
 
-    def test_a_failed_delivery_leaves_the_mail_unread(self, store: Store, other: Store) -> None:
-        sender, recipient = root(store), root(store)
-        send(store, sender, recipient, "mail")
-
-        def carry(writing: Transaction) -> None:
-            (mail,) = writing.unread(recipient)
-            writing.append(recipient, None, [draft("user", "mail", data={"mail": [{"id": mail.id}]})])
-            assert writing.unread(recipient) == []
-
-        roll_back(store, carry)
-        assert deliver(other, recipient) == ["mail"]
-        assert deliver(store, recipient) == []
-
     # Leases
-
-    def test_a_lease_is_read_as_it_was_stored(self, store: Store, other: Store) -> None:
-        first, second = root(store), root(store)
-        holder, stranger = str(uuid4()), str(uuid4())
-        lease = Lease(first, holder, f"host {HARD}", 2**31, MODEL, NOW, later(NOW, SECONDS))
-        with store.write() as writing:
-            writing.lend(lease)
-            writing.lend(Lease(second, stranger, "host", 1, TOOLS, NOW, NOW))
-        with other.write() as writing:
-            assert writing.lease(first) == lease
-            until = later(NOW, 2 * SECONDS)
-            renewed = Lease(first, holder, lease.host, lease.process, MODEL, NOW, until)
-            assert writing.renew(holder, until) == [renewed]
-            writing.give_back(first, stranger)
-            assert writing.lease(first) == renewed, "only the holder gives a lease back"
-            writing.lend(replace(renewed, state=TOOLS, interrupt=True))
-        with store.write() as writing:
-            assert writing.lease(first) == Lease(first, holder, lease.host, 2**31, TOOLS, NOW, until, True)
-            writing.lend(lease)
-            assert writing.lease(first) == lease, "a new lease carries no request to interrupt"
-            writing.give_back(first, holder)
-            assert writing.lease(first) is None
-            assert writing.lease(second) == Lease(second, stranger, "host", 1, TOOLS, NOW, NOW)
 
     def test_the_clock_is_the_databases(self, store: Store, other: Store, harness: Harness) -> None:
         """All connections read the same clock, right or wrong, and its times have the form of event times."""
@@ -185,65 +125,3 @@ class InboxTests(Suite):
                 assert not loser()
         with store.read() as moment:
             assert moment.head(agent).record.own == (0, 0)
-
-    # Ends, names, the archive
-
-    def test_a_killed_agent_accepts_no_new_messages(self, store: Store, other: Store) -> None:
-        parent = root(store)
-        child, waits = fork(store, parent), fork(store, parent)
-        (opener, asked) = append(store, child, draft(), call("c1"))
-        with store.write() as writing:
-            writing.append(child, None, [killed(parent, "model", NOW)])
-        with other.read() as moment:
-            assert end_of(moment, child) == End(child, "model", NOW, parent)
-            assert end_of(moment, parent) is None
-            assert moment.fates(parent) == {child: "killed", waits: "waits"}
-            assert moment.fates(child) == {}
-        # Its open turn can still be closed, with the answer so far.
-        said = append(store, child, draft("assistant", "so far"), draft("turn_ended", ""))
-        for refused in (draft(), draft("assistant"), draft("mark", "", data={"name": "M"})):
-            with pytest.raises(CommandError, match="dead"):
-                append(other, child, refused)
-        with store.read() as moment:
-            assert moment.head(child).record.head == said[-1]
-            assert [event.id for event in moment.messages((Segment(child, 1, END),))] == [opener, asked, said[0]]
-
-    def test_a_deleted_agent_is_only_found_by_its_uuid(self, store: Store, other: Store) -> None:
-        agent, neighbour = root(store, "gone"), root(store)
-        send(store, neighbour, agent, "never read")
-        with store.write() as writing:
-            writing.append(agent, None, [archived("human", NOW)])
-            erase(writing, agent, 0)
-            writing.append(agent, None, [deleted("human", NOW)])
-        with other.read() as moment:
-            assert moment.named("gone") is None
-            record = moment.agent(agent)
-            assert record is not None
-            assert (bool(record.deleted), record.name) == (True, None)
-            assert end_of(moment, agent) == End(agent, "human", NOW)
-            assert moment.unread(agent) == []
-            assert record.archived == 0
-        with pytest.raises(CommandError, match="deleted"):
-            append(other, agent, draft())
-        root(other, "gone")
-
-    def test_names_and_the_archive(self, store: Store, other: Store) -> None:
-        agent = root(store, "old")
-        with store.write() as writing:
-            writing.append(agent, None, [renamed(f"new {HARD}", "human", NOW)])
-            writing.append(agent, None, [archived("human", NOW)])
-        with other.read() as moment:
-            assert moment.named("old") is None
-            found = moment.named(f"new {HARD}")
-            assert found is not None
-            assert found.id == agent
-            assert moment.events([found.archived])[0].created_at == NOW
-            assert [(each.record.id, each.archived, each.last_used) for each in moment.overview()] == [
-                (agent, NOW, NOW)
-            ]
-        with other.write() as writing:
-            writing.append(agent, None, [unarchived("human", NOW)])
-        with store.read() as moment:
-            back = moment.agent(agent)
-            assert back is not None
-            assert (back.archived, contents(moment, agent)) == (0, [])

@@ -662,7 +662,7 @@ SELECT e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), a.name, CA
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name'),
-    (SELECT substr(o.content, 1, :beginning) FROM events o
+    (SELECT CASE WHEN octet_length(o.content) <= :beginning THEN o.content ELSE substr(o.content, 1, :beginning) END FROM events o
         WHERE o.kind = 'user' AND o.id = iif(e.kind = 'user', e.id, (
             SELECT id FROM events WHERE agent = e.agent AND nth IS NOT NULL AND id >= e.turn AND kind <> 'client'
             ORDER BY id LIMIT 1
