@@ -194,7 +194,9 @@ def _mail(history: History, writing: Any, agent: str, pick: int) -> None:
 def _carry(history: History, writing: Any, agent: str, pick: int) -> None:
     if not writing.unread(agent):
         _mail(history, writing, agent, pick)
-    data = {"mail": [{"id": each.id} for each in writing.unread(agent)[: pick + 1]]}
+    (no_mail,) = writing.events_after(history.agents[0], 0, 1)
+    carried = [*writing.unread(agent)[: pick + 1], no_mail]
+    data = {"mail": [{"id": each.id} for each in carried]}
     writing.append(agent, None, [draft(content="carried", data=data)])
 
 
