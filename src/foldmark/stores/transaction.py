@@ -327,7 +327,9 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
             if turn:
                 mail = [id for _, kind, _, data, _ in rows if kind == "user" for id in carried_mail(data)]
                 rows = [row for row in rows if not outlives(row[1], row[3])]
-                rows += [(id, "mail", None, None, 0) for id in mail]  # it is read, so it belongs to the turn
+                # Mail that was read belongs to the turn. A message may name other events, which are not erased.
+                own = [each for each in self.events(mail) if each.kind == "mail" and each.agent_id == owner]
+                rows += [(each.id, "mail", None, None, 0) for each in own]
             else:
                 self._write("forget_unread", **agent)
             messages = [row for row in rows if row[2] is not None]

@@ -3,7 +3,8 @@
 It needs pytest and Hypothesis, the extra `testing`. No other part of Foldmark imports this package.
 
 Read `suite.py` first: it defines the harness that a store provides, and code shared by several parts. `parts/` contains
-the tests. `histories.py` computes answers by brute force; `copies.py` creates contents for tests of copying.
+the tests. `memory.py` is the oracle, a store in memory; `histories.py` makes random histories; `compared.py` compares
+each answer about them with the oracle's. `copies.py` creates contents for tests of copying.
 """
 
 try:

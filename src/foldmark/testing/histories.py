@@ -194,7 +194,9 @@ def _mail(history: History, writing: Any, agent: str, pick: int) -> None:
 def _carry(history: History, writing: Any, agent: str, pick: int) -> None:
     if not writing.unread(agent):
         _mail(history, writing, agent, pick)
-    data = {"mail": [{"id": each.id} for each in writing.unread(agent)[: pick + 1]]}
+    (no_mail,) = writing.events_after(history.agents[0], 0, 1)
+    carried = [*writing.unread(agent)[: pick + 1], no_mail]
+    data = {"mail": [{"id": each.id} for each in carried]}
     writing.append(agent, None, [draft(content="carried", data=data)])
 
 
@@ -279,7 +281,8 @@ DEEDS: dict[str, Deed] = {
     "give back": lambda history, writing, agent, pick: writing.give_back(agent, f"holder {pick % 3}"),
     "memo": _save_memo,
     "remove memo": _remove_memo,
-    "disown": lambda history, writing, agent, pick: writing.disown(agent, hashed(f"memo {pick}")),
+    # Only a copy takes texts from a request, those that its source has erased.
+    "disown": lambda history, writing, agent, pick: writing.disown(agent, hashed(f"nobody's {pick}")),
 }
 _DEEDS = ("erase", *KINDS, "config", "command", "record", "filter", *DEEDS, "together", "undone")
 EVERY_STEP = st.tuples(st.integers(0, 4), st.sampled_from(_DEEDS), st.integers(0, 5))

@@ -76,9 +76,6 @@ NOW = "2026-03-01T12:00:00.000000Z"
 HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
 """Text that databases, drivers and JSON columns handle wrongly."""
 
-INDEXED = ("state", "scratchpad", "system", "request", "usage", "mail", "killed")
-"""Kinds of events whose newest event is read by kind."""
-
 examples = settings(
     deadline=None,
     # All examples share one store, in which each creates its own agents; several stores may run the suite.

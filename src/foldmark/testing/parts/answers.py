@@ -66,6 +66,7 @@ class Answers(Suite):
             assert list(store.damage()) == []
 
     @examples
+    @example(drafts=[draft(content=HARD, data={HARD: [2**70, -(2**70), 2**53 + 1, 0.1, {"b": None, "a": True}]})])
     @given(drafts=st.lists(DRAFTS, min_size=1, max_size=5))
     def test_any_event_is_read_as_it_was_stored(self, compared: ComparedStore, drafts: list[Draft]) -> None:
         """With the order of its keys, its numbers of any size and any Unicode."""

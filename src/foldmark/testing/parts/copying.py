@@ -183,7 +183,7 @@ class CopyingTests(Suite):
         agents = fill(store)
         with closing(harness.fresh()) as target:
             stops = self._stopping(store, target, committed)
-            assert stops > 6
+            assert stops > 4
             change(store, agents)
             assert self._stopping(store, target, committed) > 6
             same(store, target)
