@@ -386,7 +386,7 @@ SERVED = {
     "a file": "SELECT pg_read_file('/etc/passwd')",
     "a file written": "COPY messages TO '/tmp/x'",
     "a large object": "SELECT lo_create(0)",
-    "another session": "SELECT pg_cancel_backend(pid) FROM pg_stat_activity",
+    "another session": "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
     "a long wait": "SELECT pg_sleep(600)",
     "many rows on disk": "SELECT count(*) FROM (SELECT * FROM generate_series(1, 100000000) OFFSET 0) x",
     "a join of thousands": "SELECT 1 FROM " + ", ".join(f"turns a{at}" for at in range(900)),
