@@ -272,6 +272,14 @@ def test_a_living_agent_comes_before_a_deleted_one(talk: Log, erased: list[str])
     assert len(erased) == 2
 
 
+def test_a_conversation_that_is_not_archived_is_entered_without_a_write(
+    talk: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database may be read-only, or another program may be writing."""
+    monkeypatch.setattr(talk.store, "write", None)
+    assert talk.agent("default").do("/resume other").text
+
+
 def test_mail_of_a_deleted_conversation(talk: Log) -> None:
     """Unread mail to it is deleted with it; mail that it sent to others still arrives."""
     default = talk.agent("default")

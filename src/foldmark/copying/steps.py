@@ -203,7 +203,7 @@ class Copy:
             writing.reserve_memos(highest)
 
     def _lacking(self, last: int) -> list[CopiedMemo]:
-        """Return the next memos after an id that the target lacks."""
+        """Return the next memos that the target lacks, of those with ids above `last`."""
         with self._target.read() as reading:
             both = merged(self._moment.copied_memos(last), reading.copied_memos(last))
             return list(islice((memo for memo, copied in both if memo is not None and copied is None), AT_ONCE))

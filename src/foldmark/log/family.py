@@ -146,11 +146,12 @@ def archive(conversation: Agent, actor: str) -> None:
 def unarchive(conversation: Agent, actor: str) -> bool:
     """Bring a conversation back from the archive. Return False if it is not archived."""
     log = conversation.log
-    with log.store.write() as transaction:
-        _check_there(transaction, conversation)
-        record = transaction.agent(conversation.id)
-        is_archived = record is not None and bool(record.archived)
-        if is_archived:
+    with log.store.read() as moment:
+        record = moment.agent(conversation.id)
+    is_archived = record is not None and bool(record.archived)
+    if is_archived:
+        with log.store.write() as transaction:
+            _check_there(transaction, conversation)
             transaction.append(conversation.id, None, [unarchived(actor, log.clock())])
     return is_archived
 

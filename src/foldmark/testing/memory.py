@@ -676,7 +676,7 @@ class MemoryTransaction(MemoryMoment):
 
 
 class _Database:
-    """What all stores over one database share."""
+    """The state that all stores over one database share."""
 
     def __init__(self) -> None:
         self.contents, self.lock = Contents(), threading.Lock()
@@ -719,7 +719,7 @@ class MemoryStore:
         self._blocks, self._closed = threading.local(), False
         self.address = f"memory:{id(self._database)}"
         self.given = deque[int]()
-        """The ids of the next events and memos; then the store chooses them itself."""
+        """The ids that the next events and memos get; once none is left, the store chooses them."""
 
     @property
     def _block(self) -> MemoryMoment | None:
