@@ -19,7 +19,7 @@ from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log
 from foldmark.core.request import Part, Piece, Request
 from foldmark.log.doctor import examine
-from foldmark.log.recording import save_memo
+from foldmark.log.memos import save_memo
 from foldmark.request.recorded import newest_requests
 from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt

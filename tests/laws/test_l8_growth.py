@@ -25,7 +25,7 @@ import foldmark
 from deeds import ids
 from foldmark import Agent
 from foldmark.core.request import Request
-from foldmark.log import recording
+from foldmark.log import memos
 from foldmark.request.recorded import newest_requests
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
@@ -276,12 +276,12 @@ def test_a_turn_that_outgrows_the_budget_reaches_low_water_in_few_steps(log: fol
 def test_later_memos_have_their_heading(log: foldmark.Log) -> None:
     """This also holds if the best match among the memos was sent already."""
     agent = prepared(log)
-    recording.save_memo(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
+    memos.save_memo(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
     agent.append("user", "Where are the Unicode tables of the parser?")
     agent.request("openai", "gpt-5")
     agent.append("assistant", "They are generated.")
     agent.end_turn()
-    recording.save_memo(agent, "The parser is written by hand.", (), "human")
+    memos.save_memo(agent, "The parser is written by hand.", (), "human")
     agent.append("user", "Has the parser a lexer for Unicode tables?")
     request = agent.request("openai", "gpt-5")
     texts = [message["content"] for message in request.body["messages"]]

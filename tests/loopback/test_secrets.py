@@ -226,10 +226,8 @@ def noticed(agent: Agent) -> None:
 
 
 def kept(agent: Agent) -> None:
-    from foldmark.log.recording import append_answer
-
     agent.append("user", "go")
-    append_answer(agent, KEY, [Kept({"type": "thinking", "thinking": ALL, "signature": "c2ln"}).block], [], "anthropic")
+    agent.append_pieces(KEY, [Kept({"type": "thinking", "thinking": ALL, "signature": "c2ln"}).block], [], "anthropic")
     agent.end_turn()
 
 

@@ -17,7 +17,7 @@ from foldmark.core.records import Memo
 from foldmark.core.segments import END, contains, until
 from foldmark.core.wording import FINAL, count, one_line, title
 from foldmark.log import Result
-from foldmark.log.recording import memo_with_id, save_memo
+from foldmark.log.memos import memo_with_id, save_memo
 from foldmark.operations.changes import SCRATCHPAD
 from foldmark.operations.effects import EditText
 from foldmark.operations.redaction import TRACES_MAY_STAY

@@ -19,7 +19,7 @@ from foldmark.core.segments import END
 from foldmark.core.wording import count, listing, one_line
 from foldmark.cost.messages import NextMessages, next_messages
 from foldmark.log import Agent, Log
-from foldmark.log.recording import save_memo
+from foldmark.log.memos import save_memo
 from foldmark.log.search import message_excerpt, message_named, search_with_archive
 from foldmark.operations.effects import Asking
 from foldmark.text.keywords import memo_entry
