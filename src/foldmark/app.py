@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from foldmark.core.codec import Secrets, timestamp
-from foldmark.core.errors import FoldmarkError, ProviderError
+from foldmark.core.errors import FoldmarkError
 from foldmark.settings.given import Settings, Value
 from foldmark.settings.user_folders import config_folder, database_path, default_database, named_database
 from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
@@ -22,9 +22,8 @@ from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from foldmark.core.assembly.sent import SentRequest
     from foldmark.core.ports import Progress, Provider, Store
-    from foldmark.core.request import Piece, Request, ToolSpec
+    from foldmark.core.request import ToolSpec
     from foldmark.core.search import ArchivedMessages, Filters, Vectors
     from foldmark.log import Agent, Log, Result
     from foldmark.operations.effects import Asking
@@ -66,18 +65,9 @@ def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
 def _over(store: "Store", given: Settings) -> "Log":
     from foldmark.log import Log
 
-    complete, count, secrets = partial(_complete, given), partial(_count, given), _secrets(given, store.address)
+    secrets = _secrets(given, store.address)
     given = _without_keys(given, secrets) if secrets else given
-    log = Log(store, _now, _new_id, _commands, partial(_tools, store), _call_tool, complete, count, given, secrets)
-    log.compact = partial(_pieces, given)
-    log.record_sent = _record_sent
-    return log
-
-
-def _record_sent(agent: "Agent", request: "Request") -> "SentRequest":
-    from foldmark.sending.sent import record_sent
-
-    return record_sent(agent, request)
+    return Log(store, _now, _new_id, _commands, partial(_tools, store), _call_tool, given, secrets)
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
@@ -186,108 +176,17 @@ class _CodingSessions:
         return write_out(agent, named, progress, os.environ, only_context=only_context)
 
 
-def _complete(given: Settings, request: "Request") -> str:
-    """Return the text of the model's complete answer to a request. Raises the same errors as `_pieces`."""
-    return "".join(piece for piece in _pieces(given, request) if isinstance(piece, str))
-
-
-def _pieces(given: Settings, request: "Request") -> "list[Piece]":
-    """Wait for the model's complete answer to a request. Raises FoldmarkError, also for an incomplete answer."""
-    import asyncio
-    from contextlib import aclosing
-
-    from foldmark.core.request import Stopped
-    from foldmark.providers.retrying import streams_closed
-    from foldmark.sending.interruption import CURRENT
-
-    async def whole() -> "list[Piece]":
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        with CURRENT.get().ended_by(partial(loop.call_soon_threadsafe, task.cancel)):
-            try:
-                return await asked()
-            finally:
-                await streams_closed()
-
-    async def asked() -> "list[Piece]":
-        async with aclosing(provider(_name(request), given, attempts=3).answer(request)) as pieces:
-            found = [piece async for piece in pieces]
-        stopped = next((piece for piece in found[::-1] if isinstance(piece, Stopped)), Stopped("end", ""))
-        if stopped.why in ("length", "refused"):
-            what = "was cut off" if stopped.why == "length" else "is a refusal"
-            raise ProviderError(
-                "answer", f"the answer of {_name(request)} {what} ({stopped.said}); nothing was changed"
-            )
-        return found
-
-    try:
-        return asyncio.run(whole())
-    except asyncio.CancelledError:
-        raise FoldmarkError("the question to the model was interrupted; nothing was changed") from None
-
-
-COUNT_EVERY = 1.0
-"""Minimum seconds between two requests for a count, which are free but rate-limited."""
-
-_counted = 0.0
-
-
-def _count(given: Settings, request: "Request") -> int:
-    """Wait for the provider's count of the tokens in a request. Raises FoldmarkError."""
-    import asyncio
-    import time
-
-    global _counted
-    time.sleep(max(0.0, _counted + COUNT_EVERY - time.monotonic()))
-    try:
-        return asyncio.run(provider(_name(request), given, attempts=2).count(request))
-    finally:
-        _counted = time.monotonic()
-
-
-def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> "Provider":
-    """Return the provider for a model name in the form of `Config.model`. `delay` is the number of seconds between
-    words of the offline model.
-
-    A request is sent up to `attempts` times while the provider cannot answer. Keys come from the environment. Errors
-    are raised only by requests: CommandError for an unknown provider, ProviderError for a missing key or SDK.
-    """
-    if name.partition("/")[0] == "offline":
-        from foldmark.providers.offline import OfflineModel
-
-        return OfflineModel(delay)
-    from foldmark.providers.retrying import LazyProvider
-    from foldmark.settings.access import obstacle
-
-    return LazyProvider(partial(connected, name, settings, attempts), partial(obstacle, name, os.environ, settings))
-
-
-def connected(name: str, settings: Settings, attempts: int) -> "Provider":
-    """Return the provider for a model name of any provider but `offline`, with its SDK imported; otherwise like
-    `provider`. Raises CommandError for an unknown provider, ProviderError for a missing key or SDK."""
-    from importlib import import_module
-
-    from foldmark.providers.registry import check_model, provider_spec
-    from foldmark.providers.retrying import RetryingProvider
-    from foldmark.settings.access import access
-
-    check_model(name, settings.dialects)
-    kind, _, model = name.partition("/")
-    reached = access(kind, os.environ, settings)
-    module = import_module(provider_spec(kind, settings.dialects).module)
-    return RetryingProvider(module.connect(model, reached), attempts)
-
-
 def supervise(
     log: "Log", models: "Callable[[str], Provider] | None" = None, audience: "Audience | None" = None
 ) -> "Supervisor":
     """Return the supervisor of the log's agents, an asynchronous context manager. It runs turns in the foreground and
     forked children in the background [SPEC 6].
 
-    `models` creates the provider for a model name; the default is `provider`. `audience` is notified about agents in
-    the background (`foldmark.runtime.supervisor.Audience`).
+    `models` creates the provider for a model name; the default is `provider` of `foldmark.sending.models`. `audience`
+    is notified about agents in the background (`foldmark.runtime.supervisor.Audience`).
     """
     from foldmark.runtime.supervisor import Supervisor
+    from foldmark.sending.models import provider
 
     return Supervisor(log, models or (lambda name: provider(name, log.given)), audience)
 
@@ -313,10 +212,6 @@ def _vectors(path: str) -> Iterator["Vectors"]:
     with closing(open_store(path, create=False)) as store:
         assert store.vectors is not None
         yield store.vectors
-
-
-def _name(request: "Request") -> str:
-    return "offline" if request.provider == "offline" else f"{request.provider}/{request.model}"
 
 
 def _now() -> str:

@@ -25,9 +25,9 @@ from foldmark.log import memos
 from foldmark.log.family import deliver
 from foldmark.providers.registry import dialect_of
 from foldmark.request.recorded import newest_requests
+from foldmark.request.sent import truncated
 from foldmark.request.standing import as_of
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent, truncated
 from foldmark.sending.status import calibrate
 from foldmark.tokens.counting import ruler, uncalibrated
 from stored import connection, stored
@@ -264,7 +264,7 @@ class History:
             assert fits or one_turn(request), (tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
             assert len(set(put_in)) == len(put_in), "nothing is put in twice"
-        sent = record_sent(agent, request).number
+        sent = agent.record_sent(request).number
         if number % 6 == 0:
             assert rebuilt(agent, sent).verdict == "identical"
         self.before[agent.id] = now

@@ -28,7 +28,6 @@ from foldmark.core.request import Request
 from foldmark.log import memos
 from foldmark.request.recorded import newest_requests
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent
 from sampled import DEEP, sampled
 from stored import stored
 
@@ -165,7 +164,7 @@ def test_a_fork_makes_no_boundary_in_its_parent(log: foldmark.Log) -> None:
         agent.append_tool_call("read_file", {"path": str(number)}, call_id=f"c{number}", dialect="openai")
         agent.append_tool_result(f"c{number}", "x" * 2000, dialect="openai")
     before = agent.request("openai", "gpt-5")
-    record_sent(agent, before)
+    agent.record_sent(before)
     agent.do("/mark here")
     agent.do("/fork here")
     assert agent.request("openai", "gpt-5").bytes == before.bytes
@@ -187,7 +186,7 @@ def test_an_operation_that_changes_nothing_is_no_boundary(log: foldmark.Log, com
     agent.end_turn()
     agent.do("/mark here")
     before = agent.request("openai", "gpt-5")
-    record_sent(agent, before)
+    agent.record_sent(before)
     preview = agent.do(f"{command} --preview").data
     assert (preview["changes"], preview["next"]["more"]) == ("nothing", 0)
     done = agent.do(command)
@@ -211,7 +210,7 @@ def test_a_step_stays_at_a_request_that_got_no_answer(log: foldmark.Log) -> None
         if before.manifest.plan.settled != request.manifest.plan.settled:
             break
     assert request.manifest.plan.settled == agent.standing().newest
-    record_sent(agent, request)
+    agent.record_sent(request)
     agent.end_turn(interrupted=True)
     agent.append("user", "What did you find?")
     asked = agent.request("openai", "gpt-5")
@@ -287,5 +286,5 @@ def test_later_memos_have_their_heading(log: foldmark.Log) -> None:
     texts = [message["content"] for message in request.body["messages"]]
     assert [text.splitlines()[0] for text in texts].count("### MEMOS") == 2
     assert sum("written by hand" in text for text in texts) == 1
-    record_sent(agent, request)
+    agent.record_sent(request)
     assert rebuilt(agent, newest_requests(stored(log), agent.id, 1)[0].number).verdict == "identical"

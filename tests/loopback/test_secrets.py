@@ -27,7 +27,6 @@ from wire_openai import OpenAIWire
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.app import provider
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.request import Kept, ToolSpec
@@ -35,6 +34,7 @@ from foldmark.log.doctor import examine
 from foldmark.request.recorded import newest_requests
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
+from foldmark.sending.models import provider
 from foldmark.sessions.conversion.importing import import_session
 from forked import run
 from patience import LIMIT

@@ -20,6 +20,7 @@ from foldmark.cost.filling import portions
 from foldmark.cost.misses import Cached, cached, newest_cached, newest_turn
 from foldmark.log import Agent, Context, Result
 from foldmark.operations.history import sized
+from foldmark.sending import models
 from foldmark.sending.rebuilding import Rebuilt, rebuilt
 from foldmark.sending.status import assumed, fullness, rule
 
@@ -254,7 +255,7 @@ def _count(call: CommandCall) -> Result:
     if live_request.is_live(call.agent):
         return live_request.counted(call.agent)
     request = call.agent.next_request()
-    exact = call.agent.log.count(request)
+    exact = models.count(request, call.agent.log.given)
     name = call.agent.standing().config.model
     off = f", {(request.tokens / exact - 1) * 100:+.1f}%" if exact else ""
     data = {"model": name, "tokens": exact, "estimate": request.tokens}

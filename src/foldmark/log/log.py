@@ -10,11 +10,11 @@ from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import UNSET, to_builtins
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from foldmark.core import codec
 from foldmark.core.agents import AgentRecord, Changes, Size, check_limit, check_name, is_uuid, minute
-from foldmark.core.assembly.sent import RequestRecord, SentRequest
+from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError, ConflictError, ProviderError
 from foldmark.core.events import (
@@ -37,7 +37,7 @@ from foldmark.core.events import (
 )
 from foldmark.core.ports import Clock, NewId, Progress, Snapshot, Store, Transaction
 from foldmark.core.replay import Fold, History, advance, birth, recorded, replay
-from foldmark.core.request import Compacted, Kept, Piece, Request, Stopped, ToolCall, ToolSpec, Usage, distinct, shifted
+from foldmark.core.request import Compacted, Kept, Request, Stopped, ToolCall, ToolSpec, Usage, distinct, shifted
 from foldmark.core.search import ANY, ArchivedMessages, Filters, Hit, LogIndex, Mode, RankedMessage, SearchScope
 from foldmark.core.segments import END, Segments, subtract, until
 from foldmark.core.wording import is_ephemeral, listing
@@ -358,13 +358,32 @@ class Agent:
             )
         self.timeline.requested = request, self.timeline.head
 
-    def forget_request(self) -> None:
-        """Let no answer count as one to the last request that a program asked for."""
-        self.timeline.requested = None
+    def record_sent(
+        self,
+        request: Request,
+        instruction: str | None = None,
+        quoted: Sequence[Event] | None = None,
+        upto: int = 0,
+    ) -> SentRequest:
+        """Record, as metadata, that `request`, just made for this agent, is sent to its model; return it as it is
+        recorded.
 
-    def record_request(self, record: RequestRecord, created_at: str) -> int:
-        """Record that a request is sent, as metadata; its texts were kept before in the same transaction."""
-        return self._append("request", "", to_builtins(record, str_keys=True), created_at, actor="system")
+        `instruction` is the last message if the log does not contain it. With `quoted`, the messages that precede it
+        (`quoting`), it contains a person's words and is erased with the turn. `upto` is as for `prepare`. Raises
+        StoreError, and CommandError if the agent was deleted in the meantime.
+        """
+        from foldmark.request.sent import record_of
+
+        with self._store.write() as transaction:
+            transaction.keep_texts({})  # from here on nothing that the request needs can be erased by others
+            now = self.standing_in(transaction)
+            # Others may have recorded something after it was made; the caller may have, if it is sent by other means.
+            made = now if request.event == now.newest else self.stood_at(transaction, request.event)
+            record = record_of(transaction, now, made, request, instruction, quoted, upto)
+            time, turn = self.log.clock(), now.record.open_turn
+            self.timeline.requested = None
+            event_id = self._append("request", "", to_builtins(record, str_keys=True), time, actor="system")
+            return SentRequest(**asdict(record), id=event_id, agent=self.id, turn=turn, created_at=time)
 
     def batch(self, *, newborn: bool = False) -> AbstractContextManager[Transaction]:
         """Record everything appended inside the block in one transaction: all of it or, on an error, nothing.
@@ -433,11 +452,11 @@ class Agent:
                 if kind == "config":
                     self._forget_dialect()
                     transaction.on_rollback(self._forget_dialect)
-                asked, record = timeline.requested, self.log.record_sent
+                asked = timeline.requested
                 if kind not in METADATA_KINDS:
                     timeline.requested = None  # any other event comes between the request and an answer to it
-                if record is not None and asked is not None and kind in ANSWER_KINDS and asked[1] == timeline.head:
-                    self.answered = record(self, asked[0]).id
+                if asked is not None and kind in ANSWER_KINDS and asked[1] == timeline.head:
+                    self.answered = self.record_sent(asked[0]).id
                 return timeline.append(transaction, draft, key)
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
@@ -873,18 +892,6 @@ class AddedTool(Protocol):
 CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
 """Runs (agent, tool, arguments, asking) as a model would."""
 
-Complete = Callable[[Request], str]
-"""Sends a request, waits for the complete answer and returns its text."""
-
-Compact = Callable[[Request], list[Piece]]
-"""Sends a request and returns all pieces of the answer."""
-
-RecordSent = Callable[[Agent, Request], SentRequest]
-"""Records that a request, made for this agent, was sent."""
-
-Count = Callable[[Request], int]
-"""Asks a request's provider for its number of tokens."""
-
 Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[ArchivedMessages | None]]
 """Opens the index of archived sessions (None if none is archived) and reports missing sessions as text."""
 
@@ -939,19 +946,15 @@ class Log:
         commands: Commands,
         tools: Tools,
         call_tool: CallTool,
-        complete: Complete,
-        count: Count,
         given: Settings = Settings(),  # noqa: B008 - it is frozen
         secrets: Secrets = Secrets(),  # noqa: B008 - it does not change
     ) -> None:
         self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
-        self.complete, self.count, self.given, self.secrets = complete, count, given, secrets
+        self.given, self.secrets = given, secrets
         self._tools, self._call_tool, self.vectors = tools, call_tool, store.vectors
         self.added: dict[str, AddedTool] = {}
         self.archive: Archives | None = None
         self.coding_sessions: CodingSessions | None = None
-        self.compact: Compact = lambda request: [complete(request)]
-        self.record_sent: RecordSent | None = None
         self._meanings: LogVectors | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []
