@@ -3,9 +3,9 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from os import PathLike, fspath
 from pathlib import Path
 from time import time_ns
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from foldmark.core.ports import Progress, Provider, Store
-    from foldmark.core.request import ToolSpec
     from foldmark.core.search import ArchivedMessages, Filters, Vectors
     from foldmark.log import Agent, Log, Result
     from foldmark.operations.effects import Asking
     from foldmark.runtime.supervisor import Audience, Supervisor
+    from foldmark.tools import Tool
 
 
 def open(
@@ -46,10 +46,7 @@ def open(
     path = fspath(path)
     own = isinstance(settings, Settings | None)
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
-    log = _over(open_store(path, create=create), given)
-    log.archive = partial(_archive, log.given) if own and path != ":memory:" else None
-    log.coding_sessions = _CodingSessions() if own else None
-    return log
+    return _over(open_store(path, create=create), given, _CodingSessions(given, path) if own else None)
 
 
 def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
@@ -62,12 +59,12 @@ def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
     return _over(store, _given(settings))
 
 
-def _over(store: "Store", given: Settings) -> "Log":
+def _over(store: "Store", given: Settings, coding_sessions: "_CodingSessions | None" = None) -> "Log":
     from foldmark.log import Log
 
     secrets = _secrets(given, store.address)
     given = _without_keys(given, secrets) if secrets else given
-    return Log(store, _now, _new_id, _commands, partial(_tools, store), _call_tool, given, secrets)
+    return Log(store, _now, _new_id, _Program(store, coding_sessions), given, secrets)
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
@@ -121,38 +118,42 @@ def _given(keys: Mapping[str, Any]) -> Settings:
 # Modules that only some programs use are imported on use, which halves the time of `import foldmark`.
 
 
-def _commands(agent: "Agent", line: str, actor: str, asking: "Asking") -> "Result":
-    from foldmark.commands import REGISTRY
+class _Program:
+    """The commands, the tools and the coding sessions of this program (`foldmark.log.log.Program`)."""
 
-    return REGISTRY(agent, line, actor, asking)
+    def __init__(self, store: "Store", coding_sessions: "_CodingSessions | None") -> None:
+        self._store, self.coding_sessions = store, coding_sessions
 
+    @cached_property
+    def tools(self) -> "Mapping[str, Tool]":
+        from foldmark.tools import TOOLS, query_db
 
-def _tools(store: "Store") -> "list[ToolSpec]":
-    from foldmark.tools import TOOLS, query_db
+        if self._store.sandbox is None:
+            return TOOLS
+        own = structs.replace(query_db.QUERY_DB, spec=query_db.spec(self._store.sandbox.dialect))
+        return {**TOOLS, own.spec.name: own}
 
-    specs = [tool.spec for tool in TOOLS.values()]
-    if store.sandbox is None:
-        return specs
-    own = query_db.spec(store.sandbox.dialect)
-    return [own if spec.name == own.name else spec for spec in specs]
+    def do(self, agent: "Agent", line: str, actor: str, asking: "Asking") -> "Result":
+        from foldmark.commands import REGISTRY
 
-
-def _call_tool(agent: "Agent", name: str, args: Mapping[str, Any], asking: "Asking") -> str:
-    from foldmark.tools import call_tool
-
-    return call_tool(agent, name, args, asking)
-
-
-def _archive(
-    given: Settings, filters: "Filters", tell: Callable[[str], object]
-) -> "AbstractContextManager[ArchivedMessages | None]":
-    from foldmark.sessions.archive.searching import recallable
-
-    return recallable(os.environ, given.sync_exclude, filters, tell, given.recall_model)
+        return REGISTRY(agent, line, actor, asking)
 
 
 class _CodingSessions:
-    """The sessions of coding agents on this machine (`foldmark.log.log.CodingSessions`)."""
+    """The sessions of coding agents on this machine (`foldmark.log.log.CodingSessions`). A log in memory, which a
+    program opens at `:memory:`, does not search them."""
+
+    def __init__(self, given: Settings, path: str) -> None:
+        self._given, self._is_searched = given, path != ":memory:"
+
+    def archived(
+        self, filters: "Filters", report: Callable[[str], object]
+    ) -> "AbstractContextManager[ArchivedMessages | None]":
+        if not self._is_searched:
+            return nullcontext()
+        from foldmark.sessions.archive.searching import recallable
+
+        return recallable(os.environ, self._given.sync_exclude, filters, report, self._given.recall_model)
 
     def bring_in(self, agent: "Agent", named: str | None, progress: "Progress | None") -> "Result":
         from foldmark.documents.chatting import bring_in as bring_document
@@ -279,11 +280,8 @@ class Setup:
     @contextmanager
     def log(self, *, create: bool, given: Settings | None = None) -> "Iterator[Log]":
         """Open the log for a block, as `opened` does. Report a file that other users could read until now."""
+        given = structs.replace(given or self.given, local_times=not self.in_utc)
         with self.opened(create=create, given=given) as log:
-            if not self.in_utc:
-                from foldmark.rendering import local_minute
-
-                log.minute = local_minute
             self._tell_narrowed(log.store)
             yield log
 

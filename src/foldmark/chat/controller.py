@@ -443,7 +443,7 @@ class ChatController:
             end = end_of(moment, agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
         if end is not None:
-            how = f"is {end.how_at(agent.log.minute(end.at))}"
+            how = f"is {end.how_at(agent.log.given.minute(end.at))}"
         self._notify(f"({family.label(agent)} {how})")
 
     def mail(self, agent: Agent) -> None:

@@ -43,7 +43,7 @@ def conversation_list(log: Log, current: Agent | None, *, with_archived: bool) -
         f"{marks[each['current']]}{each['name']:<{width}}  {each['agent'][:8]}  "
         f"{count(each['messages'], 'message')}, context {each['context']['messages']:,}"
         + (f" · {count(each['agents'], 'agent')}" if each["agents"] > 1 else "")
-        + f" · last used {log.minute(each['last_used'])}"
+        + f" · last used {log.given.minute(each['last_used'])}"
         + (" · archived" if each["archived"] else "")
         for each in shown
     ]
@@ -246,7 +246,7 @@ def _arrival(call: CommandCall, agent: Agent) -> str:
     if unread:
         text += f" {count(unread, 'unread message')}; /check-mail shows {'it' if unread == 1 else 'them'}."
     if end:
-        text += f" It is {end.how_at(agent.log.minute(end.at))}."
+        text += f" It is {end.how_at(agent.log.given.minute(end.at))}."
     return text
 
 
@@ -374,9 +374,9 @@ def _export(call: CommandCall) -> Result:
 
 
 def _sessions(call: CommandCall) -> CodingSessions:
-    if call.agent.log.coding_sessions is None:
+    if (found := call.agent.log.program.coding_sessions) is None:
         raise CommandError("this program keeps the log away from the sessions on this machine; use the command line")
-    return call.agent.log.coding_sessions
+    return found
 
 
 AGENTS = (_resume, _rename, _list, _new, _archive, _unarchive, _delete, _agents, _switch)

@@ -146,7 +146,8 @@ def _show(call: CommandCall) -> Result:
         memo = memo_with_id(moment, call.number("ID"))
         record = None if memo.agent is None else moment.agent(memo.agent)
     whose = "" if record is None else f" in {record.name or record.id[:8]}"
-    head = f"Memo {memo.id}{memo.labels}, saved by a {memo.actor}{whose} on {call.agent.log.minute(memo.created_at)}:"
+    saved_at = call.agent.log.given.minute(memo.created_at)
+    head = f"Memo {memo.id}{memo.labels}, saved by a {memo.actor}{whose} on {saved_at}:"
     return Result(f"{head}\n{memo.content}", None, _json(memo))
 
 

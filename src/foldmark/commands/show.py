@@ -288,7 +288,7 @@ def rebuilt_text(agent: Agent, found: Rebuilt, kept: Cached | None = None) -> st
     sent = found.sent
     opening = (
         f"Request {sent.number}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
-        f"{sent.event}, {agent.log.minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.purpose}.\n"
+        f"{sent.event}, {agent.log.given.minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.purpose}.\n"
         f"{VERDICTS[found.verdict]}: {found.said}.\n"
         f"Sent over the wire: {found.on_the_wire}."
     ) + _cost(kept, "\nCache: ")
@@ -300,7 +300,7 @@ def _list(agent: Agent) -> Result:
     found, kept = newest_cached(agent, MOST_LISTED)
     if not found:
         return Result("Nothing was sent to a model for this agent yet.", None, {"sent": []})
-    lines = [_line(each, agent.log.minute(each.created_at), kept.get(each.id)) for each in found]
+    lines = [_line(each, agent.log.given.minute(each.created_at), kept.get(each.id)) for each in found]
     lines += ["", "/context sent ID rebuilds one and shows it."]
     return Result("\n".join(lines), None, {"sent": [_row(each, kept.get(each.id)) for each in found]})
 

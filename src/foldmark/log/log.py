@@ -13,7 +13,7 @@ from msgspec import UNSET, to_builtins
 from msgspec.structs import asdict, replace
 
 from foldmark.core import codec
-from foldmark.core.agents import AgentRecord, Changes, Size, check_limit, check_name, is_uuid, minute
+from foldmark.core.agents import AgentRecord, Changes, Size, check_limit, check_name, is_uuid
 from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError, ConflictError, ProviderError
@@ -851,7 +851,7 @@ class Agent:
         provider's key in the line is replaced by its name, even where an error quotes the line.
         """
         line = self.log.secrets.hidden(line) if isinstance(line, str) else line
-        return self.log.commands(self, line, actor, asking)
+        return self.log.program.do(self, line, actor, asking)
 
     def call_tool(self, name: str, args: Mapping[str, Any], *, asking: Asking = NOBODY) -> str:
         """Run a tool as the model would, and return its result [SPEC 4.1].
@@ -867,15 +867,8 @@ class Agent:
         return self.log.secrets.hidden(answer)
 
 
-Commands = Callable[[Agent, str, str, Asking], Result]
-"""Executes (agent, line, actor, asking): the registry, which is above this layer."""
-
-Tools = Callable[[], Sequence[ToolSpec]]
-"""The tools that a model may call."""
-
-
-class AddedTool(Protocol):
-    """A tool of the program or of an MCP server, with the interface of `foldmark.tools.Tool`."""
+class ModelTool(Protocol):
+    """A tool that models may call: Foldmark's own, the program's, or an MCP server's."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -889,16 +882,14 @@ class AddedTool(Protocol):
         """Run it. Raises CommandError, worded for the model, for wrong arguments."""
 
 
-CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
-"""Runs (agent, tool, arguments, asking) as a model would."""
-
-Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[ArchivedMessages | None]]
-"""Opens the index of archived sessions (None if none is archived) and reports missing sessions as text."""
-
-
 class CodingSessions(Protocol):
     """The sessions of coding agents on this machine. The default session is the one that the agent was imported from;
     the default folder is the current one."""
+
+    def archived(
+        self, filters: Filters, report: Callable[[str], object]
+    ) -> AbstractContextManager[ArchivedMessages | None]:
+        """Open the index of archived sessions, None if none is archived; report missing sessions as text."""
 
     def bring_in(self, agent: Agent, named: str | None, progress: Progress | None) -> Result:
         """Import the session named by a file or by the beginning of an id. Raises FoldmarkError."""
@@ -908,6 +899,21 @@ class CodingSessions(Protocol):
 
     def write_document(self, agent: Agent, named: str, progress: Progress | None, *, only_context: bool) -> Result:
         """Write an agent's history, or only its context, to target `named` (`/export`). Raises FoldmarkError."""
+
+
+class Program(Protocol):
+    """What acts on the agents of a log from above: the commands, the tools, the coding sessions of this machine."""
+
+    @property
+    def tools(self) -> Mapping[str, ModelTool]:
+        """Foldmark's own tools by name."""
+
+    @property
+    def coding_sessions(self) -> CodingSessions | None:
+        """The coding sessions of this machine; None if the program keeps the log away from them."""
+
+    def do(self, agent: Agent, line: str, actor: str, asking: Asking) -> Result:
+        """Execute a command (see `Agent.do`)."""
 
 
 def recorded_dialect(dialect: object) -> str:
@@ -943,23 +949,16 @@ class Log:
         store: Store,
         clock: Clock,
         new_id: NewId,
-        commands: Commands,
-        tools: Tools,
-        call_tool: CallTool,
+        program: Program,
         given: Settings = Settings(),  # noqa: B008 - it is frozen
         secrets: Secrets = Secrets(),  # noqa: B008 - it does not change
     ) -> None:
-        self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
-        self.given, self.secrets = given, secrets
-        self._tools, self._call_tool, self.vectors = tools, call_tool, store.vectors
-        self.added: dict[str, AddedTool] = {}
-        self.archive: Archives | None = None
-        self.coding_sessions: CodingSessions | None = None
+        self.store, self.clock, self.new_id, self.program = store, clock, new_id, program
+        self.given, self.secrets, self.vectors = given, secrets, store.vectors
+        self.added: dict[str, ModelTool] = {}
         self._meanings: LogVectors | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []
-        self.minute: Callable[[str], str] = minute
-        """Return a time in the texts of commands: in UTC, unless the program shows them to a person elsewhere."""
         # One object per agent: all users of an agent in this process share the head that its next append expects.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 
@@ -973,7 +972,7 @@ class Log:
         """Release the database."""
         self.store.close()
 
-    def add_tool(self, tool: AddedTool) -> None:
+    def add_tool(self, tool: ModelTool) -> None:
         """Add a tool for the models of all conversations until this log is closed. Raises CommandError if the name is
         taken."""
         if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(tool):
@@ -988,13 +987,12 @@ class Log:
 
     def tools(self) -> list[ToolSpec]:
         """Return all tools; `Agent.tools` returns those offered to one agent's model."""
-        return [*self._tools(), *(self._without_keys(tool.spec) for tool in self.added.values())]
+        own = [tool.spec for tool in self.program.tools.values()]
+        return [*own, *(self._without_keys(tool.spec) for tool in self.added.values())]
 
     def call_tool(self, agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
         """Run a tool for an agent (see `Agent.call_tool`)."""
-        if (tool := self.added.get(name)) is not None:
-            return tool(agent, args, asking)
-        return self._call_tool(agent, name, args, asking)
+        return (self.added.get(name) or self.program.tools[name])(agent, args, asking)
 
     def tell(self, happening: Happening, agent_id: str) -> None:
         """Notify every listener of a happening of an agent; thread-safe."""
@@ -1119,6 +1117,13 @@ class Log:
             )
             for hit, place in zip(index.hits([place.id for place in places]), places, strict=True)
         ]
+
+    def archived(
+        self, filters: Filters, report: Callable[[str], object]
+    ) -> AbstractContextManager[ArchivedMessages | None]:
+        """Open the index of archived coding sessions, if there is one, to search it together with this one."""
+        sessions = self.program.coding_sessions
+        return nullcontext() if sessions is None else sessions.archived(filters, report)
 
     def outlines(self, moment: Snapshot) -> "Outlines":
         """Return the outlines of agents: their visible messages, and their planning conversations."""

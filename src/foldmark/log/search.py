@@ -201,10 +201,8 @@ def search_with_archive(
                 return found[:limit]
             most = min(4 * most, MOST)
 
-    if log.archive is None:
-        return RecallResults(searched(None), missing)
     try:
-        with log.archive(filters, missing.append) as archive:
+        with log.archived(filters, missing.append) as archive:
             return RecallResults(searched(archive), missing)
     except FoldmarkError as error:
         found = searched(None)  # an error that did not come from the archive is raised again

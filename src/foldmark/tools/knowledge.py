@@ -3,7 +3,6 @@ said [S1, S2, SPEC 4.1, 7]."""
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Literal
 
@@ -223,7 +222,7 @@ def _archived(log: Log, place: str) -> Excerpt:
 def archived_excerpt(log: Log, place: str, reach: int) -> Excerpt | None:
     """Return the message of an archived session at a place, with `reach` neighbours on each side; None without an
     archive. Raises FoldmarkError if there is no such place."""
-    with log.archive(ANY, lambda _: None) if log.archive is not None else nullcontext() as archive:
+    with log.archived(ANY, lambda _: None) as archive:
         return None if archive is None else archive.read(place, reach)
 
 
