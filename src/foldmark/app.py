@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from os import PathLike, fspath
@@ -22,8 +22,8 @@ from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from foldmark.core.ports import Progress, Provider, Store
-    from foldmark.core.search import ArchivedMessages, Filters, Vectors
+    from foldmark.core.ports import Provider, Store
+    from foldmark.core.search import Vectors
     from foldmark.log import Agent, Log, Result
     from foldmark.operations.effects import Asking
     from foldmark.runtime.supervisor import Audience, Supervisor
@@ -46,7 +46,7 @@ def open(
     path = fspath(path)
     own = isinstance(settings, Settings | None)
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
-    return _over(open_store(path, create=create), given, _CodingSessions(given, path) if own else None)
+    return _over(open_store(path, create=create), structs.replace(given, knows_sessions=own))
 
 
 def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
@@ -59,12 +59,12 @@ def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
     return _over(store, _given(settings))
 
 
-def _over(store: "Store", given: Settings, coding_sessions: "_CodingSessions | None" = None) -> "Log":
+def _over(store: "Store", given: Settings) -> "Log":
     from foldmark.log import Log
 
     secrets = _secrets(given, store.address)
     given = _without_keys(given, secrets) if secrets else given
-    return Log(store, _now, _new_id, _Program(store, coding_sessions), given, secrets)
+    return Log(store, _now, _new_id, _Program(store), given, secrets)
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
@@ -119,10 +119,10 @@ def _given(keys: Mapping[str, Any]) -> Settings:
 
 
 class _Program:
-    """The commands, the tools and the coding sessions of this program (`foldmark.log.log.Program`)."""
+    """The commands and the tools (`foldmark.log.log.Program`)."""
 
-    def __init__(self, store: "Store", coding_sessions: "_CodingSessions | None") -> None:
-        self._store, self.coding_sessions = store, coding_sessions
+    def __init__(self, store: "Store") -> None:
+        self._store = store
 
     @cached_property
     def tools(self) -> "Mapping[str, Tool]":
@@ -137,44 +137,6 @@ class _Program:
         from foldmark.commands import REGISTRY
 
         return REGISTRY(agent, line, actor, asking)
-
-
-class _CodingSessions:
-    """The sessions of coding agents on this machine (`foldmark.log.log.CodingSessions`). A log in memory, which a
-    program opens at `:memory:`, does not search them."""
-
-    def __init__(self, given: Settings, path: str) -> None:
-        self._given, self._is_searched = given, path != ":memory:"
-
-    def archived(
-        self, filters: "Filters", report: Callable[[str], object]
-    ) -> "AbstractContextManager[ArchivedMessages | None]":
-        if not self._is_searched:
-            return nullcontext()
-        from foldmark.sessions.archive.searching import recallable
-
-        return recallable(os.environ, self._given.sync_exclude, filters, report, self._given.recall_model)
-
-    def bring_in(self, agent: "Agent", named: str | None, progress: "Progress | None") -> "Result":
-        from foldmark.documents.chatting import bring_in as bring_document
-        from foldmark.documents.chatting import document_named
-        from foldmark.sessions.conversion.chatting import bring_in
-
-        if named is not None and (file := document_named(named)) is not None:
-            return bring_document(agent, file, progress)
-        return bring_in(agent, named, progress, os.environ)
-
-    def write_out(self, agent: "Agent", folder: str | None) -> "Result":
-        from foldmark.sessions.conversion.chatting import write_out
-
-        return write_out(agent, folder, os.environ)
-
-    def write_document(
-        self, agent: "Agent", named: str, progress: "Progress | None", *, only_context: bool
-    ) -> "Result":
-        from foldmark.documents.chatting import write_out
-
-        return write_out(agent, named, progress, os.environ, only_context=only_context)
 
 
 def supervise(

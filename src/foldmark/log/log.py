@@ -35,10 +35,10 @@ from foldmark.core.events import (
     Restore,
     Summary,
 )
-from foldmark.core.ports import Clock, NewId, Progress, Snapshot, Store, Transaction
+from foldmark.core.ports import Clock, NewId, Snapshot, Store, Transaction
 from foldmark.core.replay import Fold, History, advance, birth, recorded, replay
 from foldmark.core.request import Compacted, Kept, Request, Stopped, ToolCall, ToolSpec, Usage, distinct, shifted
-from foldmark.core.search import ANY, ArchivedMessages, Filters, Hit, LogIndex, Mode, RankedMessage, SearchScope
+from foldmark.core.search import ANY, Filters, Hit, LogIndex, Mode, RankedMessage, SearchScope
 from foldmark.core.segments import END, Segments, subtract, until
 from foldmark.core.wording import is_ephemeral, listing
 from foldmark.log.context import Context
@@ -882,35 +882,12 @@ class ModelTool(Protocol):
         """Run it. Raises CommandError, worded for the model, for wrong arguments."""
 
 
-class CodingSessions(Protocol):
-    """The sessions of coding agents on this machine. The default session is the one that the agent was imported from;
-    the default folder is the current one."""
-
-    def archived(
-        self, filters: Filters, report: Callable[[str], object]
-    ) -> AbstractContextManager[ArchivedMessages | None]:
-        """Open the index of archived sessions, None if none is archived; report missing sessions as text."""
-
-    def bring_in(self, agent: Agent, named: str | None, progress: Progress | None) -> Result:
-        """Import the session named by a file or by the beginning of an id. Raises FoldmarkError."""
-
-    def write_out(self, agent: Agent, folder: str | None) -> Result:
-        """Write an agent's context as a new session that works in `folder`. Raises FoldmarkError."""
-
-    def write_document(self, agent: Agent, named: str, progress: Progress | None, *, only_context: bool) -> Result:
-        """Write an agent's history, or only its context, to target `named` (`/export`). Raises FoldmarkError."""
-
-
 class Program(Protocol):
-    """What acts on the agents of a log from above: the commands, the tools, the coding sessions of this machine."""
+    """What acts on the agents of a log from above, at the word of a person or a model: the commands and the tools."""
 
     @property
     def tools(self) -> Mapping[str, ModelTool]:
         """Foldmark's own tools by name."""
-
-    @property
-    def coding_sessions(self) -> CodingSessions | None:
-        """The coding sessions of this machine; None if the program keeps the log away from them."""
 
     def do(self, agent: Agent, line: str, actor: str, asking: Asking) -> Result:
         """Execute a command (see `Agent.do`)."""
@@ -1117,13 +1094,6 @@ class Log:
             )
             for hit, place in zip(index.hits([place.id for place in places]), places, strict=True)
         ]
-
-    def archived(
-        self, filters: Filters, report: Callable[[str], object]
-    ) -> AbstractContextManager[ArchivedMessages | None]:
-        """Open the index of archived coding sessions, if there is one, to search it together with this one."""
-        sessions = self.program.coding_sessions
-        return nullcontext() if sessions is None else sessions.archived(filters, report)
 
     def outlines(self, moment: Snapshot) -> "Outlines":
         """Return the outlines of agents: their visible messages, and their planning conversations."""

@@ -105,8 +105,9 @@ class Settings(Struct, frozen=True):
     An agent's own settings override `defaults` and are overridden by `overrides`; both contain keys of `Config` and of
     `GLOBAL`. `models` are the tables of models in the files, "provider/model" -> key -> value; `providers` are those
     that a person added or changed. `offline_delay`, in seconds, and `database`, a path or a URL, come from the user
-    file, None if it does not set them. `local_times` is true for a command line that does not ask for UTC. API keys are
-    never stored here.
+    file, None if it does not set them. `local_times` is true for a command line that does not ask for UTC,
+    `knows_sessions` for a log that may read and write the coding sessions of this machine. API keys are never stored
+    here.
     """
 
     defaults: Mapping[str, Value] = {}
@@ -116,6 +117,7 @@ class Settings(Struct, frozen=True):
     offline_delay: float | None = None
     database: str | None = None
     local_times: bool = False
+    knows_sessions: bool = False
 
     def minute(self, time: str) -> str:
         """Return a time for the texts of commands: in UTC or, with `local_times`, in the time zone of this machine."""
