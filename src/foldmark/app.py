@@ -157,7 +157,7 @@ def supervise(
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     """During the block, keep the vectors of the database at `path` and of archived sessions up to date in the
     background. Without vectors, do nothing; `foldmark index` makes the first ones."""
-    from foldmark.log.embedding import VectorDatabase, kept_up
+    from foldmark.recall.embeddings.stored import VectorDatabase, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.archive.vectors import opened

@@ -64,9 +64,9 @@ from foldmark.request.standing import AGREED_AT, Standing, as_of, end_of
 from foldmark.settings.given import Settings, machine
 
 if TYPE_CHECKING:
-    from foldmark.log.embedding import LogVectors
     from foldmark.log.outlines import Neighbour, Outlines
     from foldmark.operations.redaction import Erasure
+    from foldmark.recall.embeddings.stored import StoredVectors
     from foldmark.recall.query import Query
     from foldmark.request.planned import Before
     from foldmark.tokens.models import Model
@@ -933,7 +933,7 @@ class Log:
         self.store, self.clock, self.new_id, self.program = store, clock, new_id, program
         self.given, self.secrets, self.vectors = given, secrets, store.vectors
         self.added: dict[str, ModelTool] = {}
-        self._meanings: LogVectors | None = None
+        self._meanings: StoredVectors | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []
         # One object per agent: all users of an agent in this process share the head that its next append expects.
@@ -1060,7 +1060,7 @@ class Log:
             index = self.index(moment, filters)
             return self.hits(index, wanted, search(wanted, limit, [index], alike, by_words=mode != "vector"))
 
-    def meanings(self) -> "LogVectors":
+    def meanings(self) -> "StoredVectors":
         """Return the vectors of all messages, made by the model in the setting `recall_model`; `bring_up` adds missing
         ones. Raises EmbeddingError if the model cannot be used."""
         with self._loading:
@@ -1068,9 +1068,9 @@ class Log:
                 from foldmark.recall.embeddings.model import kept
 
                 embedder = kept(self.given.recall_model)
-                from foldmark.log.embedding import LogVectors
+                from foldmark.recall.embeddings.stored import StoredVectors
 
-                self._meanings = LogVectors(self.vectors, embedder)
+                self._meanings = StoredVectors(self.vectors, embedder)
         return self._meanings
 
     def index(self, moment: Snapshot, filters: Filters = ANY) -> LogIndex:
