@@ -143,15 +143,13 @@ class SqlSnapshot:
             found = read(statement, **kind, **self.session.for_segments(tuple(some)), page=page)
             found.sort(key=lambda event: sign * event.id)
             end, places = len(found), [sign * event.id for event in found]
-            for number in range(len(some)):
-                agent, first, last = some[number]
-                low, high = sorted((sign * first, sign * last))
+            for segment in some:
+                low, high = sorted((sign * segment.first, sign * segment.last))
                 begin = bisect_left(places, low)
                 if bisect_right(places, high) - begin >= page:  # the segment may contain more, which is read next
                     end = begin + page
-                    reached = found[end - 1].id
-                    rest = Segment(agent, first, reached - 1) if newest_first else Segment(agent, reached + 1, last)
-                    left += [*reversed(some[number + 1 :]), rest]
+                    behind = some[some.index(segment) + 1 :]
+                    left += [*reversed(behind), _rest(segment, found[end - 1].id, newest_first)]
                     break
             yield from found[:end]
             count += end
@@ -290,6 +288,11 @@ class SqlSnapshot:
 def _follows(segment: Segment, before: Segment, newest_first: bool) -> bool:
     """Return True if every id of `segment` comes after every id of `before`, in the order of reading."""
     return segment.last < before.first if newest_first else segment.first > before.last
+
+
+def _rest(segment: Segment, reached: int, newest_first: bool) -> Segment:
+    """Return what is left of a segment after an event."""
+    return segment._replace(last=reached - 1) if newest_first else segment._replace(first=reached + 1)
 
 
 def lease_of(row: Row) -> Lease:
