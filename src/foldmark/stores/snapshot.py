@@ -133,7 +133,7 @@ class SqlSnapshot:
         left = list(segments if newest_first else reversed(segments))
         page, count, sign = expected, 0, -1 if newest_first else 1
         while left:
-            some: list[Segment] = [left.pop()]
+            some = [left.pop()]
             ids = some[0].last - some[0].first + 1
             while left and _follows(left[-1], some[-1], newest_first):
                 if ids >= page if what == MESSAGES else len(some) >= _AT_ONCE:
@@ -148,8 +148,8 @@ class SqlSnapshot:
                 begin = bisect_left(places, low)
                 if bisect_right(places, high) - begin >= page:  # the segment may contain more, which is read next
                     end = begin + page
-                    behind = some[some.index(segment) + 1 :]
-                    left += [*reversed(behind), _rest(segment, found[end - 1].id, newest_first)]
+                    left.extend(reversed(some[some.index(segment) + 1 :]))
+                    left.append(_rest(segment, found[end - 1].id, newest_first))
                     break
             yield from found[:end]
             count += end
