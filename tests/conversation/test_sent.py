@@ -40,7 +40,7 @@ from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.status import record_usage
 from foldmark.settings.given import Server, Settings
-from foldmark.stores.sqlite.transaction import SqliteTransaction
+from foldmark.stores.transaction import SqlTransaction
 from planning_talk import IN_CHAT
 from sampled import DEEP
 from scripted import ScriptedProvider
@@ -267,7 +267,7 @@ def test_a_failure_to_record_ends_the_turn(log: Log, agent: Agent, monkeypatch: 
     def full(*_: object) -> int:
         raise StoreError("the disk is full: nothing was recorded")
 
-    monkeypatch.setattr(SqliteTransaction, "keep_texts", full)
+    monkeypatch.setattr(SqlTransaction, "keep_texts", full)
     model = Model()
     with pytest.raises(StoreError, match="disk is full"):
         asyncio.run(turn(agent, model, "hello", Shown(lambda _: None, lambda _: None)))

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, to_builtins
 from msgspec.structs import asdict, replace
 
-from foldmark.core import codec
+from foldmark.core import codec, selections
 from foldmark.core.agents import AgentRecord, Changes, Size, check_limit, check_name, is_uuid
 from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.codec import Secrets
@@ -114,7 +114,7 @@ class Agent:
     def children(self) -> "list[Agent]":
         """The agents forked from this one, oldest first."""
         with self._store.read() as moment:
-            return [self.log.agent(record.id) for record in moment.children(self.id)]
+            return [self.log.agent(record.id) for record in moment.agents(parent=self.id)]
 
     # Appending
 
@@ -228,7 +228,8 @@ class Agent:
         if there is one."""
         at = self.standing_in(moment)
         turn = at.record.open_turn
-        waiting = None if turn is None else moment.waiting_call(self.id, turn, call_id)
+        calls = () if turn is None else moment.calls(self.id, call_id, waiting_since=turn)
+        waiting = next(iter(calls), None)
         call, answered = (waiting, False) if waiting else awaiting(moment, at, call_id)
         if call is not None and not shown(moment, at, call, waits=waiting is not None):
             return notice(moment, at, call, call_id, codec.well_formed(text)), None
@@ -598,7 +599,7 @@ class Agent:
             raise CommandError(f"after must be an event's id, or 0 for the beginning, not {str(after)[:40]}")
         check_limit(limit)
         with self._store.read() as moment:
-            return moment.events_after(self.id, after, limit)
+            return selections.events_after(moment, self.id, after, limit)
 
     def at(self, event_id: int) -> Context:
         """Return the context as it was after event `event_id` of any agent. Erased messages stay erased.
@@ -625,7 +626,7 @@ class Agent:
         """Return the agent's standing after an event that it knows; 0 is before its first one."""
         now = self.standing_in(moment)
         event_id = min(event_id, now.newest)  # metadata behind the newest event of the timeline changes nothing
-        fold = replay(now.origin, recorded(moment.operations(self.id, until=event_id)))
+        fold = replay(now.origin, recorded(selections.operations(moment, self.id, until=event_id)))
         then = as_of(moment, now, event_id)
         record = replace(then.record, open_turn=None)
         return replace(then, record=record, fold=fold, size=moment.size(until(fold.segments, event_id)))
@@ -717,13 +718,12 @@ class Agent:
                 outcome = self.outcome(moment, at, operation, likely_id, erasing)
             with self.batch() as transaction:
                 if self.timeline.head == at.record.head:
-                    event_id = transaction.next_id(self.id)
-                    if event_id != likely_id:
-                        outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
                     # The size after recording is not known here: a summary would have to contain its own size.
                     receipt = {key: value for key, value in outcome.data().items() if key != "after"}
                     data = {**data, "receipt": receipt, **({} if reason is None else {"reason": reason})}
-                    self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
+                    event_id = self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
+                    if event_id != likely_id:
+                        outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
                     after = self._keep(transaction, at, outcome, event_id)
                     break
             # Another thread has appended meanwhile: decide again.
@@ -1136,7 +1136,7 @@ class Log:
 
     def _named(self, moment: Snapshot, name: str) -> AgentRecord | None:
         # No agent has an unprintable name. Such a name could contain lone surrogates, which no database accepts.
-        return moment.named(self.secrets.hidden(name)) if name.isprintable() else None
+        return next(iter(moment.agents(name=self.secrets.hidden(name))), None) if name.isprintable() else None
 
     def _root(self, name: str) -> AgentRecord:
         return AgentRecord(self.new_id(), self.secrets.hidden(name), None, 0, self.clock())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import Memo, checked_content, checked_tags
@@ -16,14 +17,14 @@ def save_memo(agent: Agent, content: str, tags: Iterable[str], actor: str) -> Me
     text, each = checked_content(secrets.hidden(content)), checked_tags(map(secrets.hidden, tags))
     with agent.log.store.write() as transaction:
         memo_id = transaction.save_memo(text, each, agent.id, actor, agent.log.clock())
-        memo = transaction.memo(memo_id)
+        memo = selections.memo(transaction, memo_id)
     assert memo is not None
     return memo
 
 
 def memo_with_id(moment: Snapshot, memo_id: int) -> Memo:
     """Return the memo with this id. Raises CommandError."""
-    memo = moment.memo(memo_id) if 0 < memo_id < END else None
+    memo = selections.memo(moment, memo_id) if 0 < memo_id < END else None
     if memo is None:
         newest = listing(each.id for each in moment.memos(5))
         raise CommandError(f"there is no memo {memo_id}; {f'the newest: {newest}' if newest else 'there is none yet'}")

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.events import METADATA_KINDS, Draft
 from foldmark.core.ports import Head, Snapshot, Store, Transaction
@@ -136,7 +137,7 @@ class StandingReader:
 
     def replay(self, moment: Snapshot) -> Fold:
         """Return the fold of all operations in the log, without using the stored segments."""
-        return replay(self.born(moment).fold, recorded(moment.operations(self._record.id)))
+        return replay(self.born(moment).fold, recorded(selections.operations(moment, self._record.id)))
 
     def past(self, moment: Snapshot) -> History:
         """Return all operations of the agent; later calls read only the new ones."""
@@ -145,7 +146,7 @@ class StandingReader:
             moment.on_rollback(self._forget)
         if self._past is None:
             self._past = History(self.born(moment).fold)
-        for each in recorded(moment.operations(self._record.id, after=self._past.at)):
+        for each in recorded(selections.operations(moment, self._record.id, after=self._past.at)):
             self._past.add(*each)
         return self._past
 

@@ -11,9 +11,10 @@ import pytest
 
 from foldmark import Agent, Log
 from foldmark.app import open_over
+from foldmark.core import selections
 from foldmark.core.codec import utc
 from foldmark.core.events import Draft
-from foldmark.core.ports import Snapshot, Store
+from foldmark.core.ports import OPENERS, Snapshot, Store
 from foldmark.core.search import Filters, Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.operations.effects import Asking
@@ -56,14 +57,14 @@ AT_ONCE: dict[str, Reading] = {
     "head": lambda moment, agent, ids: moment.head(agent),
     "agents": lambda moment, agent, ids: moment.agents(),
     "overview": lambda moment, agent, ids: moment.overview(),
-    "event": lambda moment, agent, ids: moment.event(ids[0]),
+    "event": lambda moment, agent, ids: selections.event(moment, ids[0]),
     "events": lambda moment, agent, ids: moment.events(ids),
     "lookup": lambda moment, agent, ids: moment.lookup(ids),
-    "surroundings": lambda moment, agent, ids: moment.surroundings(ids, 3),
+    "surroundings": lambda moment, agent, ids: moment.index(SearchScope()).surroundings(ids, 3),
     "outlines": lambda moment, agent, ids: moment.outlines([each.id for each in moment.agents()]),
-    "newest_of": lambda moment, agent, ids: moment.newest_of(agent, ids[-1]),
-    "all messages": lambda moment, agent, ids: list(moment.messages(_all(agent), expected=1000)),
-    "all ids": lambda moment, agent, ids: list(moment.ids(_all(agent), expected=1000)),
+    "head until": lambda moment, agent, ids: moment.head(agent, until=ids[-1]),
+    "all messages": lambda moment, agent, ids: list(moment.select(_all(agent), expected=1000)),
+    "all ids": lambda moment, agent, ids: list(moment.locate(_all(agent), expected=1000)),
     "counted": lambda moment, agent, ids: moment.index(SearchScope()).counted(TERMS),
     "counted and best": lambda moment, agent, ids: _best(moment.index(SearchScope())),
     "passing": lambda moment, agent, ids: moment.index(SearchScope()).passing(ids),
@@ -71,23 +72,23 @@ AT_ONCE: dict[str, Reading] = {
     "turns": lambda moment, agent, ids: moment.turns(ids),
     "results": lambda moment, agent, ids: moment.results(moment.lookup(ids)),
     "next to": lambda moment, agent, ids: moment.next_to(moment.lookup(ids), 3),
-    "operations": lambda moment, agent, ids: moment.operations(agent),
-    "events after": lambda moment, agent, ids: moment.events_after(agent, 0, 1000),
+    "operations": lambda moment, agent, ids: selections.operations(moment, agent),
+    "events after": lambda moment, agent, ids: selections.events_after(moment, agent, 0, 1000),
     "changes": lambda moment, agent, ids: moment.changes(moment.changes(None, 1).cursor, 1000),
-    "newest": lambda moment, agent, ids: moment.newest("state", _each(ids, agent)),
-    "recent": lambda moment, agent, ids: moment.recent("state", agent, END, 5),
-    "of a kind": lambda moment, agent, ids: moment.of_kind("state", _all(agent)),
+    "newest": lambda moment, agent, ids: selections.newest(moment, "state", _each(ids, agent)),
+    "recent": lambda moment, agent, ids: selections.recent(moment, "state", agent, END, 5),
+    "of a kind": lambda moment, agent, ids: selections.ids(moment, "state", _all(agent)),
     "size": lambda moment, agent, ids: moment.size(_each(ids, agent)),
     "bounds": lambda moment, agent, ids: moment.bounds(_each(ids, agent)),
-    "opened": lambda moment, agent, ids: moment.opened(_all(agent)),
-    "message before": lambda moment, agent, ids: moment.message_before(agent, ids[-1]),
-    "waiting": lambda moment, agent, ids: moment.waiting(agent),
+    "opened": lambda moment, agent, ids: selections.ids(moment, OPENERS, _all(agent)),
+    "message before": lambda moment, agent, ids: selections.message_before(moment, agent, ids[-1]),
+    "waiting": lambda moment, agent, ids: selections.waiting(moment, agent),
     "calls": lambda moment, agent, ids: moment.calls(agent, "c0-0"),
-    "apart": lambda moment, agent, ids: moment.apart_results(agent, ids[0]),
-    "tombstones": lambda moment, agent, ids: moment.tombstones(_each(ids, agent)),
+    "apart": lambda moment, agent, ids: selections.apart_results(moment, agent, ids[0]),
+    "tombstones": lambda moment, agent, ids: list(selections.tombstones(moment, _each(ids, agent))),
     "newest requests": lambda moment, agent, ids: newest_requests(moment, agent, 5),
     "memos": lambda moment, agent, ids: moment.memos_with([(["question"], id) for id in ids], 5),
-    "unread": lambda moment, agent, ids: moment.unread(agent),
+    "unread": lambda moment, agent, ids: selections.unread(moment, agent),
     "lease": lambda moment, agent, ids: moment.lease(agent),
     "end": lambda moment, agent, ids: end_of(moment, agent),
 }
@@ -178,9 +179,9 @@ class Budgets(Suite):
         agent, ids = agent_with_turns(store, 150)
         with store.read() as moment:
             for newest_first in (False, True):
-                every = count(harness, store, lambda: list(moment.messages(_all(agent), newest_first=newest_first)))  # noqa: B023
+                every = count(harness, store, lambda: list(moment.select(_all(agent), newest_first=newest_first)))  # noqa: B023
                 assert every <= 1 + len(ids) // 50
-                one = count(harness, store, lambda: next(moment.messages(_all(agent), newest_first=newest_first)))  # noqa: B023
+                one = count(harness, store, lambda: next(moment.select(_all(agent), newest_first=newest_first)))  # noqa: B023
                 assert one == 1
 
     # Operations of the specification, in any store
