@@ -19,9 +19,9 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import Clock, Limits, QueryScope, Rows
 from foldmark.stores.sqlite.commits import SqliteWatch
 from foldmark.stores.sqlite.file import BUSY_MILLISECONDS, MEMORY, explain, explained, narrow
-from foldmark.stores.sqlite.session import SqliteConnection, SqliteSession
+from foldmark.stores.sqlite.reading import SqliteConnection, SqliteReading
 from foldmark.stores.sqlite.writing import SqliteWriting
-from foldmark.stores.store import Sessions, SqlStore
+from foldmark.stores.store import Blocks, SqlStore
 from foldmark.stores.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class SqliteSandbox:
 
     def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         path, memory = self._connection.path, self._connection.path == MEMORY
-        session = SqliteSession(self._connection, unbound=True)
+        block = SqliteReading(self._connection, unbound=True)
         # A database in memory cannot be read during a write. The holder of `_reading` never waits for the store.
         with self._connection.lock if memory else nullcontext():
             agents = {scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))}
-            keys = {agent: session.key(agent) for agent in sorted(agents)}
+            keys = {agent: block.key(agent) for agent in sorted(agents)}
             with self._reading, explained(path):
                 if memory and self._connection.db.txn_state() == apsw.SQLITE_TXN_WRITE:
                     raise StoreError("a database in memory cannot be queried inside a batch; end the batch first")
@@ -86,11 +86,11 @@ class SqliteConnector(SqliteConnection):
         mine = path != MEMORY and os.name == "posix" and not self.db.readonly("main")
         self.narrowed = mine and narrow(path)
 
-    def read(self) -> SqliteSession:
+    def read(self) -> SqliteReading:
         self.lock.acquire()
         if (busy := self._begin("BEGIN")) is not None:
             raise explain(busy, self.path) from busy
-        return SqliteSession(self)
+        return SqliteReading(self)
 
     def write(self) -> SqliteWriting:
         self.lock.acquire()
@@ -134,7 +134,7 @@ class SqliteConnector(SqliteConnection):
         with explained(self.path):
             return SqliteWatch(self.commits, None if self.path == MEMORY else self.beside())
 
-    def sandbox(self, read: Sessions) -> SqliteSandbox:
+    def sandbox(self, read: Blocks) -> SqliteSandbox:
         return SqliteSandbox(self)
 
     def forget_erased(self) -> bool:
@@ -142,7 +142,7 @@ class SqliteConnector(SqliteConnection):
             with self.lock:
                 if self.db.in_transaction:  # SQLite refuses it inside a transaction
                     return False
-                (((busy, *_),), _) = SqliteSession(self, unbound=True).fetched("PRAGMA wal_checkpoint(TRUNCATE)")
+                (((busy, *_),), _) = SqliteReading(self, unbound=True).fetched("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreError as error:
             # The erasure is committed, but its traces could not be overwritten.
             if isinstance(error.__cause__, apsw.FullError | apsw.IOError):
@@ -150,10 +150,10 @@ class SqliteConnector(SqliteConnection):
             raise
         return not busy
 
-    def damage(self, read: Sessions) -> Iterator[str]:
+    def damage(self, read: Blocks) -> Iterator[str]:
         from foldmark.stores.sqlite.damage import SqliteChecks  # rarely needed
 
-        return SqliteChecks(SqliteSession(self, unbound=True)).found()
+        return SqliteChecks(SqliteReading(self, unbound=True)).found()
 
     def close(self) -> None:
         with self.lock:

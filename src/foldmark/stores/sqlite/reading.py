@@ -1,4 +1,4 @@
-"""One block of a store in SQLite (see `foldmark.stores.session`), and the connection in which it runs its statements.
+"""One block of a store in SQLite (see `foldmark.stores.block`), and the connection in which it runs its statements.
 
 SQLite accepts any bytes as text, and a flipped bit on the disk can produce bytes that are not UTF-8. They are read as
 U+FFFD, so that one wrong byte stops nothing.
@@ -20,9 +20,9 @@ from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
+from foldmark.stores.block import Reading
 from foldmark.stores.queries import listed, queries
 from foldmark.stores.rows import Bindings, Fetched, Row
-from foldmark.stores.session import Session
 from foldmark.stores.snapshot import PAGE
 from foldmark.stores.sqlite.commits import SqliteCommits
 from foldmark.stores.sqlite.file import OpenFiles, explain, open_beside, open_file, place_of
@@ -52,7 +52,7 @@ class SqliteConnection:
         return open_beside(self.db, self.path, self._place)
 
 
-class SqliteSession(Session):
+class SqliteReading(Reading):
     """The contents of the database in one block. Only what the sandbox and the checks read is `unbound`, outside of all
     blocks."""
 
