@@ -208,7 +208,7 @@ class Agent:
         _check_call_id(call_id)
         call_id = self.log.secrets.hidden(codec.well_formed(call_id))
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
-        if (call := self.timeline.answered_call(call_id)) is not None:
+        if (call := self.timeline.waiting_call(call_id)) is not None:
             return self._append("tool_result", text, data, created_at, dialect=dialect, actor="system", answers=call)
         # One transaction: look-ups stay valid until the result is recorded, and each one starts faster.
         with self.batch() as moment:

@@ -90,7 +90,7 @@ class Timeline:
         self.head = self._asked_at = max(self.head or 0, event_id)  # the message with this key may be an old one
         return event_id
 
-    def answered_call(self, call_id: str) -> int | None:
+    def waiting_call(self, call_id: str) -> int | None:
         """Return the call with this id that certainly waits in the context, which the caller is about to answer: one
         of the open batch. None if that has to be looked up."""
         if self._batch is None or self._asked_at != self.head:
