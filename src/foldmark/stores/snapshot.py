@@ -140,8 +140,8 @@ class SqlSnapshot:
                 ids += some[-1].last - some[-1].first + 1
             found = read(statement, **kind, **self.block.for_segments(tuple(some)), page=page)
             found.sort(key=lambda event: sign * event.id)
-            end, places = len(found), [sign * event.id for event in found]
-            for segment in some:
+            end, places = len(found), [sign * event.id for event in found] if len(found) >= page else []
+            for segment in some if places else ():
                 low, high = sorted((sign * segment.first, sign * segment.last))
                 begin = bisect_left(places, low)
                 if bisect_right(places, high) - begin >= page:  # the segment may contain more, which is read next

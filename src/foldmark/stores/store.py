@@ -70,10 +70,10 @@ class _Reading(AbstractContextManager[SqlSnapshot]):
 
     def __enter__(self) -> SqlSnapshot:
         self._mine: SqlSnapshot | None = None
-        around = self._store.open.moment
-        if around is not None:
+        store = self._store
+        if (around := store.open.moment) is not None:
             return around
-        self._mine = self._store.open.moment = SqlSnapshot(self._store.connector.read())
+        self._mine = store.open.moment = SqlSnapshot(store.connector.read())
         return self._mine
 
     def __exit__(self, *error: object) -> None:

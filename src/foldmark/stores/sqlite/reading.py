@@ -25,7 +25,7 @@ from foldmark.stores.queries import listed, queries
 from foldmark.stores.rows import Bindings, Fetched, Row
 from foldmark.stores.snapshot import PAGE
 from foldmark.stores.sqlite.commits import SqliteCommits
-from foldmark.stores.sqlite.file import OpenFiles, explain, open_beside, open_file, place_of
+from foldmark.stores.sqlite.file import MEMORY, OpenFiles, explain, open_beside, open_file, place_of
 from foldmark.stores.sqlite.known import KnownAgents
 
 
@@ -38,7 +38,10 @@ class SqliteConnection:
         self.path, self.clock, self.sql, self.lock = path, clock, queries("sqlite"), RLock()
         self._place = place_of(path)
         self.db = open_file(path, create, self._place, read_only=read_only)
-        self.files, self.commits = OpenFiles(self.db), SqliteCommits()
+        self.files, self.commits, self.is_closed = OpenFiles(self.db), SqliteCommits(), False
+        # Asked now: while another thread uses the connection, it answers nothing. The name is absolute.
+        self._file = "" if path == MEMORY else self.db.db_filename("main")
+        self._read_only = self.db.readonly("main")
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
         self.known = KnownAgents(self.db)
@@ -49,7 +52,9 @@ class SqliteConnection:
 
     def beside(self) -> apsw.Connection:
         """Open another, read-only connection to the same database. Raises apsw.Error."""
-        return open_beside(self.db, self.path, self._place)
+        if self.is_closed:
+            raise apsw.ConnectionClosedError("the store is closed")
+        return open_beside(self._file, self._place, read_only=self._read_only)
 
 
 class SqliteReading(Reading):

@@ -7,11 +7,11 @@ machine. docs/development/format.md has the cost of this, and the losses that a 
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import apsw
 
@@ -88,8 +88,10 @@ class SqliteConnector(SqliteConnection):
 
     def read(self) -> SqliteReading:
         self.lock.acquire()
-        if (busy := self._begin("BEGIN")) is not None:
-            raise explain(busy, self.path) from busy
+        try:
+            self.run("BEGIN")
+        except BaseException as error:
+            self._fail(error)
         return SqliteReading(self)
 
     def write(self) -> SqliteWriting:
@@ -105,30 +107,30 @@ class SqliteConnector(SqliteConnection):
             self.lock.acquire()
         return SqliteWriting(self)
 
-    def _begin(self, how: str) -> apsw.BusyError | None:
-        """Begin a transaction. If another program is writing, return the error. Raises StoreError. In both cases the
-        lock is released."""
-        try:
-            self.run(how)
-        except apsw.BusyError as error:
-            self.lock.release()
-            return error
-        except BaseException as error:
-            self.lock.release()
-            if isinstance(error, apsw.Error):
-                raise explain(error, self.path) from error
-            raise
-        return None
-
     def _begin_writing(self) -> apsw.BusyError | None:
-        """Begin a transaction that writes, without waiting for another program (see `_begin`)."""
-        with suppress(apsw.ConnectionClosedError):  # as the next statement says
-            self.db.set_busy_timeout(0)
+        """Begin a transaction that writes. If another program is writing, release the lock and return the error. Raises
+        StoreError, after releasing the lock."""
+        busy = None
         try:
-            return self._begin("BEGIN IMMEDIATE")
-        finally:
-            with suppress(apsw.ConnectionClosedError):
+            self.db.set_busy_timeout(0)
+            try:
+                self.run("BEGIN IMMEDIATE")
+            except apsw.BusyError as error:
+                busy = error
+            finally:
                 self.db.set_busy_timeout(BUSY_MILLISECONDS)
+        except BaseException as error:
+            self._fail(error)
+        if busy is not None:
+            self.lock.release()
+        return busy
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Release the lock after a block could not begin, and raise."""
+        self.lock.release()
+        if isinstance(error, apsw.Error):
+            raise explain(error, self.path) from error
+        raise error
 
     def watch(self) -> SqliteWatch:
         with explained(self.path):
@@ -157,6 +159,7 @@ class SqliteConnector(SqliteConnection):
 
     def close(self) -> None:
         with self.lock:
+            self.is_closed = True
             self.db.close()
 
 
