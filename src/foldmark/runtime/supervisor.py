@@ -22,7 +22,7 @@ from foldmark.core.ports import Provider, Snapshot
 from foldmark.log import Agent, Log, family
 from foldmark.log.family import send
 from foldmark.log.listening import wait_for
-from foldmark.log.timeline import Happening
+from foldmark.log.log import Happening
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.operations.notices import happened
 from foldmark.providers.retrying import LazyProvider, streams_closed
