@@ -166,6 +166,7 @@ def ask_all(moment: Any, agents: list[str], chance: Random) -> None:
     """Ask a moment every question, with arguments about these agents."""
     ids = ask_agents(moment, agents, chance)
     moment.agents()
+    moment.agents(unstarted=True)
     moment.overview()
     for name in NAMES:
         moment.agents(name=name)

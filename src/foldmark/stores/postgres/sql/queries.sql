@@ -36,6 +36,12 @@ unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root
 -- part: segments
 unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) WITH ORDINALITY AS s (agent, first, last, number)
 
+-- part: rooted
+$1.root,
+
+-- part: whose
+a.root = coalesce(c.root, w.root)
+
 -- part: then
 JOIN
 
