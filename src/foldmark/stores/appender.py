@@ -74,7 +74,6 @@ class Appender:
         self.has_moved = False
         """True once something was appended."""
         self.newest = newest
-        self._reserved: int | None = None
         self._is_ahead = False  # of the stored row
 
     @property
@@ -102,22 +101,14 @@ class Appender:
         """The event that ended the agent, 0 if it is alive."""
         return self._by_kind["deleted"] or self._by_kind["killed"]
 
-    @property
-    def next_id(self) -> int:
-        """The id of the next event, reserved for it."""
-        if self._reserved is None:
-            self._reserved = self._draw()
-        return self._reserved
-
     def add(self, draft: Draft) -> int:
         """Append one event and return its id."""
-        kind, id = draft.kind, self._reserved or self._draw()
+        kind, id = draft.kind, self._draw()
         call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
         turn, open_turn = place(kind, id, self.open_turn)
         apart = draft.answers is not None and (self._run is None or draft.answers < self._run)
         self._append(id, turn, draft, encode_data(kind, draft.data), call_id, apart)
         self._follow(id, turn, draft, open_turn)
-        self._reserved = None
         return id
 
     def take(self, event: CopiedEvent, answered: Collection[int]) -> None:
