@@ -47,7 +47,7 @@ def test_the_page_names_every_part() -> None:
 
 def test_what_is_missing_is_named() -> None:
     for missing in ("pytest", "hypothesis"):
-        program = f"import sys; sys.modules[{missing!r}] = None\nimport foldmark.testing"
+        program = f"import sys; sys.modules[{missing!r}] = None\nfrom foldmark.testing import StoreContract"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         assert f"foldmark.testing needs pytest and Hypothesis, and {missing} is not installed" in done.stderr
         assert installs("testing") in done.stderr
