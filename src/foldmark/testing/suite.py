@@ -2,7 +2,7 @@
 process."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from enum import Enum
 from hashlib import sha256
 from multiprocessing import get_all_start_methods, get_context
@@ -331,23 +331,3 @@ def append_in_turn(store: Store, connection: Connection, agent: str, own: str, t
                 continue
             connection.send((head, id))
             break
-
-
-def copy_into(store: Store, connection: Connection, open: Callable[[str], Store], address: str) -> None:
-    """Copy everything into the database at `address` in small steps. Report each step and wait for `resume`."""
-    from foldmark.copying import copy, steps
-
-    steps.EVENTS, steps.AT_ONCE = 4, 2
-    target = open(address)
-    write = target.write
-
-    @contextmanager
-    def announced() -> Iterator[Transaction]:
-        with write() as writing:
-            yield writing
-        connection.send("done")
-        connection.recv()
-
-    target.write = announced  # type: ignore[method-assign]
-    copy(store, target)
-    target.close()
