@@ -47,7 +47,7 @@ class Contest:
         """Create the databases, each with 2,000 messages."""
         self.log = foldmark.open(str(folder / "product.db"))
         assert isinstance(self.log.store, SqliteStore)
-        self.db = self.log.store._db
+        self.db = self.log.store.connector.db
         self.agent = self.log.agent("bench")
         self.bare, self.plain = opened(folder / "bare.db"), opened(folder / "plain.db")
         self.plain.execute(PLAIN)

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.search import ANY, Filters, Mode
@@ -295,13 +296,13 @@ def _tell(done: int, total: int) -> None:
 def texts(log: Log, events: Sequence[int]) -> list[str]:
     """Return the texts of these messages."""
     with log.store.read() as moment:
-        return [event.content if (event := moment.event(id)) else "" for id in events]
+        return [event.content if (event := selections.event(moment, id)) else "" for id in events]
 
 
 def _event(log: Log, named: str, agent: str | None) -> int:
     id = message_named(log, named)
     with log.store.read() as moment:
-        event = None if id is None else moment.event(id)
+        event = None if id is None else selections.event(moment, id)
     if event is None or not event.content:
         raise CommandError(
             f"'{named:.80}' is no message that can be found; `foldmark search` tells their ids, as in work:8"

@@ -24,6 +24,8 @@ import msgspec
 from history_cost import build, opened
 
 import foldmark
+from foldmark.core import selections
+from foldmark.core.ports import OPENERS
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
 from foldmark.request.prepare import prepare
@@ -96,7 +98,7 @@ def pin(path: Path) -> None:
     """Pin the oldest turns."""
     with opened(path) as agent:
         with agent.log.store.read() as moment:
-            turns = moment.opened((Segment(agent.id, 1, END),))[:PINS]
+            turns = selections.ids(moment, OPENERS, (Segment(agent.id, 1, END),))[:PINS]
         for turn in turns:
             agent.do(f"/pin {turn}")
 

@@ -26,6 +26,7 @@ import msgspec
 from token_texts import KINDS, texts
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.config import Config
 from foldmark.core.segments import until
 from foldmark.log import Agent
@@ -119,10 +120,10 @@ def claude(path: Path) -> list[Sent]:
         first: dict[str, int] = {}
         sent = list[Sent]()
         with log.agent("session").reading() as (moment, at):
-            for event in moment.messages(at.visible):
+            for event in moment.select(at.visible):
                 if response := (event.data or {}).get("response"):
                     first.setdefault(response, event.id)
-            for used in (moment.event(each) for each in range(1, at.record.head + 1)):
+            for used in (selections.event(moment, each) for each in range(1, at.record.head + 1)):
                 data = used.data if used is not None and used.kind == "usage" else None
                 if data and data["response"] in first:
                     before = until(at.visible, first[data["response"]] - 1)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from foldmark import Agent, CommandError
+from foldmark.core import selections
 from foldmark.core.events import OPERATION_KINDS
 from stored import stored
 
@@ -60,7 +61,7 @@ def ids(agent: Agent) -> list[int]:
 
 def operations(agent: Agent) -> list[int]:
     """Return the ids of all operations of an agent."""
-    found = stored(agent.log).operations(agent.id)
+    found = selections.operations(stored(agent.log), agent.id)
     return [event.id for event in found if event.kind in OPERATION_KINDS]
 
 

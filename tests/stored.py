@@ -39,4 +39,4 @@ def leases(log: Log) -> list[Lease]:
 def connection(log: Log) -> apsw.Connection:
     """Return the connection of a log with a SQLite store."""
     assert isinstance(log.store, SqliteStore)
-    return log.store._db
+    return log.store.connector.db

@@ -13,6 +13,7 @@ import foldmark
 import forked
 from cases import case
 from foldmark import Agent, CommandError, Log
+from foldmark.core import selections
 from foldmark.core.errors import ConflictError
 from foldmark.log.doctor import examine
 from foldmark.rendering import result_text
@@ -35,7 +36,7 @@ def test_send_answers_with_a_receipt_and_writes_to_no_log(talk: Log) -> None:
     parent, child = agent(talk, 1), agent(talk, 2)
     heads = [stored(talk).agent(uuid(number)) for number in (1, 2)]
     result = parent.do("/send 2000 task complete")
-    (mail,) = stored(talk).unread(uuid(2))
+    (mail,) = selections.unread(stored(talk), uuid(2))
     assert (result.text, result.event_id) == ("Sent to 20000000.", None)
     assert result.data == {"mail": mail.id, "from": uuid(1), "to": uuid(2), "actor": "human"}
     assert heads[1] is not None
@@ -49,10 +50,10 @@ def test_check_mail_delivers_everything_in_one_message(talk: Log) -> None:
     agent(talk, 1).do("/send 2000 one\n  two  lines ", actor="model")
     agent(talk, 3).do("/send 2000 from below")
     agent(talk, 1).do("/send 2000 three")
-    ids = [each.id for each in stored(talk).unread(uuid(2))]
+    ids = [each.id for each in selections.unread(stored(talk), uuid(2))]
     result = child.do("/check-mail", actor="model")
     assert result.text == "3 messages from 10000000, 30000000."
-    event = stored(talk).event(result.event_id or 0)
+    event = selections.event(stored(talk), result.event_id or 0)
     assert event is not None
     assert (event.kind, event.actor, event.agent_id, event.turn_id) == ("user", "system", uuid(2), event.id)
     assert event.content == (
@@ -81,7 +82,7 @@ def test_mail_joins_the_turn_that_is_open(talk: Log) -> None:
     child = agent(talk, 2)
     agent(talk, 1).do("/send 2000 hello")
     turn = child.append("user", "look into your mail")
-    event = stored(talk).event(child.do("/check-mail").event_id or 0)
+    event = selections.event(stored(talk), child.do("/check-mail").event_id or 0)
     assert event is not None
     assert (event.turn_id, child.open_turn) == (turn, turn)
 
@@ -355,7 +356,7 @@ def test_an_agent_killed_while_it_reads_its_mail(talk: Log, open_log: Open) -> N
     agent(talk, 1).do("/send 2000 hello")
     agent(open_log(), 1).do("/kill 2000")
     assert "it gets no more mail" in refused(child, "/check-mail", "model")
-    assert len(stored(talk).unread(uuid(2))) == 1
+    assert len(selections.unread(stored(talk), uuid(2))) == 1
 
 
 # Wrong requests with their full messages

@@ -10,6 +10,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log
+from foldmark.core import selections
 from foldmark.operations.effects import Asking
 from stored import stored
 
@@ -130,7 +131,7 @@ def test_listing_reads_neither_history_nor_other_conversations(log: Log, agent: 
     """Tombstones are found by their index; without it the events of all conversations would be read."""
     said(agent, "one")
     store: Any = log.store
-    plan = store._db.execute(f"EXPLAIN QUERY PLAN {store._sql['tombstones']}", ("[]",)).fetchall()
+    plan = store.connector.db.execute(f"EXPLAIN QUERY PLAN {store.connector.sql['tombstones']}", ("[]",)).fetchall()
     assert any("USING INDEX tombstones" in step[3] for step in plan)
 
 
@@ -275,7 +276,7 @@ def test_an_event_inside_a_turn_is_no_turn(agent: Agent) -> None:
 def test_a_note_is_a_turn_of_its_own(agent: Agent) -> None:
     said(agent, "one")
     result = agent.do("/note   the child's goal,  as typed")
-    event = stored(agent.log).event(result.data["message"])
+    event = selections.event(stored(agent.log), result.data["message"])
     assert event is not None
     assert (event.kind, event.content, event.actor) == ("user", "the child's goal,  as typed", "human")
     assert event.turn_id == event.id
@@ -286,7 +287,7 @@ def test_a_note_is_a_turn_of_its_own(agent: Agent) -> None:
 
 def test_a_note_in_an_open_turn_joins_it(agent: Agent) -> None:
     opened = agent.append("user", "one")
-    event = stored(agent.log).event(agent.do("/note and two").data["message"])
+    event = selections.event(stored(agent.log), agent.do("/note and two").data["message"])
     assert event is not None
     assert event.turn_id == opened == agent.open_turn
 

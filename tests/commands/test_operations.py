@@ -10,6 +10,7 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
+from foldmark.core import selections
 from foldmark.core.events import Clear, Drop
 from foldmark.cost.requests import Next, preview, priced
 from foldmark.operations import decide
@@ -93,7 +94,7 @@ def test_every_operation_takes_a_reason(log: Log, agent: Agent, line: str) -> No
     (two,) = said(agent, "two")
     agent.do(f"/pin {two}")
     result = agent.do(f"{line} -- wrong  file -- or not")
-    event = stored(log).event(result.event_id or 0)
+    event = selections.event(stored(log), result.event_id or 0)
     assert event is not None
     assert event.reason == result.data["reason"] == "wrong  file -- or not"
     assert " · reason: wrong  file -- or not" in result_text(result)
@@ -127,14 +128,14 @@ def test_an_event_that_left_is_explained_with_the_reason(agent: Agent) -> None:
 def test_a_model_gives_a_reason_through_its_tool(log: Log, agent: Agent) -> None:
     said(agent, "one")
     agent.call_tool("slash", {"command": "mark", "args": "M -- before the risky part"})
-    (mark,) = stored(log).operations(agent.id)
+    (mark,) = selections.operations(stored(log), agent.id)
     assert (mark.actor, mark.reason) == ("model", "before the risky part")
     assert agent.context().marks == {"M": mark.id}
 
 
 def test_the_library_gives_a_reason(log: Log, agent: Agent) -> None:
     (one,) = said(agent, "one")
-    event = stored(log).event(agent.apply_filter("forget", [one], reason=" off topic "))
+    event = selections.event(stored(log), agent.apply_filter("forget", [one], reason=" off topic "))
     assert event is not None
     assert event.reason == "off topic"
     with pytest.raises(CommandError, match="a reason must be a text, not 5"):
@@ -158,7 +159,7 @@ def test_wrong_reasons(agent: Agent, line: str, message: str) -> None:
 
 
 def test_free_text_keeps_its_dashes(agent: Agent) -> None:
-    assert stored(agent.log).event(agent.do("/note a -- b").data["message"]).content == "a -- b"  # type: ignore[union-attr]
+    assert selections.event(stored(agent.log), agent.do("/note a -- b").data["message"]).content == "a -- b"  # type: ignore[union-attr]
     assert not any(REGISTRY.commands[name].reason for name in ("note", "send", "forget", "remember", "memo add"))
 
 
@@ -168,7 +169,7 @@ def test_a_key_in_a_reason_is_not_recorded(tmp_path: Any, monkeypatch: pytest.Mo
         agent = log.agent("root")
         said(agent, "one")
         agent.do("/undo -- it held sk-very-secret-key-0123456789")
-        (undo,) = stored(log).operations(agent.id)
+        (undo,) = selections.operations(stored(log), agent.id)
         assert undo.reason is not None
         assert undo.reason.startswith("it held ")
         assert "secret-key" not in undo.reason
@@ -179,7 +180,7 @@ def test_a_reason_is_erased_with_its_turn(log: Log, agent: Agent) -> None:
     mark = agent.do("/mark M -- says too much").event_id or 0
     agent.end_turn()
     agent.do(f"/message remove {turn} --yes")
-    event = stored(log).event(mark)
+    event = selections.event(stored(log), mark)
     assert event is not None
     assert event.reason is None
     assert agent.context().marks == {"M": mark}
@@ -224,7 +225,7 @@ def test_several_turns_leave_in_one_operation(log: Log, agent: Agent) -> None:
     assert (result.data["turns"], result.data["turn"]) == (gone, gone[0])
     assert result.data["left"]["messages"] == 10
     assert [turn.id for turn in agent.context().turns(9)] == [turns[1], turns[5], turns[7]]
-    (event,) = stored(log).operations(agent.id)
+    (event,) = selections.operations(stored(log), agent.id)
     assert (event.data or {})["others"] == gone[1:]
     agent.do(f"/restore {event.id}")
     assert [turn.id for turn in agent.context().turns(9)] == turns
@@ -464,7 +465,7 @@ def talk(agent: Agent) -> Agent:
     agent.do("/restore 15")
     agent.do("/context drop 5")
     agent.configure("model", CACHING)
-    assert [(event.id, event.kind) for event in stored(agent.log).operations(agent.id)] == [
+    assert [(event.id, event.kind) for event in selections.operations(stored(agent.log), agent.id)] == [
         (8, "mark"),
         (15, "undo"),
         (16, "restore"),
@@ -509,7 +510,7 @@ def test_a_filter_whose_ids_are_known_is_previewed(log: Log, talk: Agent) -> Non
     found = preview(talk, lambda moment, at: decide.filter(moment, at, "forget", [1, 9], None, "numbers"))
     assert written(log) == before
     talk.apply_filter("forget", [1, 9], criteria="numbers")
-    (event,) = stored(log).operations(talk.id, after=17)
+    (event,) = selections.operations(stored(log), talk.id, after=17)
     told = {name: size for name, size in found.outcome.data().items() if name != "after"}
     assert told == (event.data or {})["receipt"]
     assert found.next.tokens == talk.request().tokens

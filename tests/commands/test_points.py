@@ -12,6 +12,7 @@ from hypothesis import given, settings
 import foldmark
 from deeds import DEEDS, SAYING, do, family, ids
 from foldmark import Agent, CommandError, Log, Result
+from foldmark.core import selections
 from foldmark.sending.sent import record_sent
 from stored import stored
 
@@ -531,6 +532,6 @@ def test_a_rewind_that_changes_nothing_says_so_and_is_recorded() -> None:
         agent.do("/mark M")
         nothing = agent.do("/rewind M")
         assert nothing.text == "Rewound to 'M'. Nothing came after it."
-        assert [event.kind for event in stored(log).operations(agent.id)] == ["mark", "rewind"]
+        assert [event.kind for event in selections.operations(stored(log), agent.id)] == ["mark", "rewind"]
         agent.append("user", "More")
         assert agent.do("/clear M").text == "Rewound to 'M'."

@@ -12,6 +12,7 @@ from cases import case
 from foldmark import Agent, CommandError, Log, Result
 from foldmark.commands import REGISTRY
 from foldmark.commands.registry import ANYBODY, HUMAN, Command, CommandCall, Registry
+from foldmark.core import selections
 from foldmark.core.config import MODEL_COMMANDS
 from foldmark.core.events import ACTORS
 from stored import stored
@@ -212,7 +213,7 @@ def test_a_model_may_call_its_six_commands_only(agent: Agent) -> None:
         if name not in six:
             assert f"/{name} is not for a model; available: /mark" in refused(agent, f"/{name} 1", "model", REGISTRY)
     assert agent.do("/mark X", actor="model").data["actor"] == "model"
-    event = stored(agent.log).event(agent.context().marks["X"])
+    event = selections.event(stored(agent.log), agent.context().marks["X"])
     assert event is not None
     assert event.actor == "model"
 

@@ -9,6 +9,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, FoldmarkError, Log
+from foldmark.core import selections
 from foldmark.core.config import KEYS, Config
 from foldmark.core.errors import ProviderError
 from foldmark.installation import installs
@@ -106,7 +107,7 @@ def test_setting(agent: Agent, typed: str, key: str, value: object) -> None:
     result = agent.do(f"/config set {typed}")
     assert result.data["value"] == value
     assert getattr(agent.standing().config, key) == value
-    event = stored(agent.log).event(result.data["event"])
+    event = selections.event(stored(agent.log), result.data["event"])
     assert event is not None
     assert (event.kind, event.actor) == ("config", "human")
     # The shown value, without its source, can be typed again.
@@ -239,7 +240,7 @@ def test_a_fresh_state_block(agent: Agent) -> None:
     said(agent, "sing in src/song.py")
     result = agent.do("/context rebuild")
     assert result.text.startswith("### STATE\nGoal: ")
-    event = stored(agent.log).event(result.data["event"])
+    event = selections.event(stored(agent.log), result.data["event"])
     assert event is not None
     assert (event.kind, event.actor, event.content) == ("state", "model", result.data["state"])
     assert agent.do("/state").text == result.data["state"]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import foldmark
 from cases import case
 from foldmark import Agent, CommandError, ConflictError, Log
+from foldmark.core import selections
 from foldmark.core.events import Clear
 from foldmark.core.segments import contains
 from foldmark.log.doctor import examine
@@ -53,7 +54,7 @@ def kinds(agent: Agent) -> list[str]:
 def count(log: Log) -> int:
     """Return the number of events."""
     found = 0
-    while stored(log).event(found + 1):
+    while selections.event(stored(log), found + 1):
         found += 1
     return found
 
@@ -430,7 +431,7 @@ def test_l6_a_childs_result_does_not_close_the_parents_exchange(log: Log) -> Non
     """The messages of one agent do not widen a filter of the other."""
     parent, at, child, _ = interrupted(log)
     answer = child.append_tool_result("c1", "text")
-    event = stored(log).event(parent.apply_filter("forget", [at]))
+    event = selections.event(stored(log), parent.apply_filter("forget", [at]))
     assert event is not None
     assert answer not in (event.data or {}).get("widened", ())
     assert texts(child) == ["go", "{}", "text"]
@@ -776,7 +777,7 @@ def test_a_model_may_run_its_commands_and_no_others(log: Log, agent: Agent) -> N
     agent.append("user", "hello")
     for line in ("/mark M", "/clear M", "/clear", "/fork"):
         result = agent.do(line, actor="model")
-        event = stored(log).event(result.event_id or 0)
+        event = selections.event(stored(log), result.event_id or 0)
         assert event is not None
         assert (event.actor, result.data["actor"]) == ("model", "model")
     for line in ("/rewind", "/undo", "/restore 2", "/context show", "/context drop 1", "/help", "/exit"):
@@ -836,7 +837,7 @@ def test_receipts_equal_a_count_of_the_messages(steps: list[tuple[str, int]]) ->
                     agent.record("state", str(n))
                 elif step in ("forget", "remember"):
                     operations.append(agent.apply_filter(step, chosen))
-                    event = stored(log).event(operations[-1])
+                    event = selections.event(stored(log), operations[-1])
                     assert event is not None
                     sizes = (event.data or {}).get("before", 0), (event.data or {}).get("after", 0)
                     assert sizes == (len(before), len(agent.context().messages))

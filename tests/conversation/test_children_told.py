@@ -13,7 +13,7 @@ from foldmark import Agent, Log
 from foldmark.sending.questions import ask
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
-from foldmark.stores.snapshot import LogSnapshot
+from foldmark.stores.snapshot import SqlSnapshot
 from planning_talk import IN_CHAT
 from sampled import DEEP
 from stored import connection
@@ -183,14 +183,14 @@ def test_each_child_is_reported_with_its_own_task(parent: Agent) -> None:
 def test_only_the_end_of_a_start_with_many_segments_is_searched(parent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     def asked() -> int:
         sizes = []
-        bounds = LogSnapshot.bounds
+        bounds = SqlSnapshot.bounds
 
-        def counted(moment: LogSnapshot, asked: Any) -> Any:
+        def counted(moment: SqlSnapshot, asked: Any) -> Any:
             sizes.append(len(asked))
             return bounds(moment, asked)
 
         with monkeypatch.context() as patched:
-            patched.setattr(LogSnapshot, "bounds", counted)
+            patched.setattr(SqlSnapshot, "bounds", counted)
             assert GOAL in line(parent)
         return sum(sizes)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.assembly.caching import Bill, Rules, explicit, managed, stepped
 from foldmark.core.events import Event
 from foldmark.cost.cost import Policy, Replayed, answered, replay, thought_about
@@ -17,7 +18,7 @@ from foldmark.cost.policies import TRIGGER
 from foldmark.cost.spending import Tariff, rules_of, tariff_of
 from foldmark.request.prepare import prepare
 from foldmark.request.recorded import SentPlan
-from foldmark.stores.sqlite.snapshot import SqliteSnapshot
+from foldmark.stores.snapshot import SqlSnapshot
 from foldmark.tokens.models import model_of
 from sampled import DEEP, sampled
 from stored import stored
@@ -62,7 +63,7 @@ def test_a_model_is_asked_before_each_answer_and_each_step(agent: foldmark.Agent
     turn(agent, 0)
     turn(agent, 1, steps=2)
     stood = [each.at.newest for each in past_requests(stored(agent.log), agent)]
-    kinds = [(event.kind if (event := stored(agent.log).event(id)) else None) for id in stood]
+    kinds = [(event.kind if (event := selections.event(stored(agent.log), id)) else None) for id in stood]
     assert kinds == ["user", "user", "tool_result", "tool_result"]
 
 
@@ -386,7 +387,7 @@ def test_a_turn_beyond_the_budget_is_not_read_again_at_each_of_its_steps(
     agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn(agent, 0, steps=150 if DEEP else 60)
-    count, messages, read = agent.context().size.messages, SqliteSnapshot.messages, 0
+    count, messages, read = agent.context().size.messages, SqlSnapshot.select, 0
 
     def counted(*given: Any, **more: Any) -> Iterator[Event]:
         nonlocal read
@@ -394,7 +395,7 @@ def test_a_turn_beyond_the_budget_is_not_read_again_at_each_of_its_steps(
             read += 1
             yield event
 
-    monkeypatch.setattr(SqliteSnapshot, "messages", counted)
+    monkeypatch.setattr(SqlSnapshot, "select", counted)
     replayed(agent, Policy("steady", 5000))
     assert read <= 6 * count
 

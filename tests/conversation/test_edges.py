@@ -110,7 +110,7 @@ def test_an_ambiguous_beginning_of_an_id_creates_no_conversation(log: Log, agent
     record = stored(log).agents()[0]
     for number in (1, 2):
         connection(log).execute(
-            "INSERT INTO agents (id, created_at) VALUES (?, ?)", (f"deadbeef-{number}", record.created_at)
+            "INSERT INTO agents (id, root, created_at) VALUES (?, 0, ?)", (f"deadbeef-{number}", record.created_at)
         )
     with pytest.raises(CommandError, match="several uuids begin with"):
         log.find("deadbeef", create=True)

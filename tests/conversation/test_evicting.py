@@ -8,6 +8,7 @@ import pytest
 from refusals import refused
 
 from foldmark import Agent, CommandError
+from foldmark.core import selections
 from foldmark.dialects.dialect import dialect_named
 from foldmark.editing.answering import answered
 from foldmark.log.doctor import examine
@@ -60,7 +61,7 @@ def test_a_placeholder_replaces_an_evicted_result(agent: Agent) -> None:
     query = agent.call_tool("query_db", {"sql": f"SELECT content, status FROM messages WHERE id={one}"})
     assert "completed" in query
     assert "a line of the file" in query
-    assert done.data["evicted"] == {"results": 1, "tokens": stored(agent.log).event(one).tokens}  # type: ignore[union-attr]
+    assert done.data["evicted"] == {"results": 1, "tokens": selections.event(stored(agent.log), one).tokens}  # type: ignore[union-attr]
     assert done.data["reason"] == "no longer needed"
     assert f"1 result (~{done.data['evicted']['tokens']} recorded tokens) evicted" in result_text(done)
 

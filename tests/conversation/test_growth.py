@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import foldmark
-from foldmark.core import replay
+from foldmark.core import replay, selections
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Recorded, counting
@@ -60,7 +60,7 @@ def test_a_result_costs_the_same_for_any_number_of_waiting_calls(together: bool,
                     answer()
 
             taken = steps(log, in_one_batch if together else answer)
-            assert not stored(log).apart_results(agent.id, 1)
+            assert not selections.apart_results(stored(log), agent.id, 1)
             return taken / calls
 
     assert cost(400 if DEEP else 150) < 1.2 * cost(40 if DEEP else 15)
@@ -78,9 +78,9 @@ def test_the_standing_costs_the_same_for_any_number_of_states() -> None:
             newest = agent.standing().newest
             reads: dict[str, Callable[[Snapshot], object]] = {
                 "head": lambda moment: moment.head(agent.id),
-                "newest_of": lambda moment: moment.newest_of(agent.id, newest),
-                "newest": lambda moment: moment.newest("state", (Segment(agent.id, 1, newest),)),
-                "recent": lambda moment: moment.recent("scratchpad", agent.id, newest, 2),
+                "head until": lambda moment: moment.head(agent.id, until=newest),
+                "newest": lambda moment: selections.newest(moment, "state", (Segment(agent.id, 1, newest),)),
+                "recent": lambda moment: selections.recent(moment, "scratchpad", agent.id, newest, 2),
             }
             with log.store.read() as moment:
                 return {name: steps(log, partial(read, moment)) for name, read in reads.items()}

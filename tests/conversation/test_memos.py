@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log
+from foldmark.core import selections
 from foldmark.core.request import Part, Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.log.recording import save_memo
@@ -126,7 +127,7 @@ def test_memos_belong_to_no_conversation(log: Log, agent: Agent) -> None:
         assert shown(each) == [1]
     other.do("/session delete root --yes")
     assert shown(other) == [1]
-    assert stored(log).memo(1) is not None
+    assert selections.memo(stored(log), 1) is not None
 
 
 def test_the_setting_limits_the_number_of_memos(agent: Agent) -> None:

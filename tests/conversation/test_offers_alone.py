@@ -6,6 +6,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError
+from foldmark.core import selections
 from foldmark.editing import answering
 from foldmark.editing.offer import Offer
 from foldmark.log.doctor import examine
@@ -78,7 +79,7 @@ def test_yes_carries_it_out_at_once(agent: Agent, line: str) -> None:
     assert done.data["operation"] == "filter"
     assert tuple(shown(agent)) == SAID[1::2]
     with agent.log.store.read() as moment:
-        (event,) = moment.operations(agent.id)
+        (event,) = selections.operations(moment, agent.id)
     assert (event.data or {})["criteria"] == "tables"
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldmark import CommandError
+from foldmark.core import selections
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.core.wording import WINDOW
@@ -110,7 +111,7 @@ def test_the_filter_event_stores_everything(talk: Talk, history: list[int], tabl
     talk.forget(tables)
     first = talk.planning.first if talk.planning else 0
     done = talk.applied()
-    event = stored(talk.log).event(done["filter_event_id"])
+    event = selections.event(stored(talk.log), done["filter_event_id"])
     assert event is not None
     assert (event.kind, event.actor) == ("filter", "model")
     data = dict(event.data or {})
@@ -135,7 +136,7 @@ def test_a_filter_outside_a_turn_is_closed_at_once(talk: Talk, history: list[int
     assert '"messages_filtered":2' in done
     assert talk.ids == history[:2] + history[4:]
     event_id = _newest_filter(talk)
-    event = stored(talk.log).event(event_id)
+    event = selections.event(stored(talk.log), event_id)
     planned = ((event and event.data) or {})["planning"]
     assert planned[0] == first
     assert planned[1] is not None
@@ -161,7 +162,7 @@ def test_two_filters_add_up(talk: Talk, history: list[int], tables: str) -> None
 
 def _newest_filter(talk: Talk) -> int:
     agent = talk.agent
-    return [event.id for event in stored(agent.log).operations(agent.id) if event.kind == "filter"][-1]
+    return [event.id for event in selections.operations(stored(agent.log), agent.id) if event.kind == "filter"][-1]
 
 
 def test_restoring_the_filter_returns_the_planning_conversation_without_reopening_it(
@@ -199,7 +200,7 @@ def test_cancel_works_outside_of_a_turn(talk: Talk, history: list[int], tables: 
     assert result.text.startswith("Cancelled. Nothing was forgotten")
     assert talk.ids == history
     assert talk.planning is None
-    event = stored(talk.log).event(result.event_id or 0)
+    event = selections.event(stored(talk.log), result.event_id or 0)
     assert event is not None
     assert (event.kind, event.actor, (event.data or {})["before"], (event.data or {})["after"]) == (
         *("filter", "human"),
@@ -604,10 +605,10 @@ def test_restoring_the_end_of_planning_does_not_reopen_it(talk: Talk, history: l
 
 def test_without_planning_the_end_of_a_turn_is_not_an_operation(talk: Talk, history: list[int]) -> None:
     agent = talk.agent
-    event = stored(agent.log).event(agent.standing().newest)
+    event = selections.event(stored(agent.log), agent.standing().newest)
     assert event is not None
     assert (event.kind, event.data) == ("turn_ended", None)
-    assert stored(agent.log).operations(agent.id) == []
+    assert selections.operations(stored(agent.log), agent.id) == []
 
 
 # A crash
@@ -659,7 +660,7 @@ def test_forget_closes_a_turn_that_a_crash_left_open(talk: Talk, history: list[i
     talk.reopen()
     begun = talk.agent.do(f"/forget {tables}", asking=IN_CHAT).data["planning"]
     assert talk.agent.open_turn == begun
-    ended = [e for e in map(stored(talk.log).event, range(cut, begun)) if e is not None and e.kind == "turn_ended"]
+    ended = [e for e in stored(talk.log).events(range(cut, begun)) if e.kind == "turn_ended"]
     assert [e.interrupted for e in ended] == [True]
     talk.agent.do("/undo")
     assert talk.ids == [*history, cut]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 import foldmark
 from deeds import DEEDS, do, family
 from foldmark import Agent, Event
+from foldmark.core import selections
 from foldmark.core.request import Request
 from foldmark.dialects.dialect import dialect_named
 from stored import stored
@@ -45,7 +46,7 @@ def test_a_receipt_counts_what_left_and_came_back(deeds: list[tuple[str, int, in
             if result is None:
                 continue
             after = {message.id: message for message in agent.context().messages}
-            event = stored(log).event(result.event_id)
+            event = selections.event(stored(log), result.event_id)
             assert event is not None
             assert event.data is not None
             said = result.data
@@ -57,7 +58,12 @@ def test_a_receipt_counts_what_left_and_came_back(deeds: list[tuple[str, int, in
             came = {id: message for id, message in after.items() if id not in before and id != result.event_id}
             assert said["returned"] == size(came.values())
             # A summary cannot know its own size, so no event records the size afterwards.
-            told = ("left", "returned", "before", *(part for part in ("evicted", "whole_again") if part in said))
+            told = (
+                "left",
+                "returned",
+                "before",
+                *(part for part in ("evicted", "whole_again", "changes") if part in said),
+            )
             assert event.data["receipt"] == {part: said[part] for part in told}
             assert "cached_prefix" not in said
 
@@ -68,7 +74,7 @@ def test_erasing_has_a_receipt(agent: Agent) -> None:
     gone = size(message for message in agent.context().messages if message.turn_id == two)
     before = size(agent.context().messages)
     result = agent.do(f"/message remove {two} --yes")
-    event = stored(agent.log).event(result.event_id or 0)
+    event = selections.event(stored(agent.log), result.event_id or 0)
     assert event is not None
     assert result.data["left"] == result.data["erased"] == gone
     assert result.data["returned"] == {"messages": 0, "tokens": 0}
@@ -86,7 +92,7 @@ def test_an_operation_records_who_asked_for_it(agent: Agent, actor: str) -> None
     talk(agent, "one")
     for line in ("/mark M", "/fork", "/clear M", "/clear"):
         result = agent.do(line, actor=actor)
-        event = stored(agent.log).event(result.event_id or 0)
+        event = selections.event(stored(agent.log), result.event_id or 0)
         assert event is not None
         assert result.data["actor"] == event.actor == actor
 
@@ -163,7 +169,7 @@ def test_the_cached_prefix_is_that_of_the_next_request(deeds: list[tuple[str, in
             if result is None:
                 continue
             after, said = agent.next_request(), result.data["cached_prefix"]
-            event = stored(log).event(result.event_id)
+            event = selections.event(stored(log), result.event_id)
             assert event is not None
             assert (event.data or {})["receipt"]["cached_prefix"] == said
             # A fork is reported to the parent's model with the next turn.

@@ -24,6 +24,7 @@ import foldmark
 import forked
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
+from foldmark.core import selections
 from foldmark.log.doctor import examine
 from foldmark.operations import summaries
 from patience import LIMIT
@@ -538,8 +539,10 @@ def test_an_erasure_changes_nothing_else(deeds: list[tuple[str, int, int]], numb
         there_are = [row["id"] for row in agent.do("/message list 99").data["turns"]]
         agent = agent if chosen in there_are else root
         gone = {message.id for message in stored(log).turns([chosen])[chosen]}
-        states = {event.id for id in range(1, 999) if (event := stored(log).event(id)) and event.kind == "state"}
-        owner = stored(log).event(chosen)
+        states = {
+            event.id for id in range(1, 999) if (event := selections.event(stored(log), id)) and event.kind == "state"
+        }
+        owner = selections.event(stored(log), chosen)
         assert owner is not None
         if log.agent(owner.agent_id).open_turn == chosen:
             agent = log.agent(owner.agent_id)
@@ -774,12 +777,12 @@ def test_a_tombstone_keeps_id_kind_time_and_actor(log: Log, agent: Agent) -> Non
         assert now["redacted"] == result.event_id
         assert now["content"] == ""
         assert [now[name] for name in ("data", "nth", "sum", "apart")] == [None] * 4
-        by = stored(log).erased_by(id)
+        by = selections.erased_by(stored(log), id)
         assert by is not None
         assert (by.id, by.kind, by.actor, by.turn_id) == (result.event_id, "redact", "human", None)
         assert (by.data or {})["turn"] == opened
     assert columns(log, end)["redacted"] is None
-    assert stored(log).erased_by(end) is None
+    assert selections.erased_by(stored(log), end) is None
     assert stored(log).turns([opened])[opened] == []
     assert agent.do(f"/context explain {opened}").data["reason"] == "erased"
 
@@ -809,8 +812,8 @@ def test_its_own_open_turn_is_ended_first(log: Log, path: Path, agent: Agent) ->
     agent.append_tool_call("f", {"x": secrets()}, call_id="c")
     agent.do(f"/message remove {opened} --yes")
     assert agent.open_turn is None
-    assert stored(log).waiting(agent.id) == []
-    end = stored(log).event(3)
+    assert selections.waiting(stored(log), agent.id) == []
+    end = selections.event(stored(log), 3)
     assert end is not None
     assert (end.kind, end.interrupted) == ("turn_ended", True)
     nothing_left(log, path, secrets)

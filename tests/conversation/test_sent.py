@@ -39,7 +39,7 @@ from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent, truncated
 from foldmark.sending.status import record_usage
 from foldmark.settings.given import Server, Settings
-from foldmark.stores.sqlite.transaction import SqliteTransaction
+from foldmark.stores.transaction import SqlTransaction
 from planning_talk import IN_CHAT
 from sampled import DEEP
 from scripted import ScriptedProvider
@@ -266,7 +266,7 @@ def test_a_failure_to_record_ends_the_turn(log: Log, agent: Agent, monkeypatch: 
     def full(*_: object) -> int:
         raise StoreError("the disk is full: nothing was recorded")
 
-    monkeypatch.setattr(SqliteTransaction, "keep_texts", full)
+    monkeypatch.setattr(SqlTransaction, "keep_texts", full)
     model = Model()
     with pytest.raises(StoreError, match="disk is full"):
         asyncio.run(turn(agent, model, "hello", Shown(lambda _: None, lambda _: None)))

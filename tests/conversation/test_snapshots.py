@@ -32,7 +32,7 @@ def counted(agent: Agent, fresh: int, output: int) -> None:
 def weighed(agent: Agent, turn: int) -> list[Weighed | None]:
     with agent.reading() as (moment, at):
         places = tuple(Segment(agent.id, each.id, each.id) for each in moment.turns([turn])[turn])
-        messages = list(moment.messages(places))
+        messages = list(moment.select(places))
         found = snapshots(moment, at, messages, moment.size)
     return [found.get(message.id) for message in messages]
 

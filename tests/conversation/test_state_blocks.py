@@ -14,6 +14,7 @@ from request_validators import VALIDATORS
 
 import foldmark
 from foldmark import Agent, CommandError, Log
+from foldmark.core import selections
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
@@ -74,7 +75,7 @@ def test_a_state_block_is_recorded_after_its_message(agent: Agent) -> None:
     answered = say(agent, "Where is x?", with_block(ONE))
     assert texts(agent) == ["Where is x?", "Done."]
     assert agent.context().state == ONE
-    event = stored(agent.log).event(answered + 1)
+    event = selections.event(stored(agent.log), answered + 1)
     assert event is not None
     assert (event.kind, event.content, event.turn_id, event.actor) == ("state", ONE, answered - 1, "model")
 
@@ -385,7 +386,7 @@ def test_erasing_a_turn_erases_its_state(agent: Agent) -> None:
     child = agent.log.agent(agent.do("/fork").data["child"])
     agent.do(f"/message remove {second - 1} --yes")
     assert (agent.context().state, child.context().state) == (ONE, ONE)
-    event = stored(agent.log).event(second + 1)
+    event = selections.event(stored(agent.log), second + 1)
     assert event is not None
     assert event.content == ""
 

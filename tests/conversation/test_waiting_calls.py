@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import foldmark
+from foldmark.core import selections
 from stored import connection
 
 
@@ -39,7 +40,7 @@ def test_a_call_that_left_in_the_batch_gets_a_notice() -> None:
             agent.do(f"/context drop {turn}")
             notice = agent.append_tool_result("a", "the text")
         with log.store.read() as moment:
-            event = moment.event(notice)
+            event = selections.event(moment, notice)
         assert event is not None
         assert event.kind == "user"
         assert "the text" in event.content

@@ -17,6 +17,7 @@ from request_validators import VALIDATORS
 import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, Log
+from foldmark.core import selections
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
@@ -151,7 +152,7 @@ def test_a_window_summary_is_sent_from_the_next_turn_on(agent: Agent) -> None:
     request = opened(agent)
     assert sent(request) == [summary]
     (part,) = [part for part in request.manifest.parts if part.layer == "window_summary"]
-    first, last = (stored(agent.log).event(summary).data or {})["turns"]  # type: ignore[union-attr]
+    first, last = (selections.event(stored(agent.log), summary).data or {})["turns"]  # type: ignore[union-attr]
     assert part.text == (
         f"### EARLIER CONVERSATION\nA model's summary of turns {first} to {last}, which stand in front of the messages "
         "here and are not among them:\nSummary 1."
@@ -228,7 +229,7 @@ def test_a_new_summary_extends_the_last_by_the_messages_cut_since(agent: Agent, 
 
 
 def wanted_data(agent: Agent, event_id: int) -> dict[str, Any]:
-    event = stored(agent.log).event(event_id)
+    event = selections.event(stored(agent.log), event_id)
     assert event is not None
     assert event.data is not None
     return event.data
@@ -297,7 +298,7 @@ def test_an_older_summary_can_become_valid_again(agent: Agent, model: Model) -> 
     first, turn = made(agent), visible(agent)[2]
     dropped = agent.do(f"/context drop {turn}").event_id
     second = made(agent)
-    assert [first, second] == stored(agent.log).of_kind("window_summary", agent.standing().lineage)
+    assert [first, second] == selections.ids(stored(agent.log), "window_summary", agent.standing().lineage)
     assert sent(opened(agent)) == [second]
     agent.do(f"/restore {dropped}")
     assert sent(agent.request()) == [first]
@@ -346,7 +347,7 @@ def test_a_summary_of_messages_that_changed_meanwhile_is_not_recorded(agent: Age
     ):
         model.meanwhile = [happens]
         assert make_window_summary(agent, wanted(agent)) is None
-    assert stored(agent.log).of_kind("window_summary", agent.standing().lineage) == []
+    assert selections.ids(stored(agent.log), "window_summary", agent.standing().lineage) == []
     assert len([event for event in agent.events(head) if event.kind != "request"]) == 3
     agent.configure("window_summary", True)
     model.meanwhile = [lambda: say(agent, 77)]

@@ -20,7 +20,7 @@ def begin_far(log: foldmark.Log) -> None:
     """Give all further events ids above `FAR`, so that no other number equals one."""
     with log.store.write() as writing:
         record = AgentRecord(log.new_id(), "before", None, 0, "2026-01-01T00:00:00.000000Z")
-        writing.take_agents({1: record})
+        writing.create_agent(record, at=1)
         before = (FAR, record.id, FAR, "user", None, "human", record.created_at, False, None, None)
         writing.take_events([CopiedEvent(*before, False, None, "x", None)])
 

@@ -252,7 +252,7 @@ def everything_else(log: foldmark.Log, tmp_path: Path) -> None:
         record_sent(talk, request)
     talk.do("/suggest")
     with talk.reading() as (moment, at):
-        first, *_, last = [each.id for each in moment.messages(at.visible)][:9]
+        first, *_, last = [each.id for each in moment.select(at.visible)][:9]
         covered = Covered(first, last, (first, last), visible_hash(moment, at.visible, last))
     talk.record("window_summary", "Five tickets.", data=to_builtins(covered), actor="model")
     talk.do("/mark BEFORE")

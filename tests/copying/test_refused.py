@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from foldmark.copying import copy
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
@@ -43,7 +44,7 @@ def target(harness: SqliteHarness) -> Iterator[Store]:
 def all_of(store: Store) -> list[Any]:
     """Return all events and memos."""
     with store.read() as moment:
-        logs = [(agent, moment.events_after(agent.id, 0, 1000)) for agent in moment.agents()]
+        logs = [(agent, selections.events_after(moment, agent.id, 0, 1000)) for agent in moment.agents()]
         return [logs, moment.memos(100)]
 
 
@@ -69,7 +70,7 @@ def test_a_target_with_its_own_contents_is_refused(store: Store, harness: Sqlite
 
     def erased(target: Store) -> None:
         with target.write() as writing:
-            (message, *_) = writing.messages((Segment(agents["quiet"], 1, END),))
+            (message, *_) = writing.select((Segment(agents["quiet"], 1, END),))
             writing.erase(agents["quiet"], message.turn_id or 0, message.id, message.id)
 
     append(store, agents["quiet"], draft(content="quiet"), draft("turn_ended", ""))

@@ -12,6 +12,7 @@ import pytest
 
 import foldmark
 from caches import blocks
+from foldmark.core import selections
 from foldmark.core.assembly.media import LARGEST_DOCUMENT, PAGE, TOKENS, Document, counted, media_of, pages_of
 from foldmark.core.assembly.wire import DOCUMENT, TEXT, weight
 from foldmark.log.doctor import examine
@@ -76,8 +77,8 @@ def test_an_invalid_document_is_not_sent(block: dict[str, Any]) -> None:
 def test_pages_are_counted_when_a_message_is_recorded() -> None:
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
-        event = stored(log).event(
-            agent.append("user", "Read.", data={"blocks": [document(title="A", pages=-5)], "x": 1})
+        event = selections.event(
+            stored(log), agent.append("user", "Read.", data={"blocks": [document(title="A", pages=-5)], "x": 1})
         )
         assert event is not None
         assert event.data == {"blocks": [document(title="A", pages=3)], "x": 1}

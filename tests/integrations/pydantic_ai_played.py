@@ -94,7 +94,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 def recorded(agent: foldmark.Agent) -> list[str]:
     """Return the text of every recorded message, visible or not."""
     with agent.log.store.read() as moment:
-        return [event.content for event in moment.messages((Segment(agent.id, 1, END),))]
+        return [event.content for event in moment.select((Segment(agent.id, 1, END),))]
 
 
 def paired(messages: Iterable[ModelMessage]) -> bool:

@@ -14,6 +14,7 @@ from sdk_cases import of_kinds
 from sdk_sessions import KINDS, add, call, now, output, said, session, texts, thinking, user
 
 import foldmark
+from foldmark.core import selections
 from foldmark.log.doctor import examine
 from sampled import sampled
 from stored import stored
@@ -58,7 +59,7 @@ def opaque(items: list[Any]) -> list[Any]:
 
 
 def copies(talk: Any) -> list[foldmark.Event]:
-    return [event for event in stored(talk.log).operations(talk.agent.id) if event.kind == "summary"]
+    return [event for event in selections.operations(stored(talk.log), talk.agent.id) if event.kind == "summary"]
 
 
 FIRST = [user("q1"), thinking(1), call("c1"), output("c1"), said("a1", 1)]
@@ -142,12 +143,12 @@ def test_a_copy_is_one_operation(tmp_path: Path) -> None:
         now(talk.add_items(FIRST))
         compact(talk)
         (copy,) = copies(talk)
-        assert stored(talk.log).operations(talk.agent.id) == [copy]
+        assert selections.operations(stored(talk.log), talk.agent.id) == [copy]
         assert (copy.actor, copy.content.splitlines()[0]) == ("system", "user: q1")
         assert "only its own models can read" in copy.content
         talk.do(f"/restore {copy.id}")
         assert now(talk.get_items()) == FIRST
-        talk.do(f"/restore {stored(talk.log).operations(talk.agent.id)[-1].id}")
+        talk.do(f"/restore {selections.operations(stored(talk.log), talk.agent.id)[-1].id}")
         assert len(opaque(now(talk.get_items()))) == 1
         assert list(examine(talk.log)) == []
 
@@ -183,7 +184,7 @@ def test_originals_and_copy_are_never_given_together(plain: bool, tmp_path: Path
             taken = []
             for number, id in enumerate(order, 1):
                 talk.do(f"/restore {id}")
-                taken.append(stored(talk.log).operations(talk.agent.id)[-1].id)
+                taken.append(selections.operations(stored(talk.log), talk.agent.id)[-1].id)
                 items = now(talk.get_items())
                 said_so = [text for text in texts(items) if text]
                 assert len(said_so) == len(set(said_so)), order[:number]
@@ -201,7 +202,7 @@ def test_clearing_is_taken_back_with_the_copy(tmp_path: Path) -> None:
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items(FIRST))
         compact(Plain(talk))
-        clear, _, copy = stored(talk.log).operations(talk.agent.id)
+        clear, _, copy = selections.operations(stored(talk.log), talk.agent.id)
         assert (clear.kind, copy.kind) == ("clear", "summary")
         with pytest.raises(foldmark.CommandError):
             talk.do(f"/restore {clear.id}")
@@ -214,7 +215,7 @@ def test_a_person_who_cleared_began_anew(tmp_path: Path) -> None:
         now(talk.add_items(FIRST))
         talk.do("/clear")
         now(talk.add_items([user("q"), {"type": "compaction", "id": "cmp", "encrypted_content": "x"}]))
-        assert [event.kind for event in stored(talk.log).operations(talk.agent.id)] == ["clear", "summary"]
+        assert [event.kind for event in selections.operations(stored(talk.log), talk.agent.id)] == ["clear", "summary"]
         assert len(now(talk.get_items())) == 2
 
 

@@ -15,6 +15,7 @@ from sdk_sessions import KINDS, now, run, session, texts
 from sdk_wires import WIRES, WholeResponses, asking, loopback
 from server import Loopback
 
+from foldmark.core import selections
 from stored import stored
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def test_operations_between_runs(wire: str, how: str, tmp_path: Path) -> None:
         now(converse(wire, server, how, talk, "I am Ann.", "/mark BEFORE", "Weather?", "/rewind BEFORE", "Who am I?"))
         rewound = [("system", "Help."), ("user", "I am Ann."), ("assistant", "Hello."), ("user", "Who am I?")]
         assert asked(server) == rewound
-        (operation,) = [e for e in stored(talk.log).operations(talk.agent.id) if e.kind == "rewind"]
+        (operation,) = [e for e in selections.operations(stored(talk.log), talk.agent.id) if e.kind == "rewind"]
         now(converse(wire, server, how, talk, f"/restore {operation.id}", "And now?"))
         assert ("result", "rain in Oslo") in asked(server)
         now(converse(wire, server, how, talk, "/clear", "Anybody?"))
@@ -206,7 +207,7 @@ def test_inside_of_a_session_that_compacts(kind: str, tmp_path: Path) -> None:
         assert [(item["type"], item["encrypted_content"]) for item in items] == [("compaction", "2 items")]
         assert now(talk.get_items()) == items
         if kind == "foldmark":
-            (copy,) = stored(talk.log).operations(talk.agent.id)
+            (copy,) = selections.operations(stored(talk.log), talk.agent.id)
             talk.do(f"/restore {copy.id}")
             assert texts(now(talk.get_items())) == ["Hello", "Hi"]
 
@@ -242,6 +243,6 @@ def test_compaction_with_a_bound_on_what_is_rolled_back(kind: str, how: str, tmp
         ]
         assert now(talk.get_items()) == found[-1]
         if kind == "foldmark":
-            (copy,) = stored(talk.log).operations(talk.agent.id)
+            (copy,) = selections.operations(stored(talk.log), talk.agent.id)
             talk.do(f"/restore {copy.id}")
             assert texts(now(talk.get_items())) == ["one", "a", "two", "b", "three", "c"]

@@ -13,6 +13,7 @@ import pytest
 from sdk_sessions import add, call, now, output, said, session, texts, thinking, user
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.installation import installs
 from foldmark.log.doctor import examine
@@ -58,7 +59,7 @@ def gids(talk: Any) -> list[int]:
 def test_clearing_is_an_operation(talk: Any) -> None:
     before = shown(talk)
     now(talk.clear_session())
-    (event,) = stored(talk.log).operations(talk.agent.id)
+    (event,) = selections.operations(stored(talk.log), talk.agent.id)
     assert (event.kind, event.actor) == ("clear", "system")
     talk.do(f"/restore {event.id}")
     assert shown(talk) == before
@@ -75,7 +76,7 @@ def test_a_popped_item_comes_back(talk: Any) -> None:
     before = shown(talk)
     for _ in range(4):
         now(talk.pop_item())
-    popped = stored(talk.log).operations(talk.agent.id)
+    popped = selections.operations(stored(talk.log), talk.agent.id)
     data = [event.data or {} for event in popped]
     assert [(event.kind, event.actor) for event in popped] == [("filter", "system")] * 4
     assert [each["criteria"] for each in data] == ["pop_item"] * 4
@@ -95,7 +96,7 @@ def test_thinking_comes_back_once(tmp_path: Path) -> None:
             for _ in range(count):
                 now(talk.pop_item())
             assert shown(talk) == items[:-count]
-            for event in reversed(stored(talk.log).operations(talk.agent.id)[-count:]):
+            for event in reversed(selections.operations(stored(talk.log), talk.agent.id)[-count:]):
                 talk.do(f"/restore {event.id}")
             assert shown(talk) == items
         assert now(talk.pop_item()) == said("a")
@@ -107,7 +108,7 @@ def test_a_result_without_its_call_is_not_given(talk: Any) -> None:
     """Of the pops, only that of the result is restored: without its call, the API would refuse it."""
     for _ in range(3):
         now(talk.pop_item())
-    _, result, _ = (event.id for event in stored(talk.log).operations(talk.agent.id))
+    _, result, _ = (event.id for event in selections.operations(stored(talk.log), talk.agent.id))
     talk.do(f"/restore {result}")
     assert shown(talk) == [*turn(1), *turn(2), user("q3")]
     assert shown(talk, 1) == [user("q3")]
@@ -176,7 +177,7 @@ def test_a_summary_stands_for_what_it_replaced(talk: Any) -> None:
     done = talk.do("/summarize NEW")
     items = shown(talk)
     assert items[:-1] == [*turn(1), *turn(2), *turn(3)]
-    summary = stored(talk.log).event(done.event_id)
+    summary = selections.event(stored(talk.log), done.event_id)
     assert summary is not None
     assert items[-1] == {"role": "assistant", "content": summary.content}
     now(talk.add_items([user("go on")]))

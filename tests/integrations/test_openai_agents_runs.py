@@ -11,6 +11,7 @@ import pytest
 from sdk_cases import WAYS, crossed
 from sdk_sessions import KINDS, now, run, said, session, texts, user
 
+from foldmark.core import selections
 from patience import LIMIT
 from stored import stored
 
@@ -203,7 +204,7 @@ def test_a_run_that_fails(kind: str, how: str, tmp_path: Path) -> None:
         assert texts(last_input(model)) == ["first", "second", "", "", "third"]
         if kind == "foldmark":
             assert turns_of(talk) == [["user"], ["user", "tool_call", "tool_result"], ["user", "assistant"]]
-            ends = stored(talk.log).operations(talk.agent.id)
+            ends = selections.operations(stored(talk.log), talk.agent.id)
             assert ends == [], "nothing was taken out of the context"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import foldmark
+from foldmark.core import selections
 from stored import stored
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def words(messages: list[ModelMessage]) -> list[Any]:
 
 def summaries(history: FoldmarkHistory) -> list[int]:
     log = history.agent.log
-    return [event.id for event in stored(log).operations(history.agent.id) if event.kind == "summary"]
+    return [event.id for event in selections.operations(stored(log), history.agent.id) if event.kind == "summary"]
 
 
 @pytest.fixture

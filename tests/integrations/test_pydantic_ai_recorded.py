@@ -15,7 +15,7 @@ import pytest
 import foldmark
 import forked
 from foldmark.core.errors import StoreError
-from foldmark.stores.sqlite.snapshot import SqliteSnapshot
+from foldmark.stores.snapshot import SqlSnapshot
 from patience import LIMIT
 from sampled import DEEP
 
@@ -360,9 +360,9 @@ def test_a_message_that_cannot_be_recorded_undoes_its_batch(log: foldmark.Log, m
 def reads(log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The ids of all events that are read from the log."""
     found: list[int] = []
-    events, messages = SqliteSnapshot.events, SqliteSnapshot.messages
+    events, messages = SqlSnapshot.events, SqlSnapshot.select
 
-    def read(moment: SqliteSnapshot, event_ids: Sequence[int]) -> Any:
+    def read(moment: SqlSnapshot, event_ids: Sequence[int]) -> Any:
         found.extend(event_ids)
         return events(moment, event_ids)
 
@@ -371,8 +371,8 @@ def reads(log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> Any:
             found.append(each.id)
             yield each
 
-    monkeypatch.setattr(SqliteSnapshot, "events", read)
-    monkeypatch.setattr(SqliteSnapshot, "messages", shown)
+    monkeypatch.setattr(SqlSnapshot, "events", read)
+    monkeypatch.setattr(SqlSnapshot, "select", shown)
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.events import METADATA_KINDS
 from stored import stored
 
@@ -33,7 +34,7 @@ Cli = Callable[..., Outcome]
 def events(log: foldmark.Log) -> list[foldmark.Event]:
     """Return all events of the database in order, without metadata."""
     found: list[foldmark.Event] = []
-    while event := stored(log).event(len(found) + 1):
+    while event := selections.event(stored(log), len(found) + 1):
         found.append(event)
     return [event for event in found if event.kind not in METADATA_KINDS]
 

@@ -14,6 +14,7 @@ from command_line import Cli, events
 
 import foldmark
 from foldmark.chat.lines.line_mode import chat
+from foldmark.core import selections
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
@@ -142,7 +143,7 @@ def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     asked = [message.content for message in child.context().messages if message.actor == "human"]
     assert asked == ["Count the words. Report via /send.", "third"]
     assert said(log) == ["first", "Count the words. Report via /send."]
-    assert len(stored(log).unread(log.agent("default").id)) == 1
+    assert len(selections.unread(stored(log), log.agent("default").id)) == 1
 
 
 def test_commands_and_wrong_ones_inside_a_pipe(cli: Cli, log: foldmark.Log) -> None:

@@ -18,6 +18,7 @@ from server import Loopback
 from wire_openai import OpenAIWire
 
 import foldmark
+from foldmark.core import selections
 from foldmark.log.doctor import examine
 from patience import LIMIT
 from sampled import DEEP
@@ -252,7 +253,7 @@ def test_leaving_waits_for_the_children(terminal: Start, log: foldmark.Log, end:
         screen.type(end)
         screen.until("(3 agents still at work; Ctrl-C ends that)")
         assert screen.end() == 0
-    assert len(stored(log).unread(log.agent("default").id)) == 3
+    assert len(selections.unread(stored(log), log.agent("default").id)) == 3
     assert not any(event.interrupted for event in events(log))
     sound(log)
 

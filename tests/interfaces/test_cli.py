@@ -13,6 +13,7 @@ from command_line import PROGRAM, Cli, events
 
 import foldmark
 import forked
+from foldmark.core import selections
 from foldmark.core.events import KINDS
 from patience import LIMIT
 from sampled import DEEP
@@ -95,7 +96,10 @@ def test_do_accepts_a_reason(cli: Cli, agent: foldmark.Agent) -> None:
     assert words.lines[1].endswith(" · reason: wrong file · /restore 9")
     quoted = cli("do", "default", "/restore 9 -- it was right", "--json")
     assert json.loads(quoted.out)["data"]["reason"] == "it was right"
-    assert [event.reason for event in stored(agent.log).operations(agent.id)][-2:] == ["wrong file", "it was right"]
+    assert [event.reason for event in selections.operations(stored(agent.log), agent.id)][-2:] == [
+        "wrong file",
+        "it was right",
+    ]
     assert cli("do", "--", "default", "/undo").lines[0] == "Turn 5 left the context."
 
 

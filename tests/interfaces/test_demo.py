@@ -16,6 +16,7 @@ from command_line import PROGRAM, Cli, Outcome, events, files
 
 import foldmark
 import forked
+from foldmark.core import selections
 from foldmark.log.doctor import examine
 from patience import LIMIT
 from stored import stored
@@ -119,7 +120,7 @@ def test_the_numbers_of_the_operations(demo: Outcome, log: foldmark.Log) -> None
     """Each receipt names an operation, and its numbers match the log."""
     agent = log.agent("notes")
     receipts = [match for line in demo.lines if (match := RECEIPT.search(line))]
-    operations = {event.id: event.kind for event in stored(log).operations(agent.id)}
+    operations = {event.id: event.kind for event in selections.operations(stored(log), agent.id)}
     assert [operations[int(receipt[1])] for receipt in receipts] == [
         "drop",
         "mark",

@@ -8,6 +8,7 @@ import pytest
 from command_line import Cli, Outcome, events
 
 import foldmark
+from foldmark.core import selections
 from foldmark.log.doctor import examine
 from stored import stored
 from terminal import CTRL_D, Terminal
@@ -312,7 +313,7 @@ def test_a_script_agrees_to_an_offer_by_its_id(cli: Cli, log: foldmark.Log, hist
     assert (data["messages"], data["before"]["messages"], data["after"]["messages"]) == (4, 14, 10)
     (only,) = data["ranges"]
     assert (only["number"], only["first"], only["last"], only["count"]) == (1, found[0], found[-1], 4)
-    event = stored(log).event(data["offer"])
+    event = selections.event(stored(log), data["offer"])
     assert event is not None
     assert (event.kind, event.content) == ("command", "preview")
     assert there(log) == flat(history)  # nothing but the offer is recorded

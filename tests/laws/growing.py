@@ -15,6 +15,7 @@ from random_logs import FOUND, KEPT, READ, SEARCH, TARGETS, document, image
 import foldmark
 from deeds import OPERATING, do, family
 from foldmark import Agent, CommandError
+from foldmark.core import selections
 from foldmark.core.assembly.media import PAGE
 from foldmark.core.assembly.wire import DOCUMENT
 from foldmark.core.events import OPERATION_KINDS
@@ -274,7 +275,7 @@ class History:
 
     def _named(self, agent: Agent, since: int) -> bool:
         """Return True if an operation that hides, shows or shortens was recorded since an event."""
-        done = {event.kind for event in stored(self.log).operations(agent.id, after=since)}
+        done = {event.kind for event in selections.operations(stored(self.log), agent.id, after=since)}
         return bool(done & {*OPERATION_KINDS} - {"mark", "fork"})
 
     # Policy steady
@@ -312,7 +313,7 @@ class History:
         held = [each for each in agent.context().messages if each.id >= first and each.kind != "system"]
         new = [each for each in held if each.id > before.newest or each.id not in parts]
         said = sum(400 + min(len(e.content), kept if e.kind == "tool_result" else 10**9) for e in new)
-        every = [*new, *(event for each in parts if (event := stored(self.log).event(each)))]
+        every = [*new, *(event for each in parts if (event := selections.event(stored(self.log), each)))]
         beside = [block for event in every for block in (event.data or {}).get("blocks", ())]
         shown = sum(PAGE * 4 + DOCUMENT if "source" in block else len(str(block)) for block in beside)
         put_in = sum(len(part.text) + 200 for part in now.request.manifest.parts if part.before is not None)
@@ -325,7 +326,7 @@ class History:
         """Return the bytes per token of each calibration so far: the newest one applies from the next boundary on, and
         a child may go on with one that its parent had before."""
         at = agent.standing()
-        told = stored(self.log).of_kind("config", (Segment(agent.id, 1, at.newest),))
+        told = selections.ids(stored(self.log), "config", (Segment(agent.id, 1, at.newest),))
         known = [as_of(stored(self.log), at, event).config for event in (*told, at.record.fork_event)]
         ratios = [request.size / ruler(request.provider, request.model, c).tokens(request.size) for c in known]
         return [*ratios, request.manifest.plan.ratio or ratios[0]]

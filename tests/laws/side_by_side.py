@@ -15,6 +15,7 @@ from elsewhere import Elsewhere
 from naive_model import NaiveAgent, Operation, RefusedError
 
 import foldmark
+from foldmark.core import selections
 from foldmark.log.doctor import examine
 from stored import stored
 
@@ -152,7 +153,7 @@ class SideBySide:
     def talked_past(self, pair: Pair, before: int) -> None:
         """SPEC 4.2: if a person's message is about something else, planning ends with that turn, and its range ends
         before that message."""
-        for event in stored(pair.real.log).operations(pair.uuid, after=before):
+        for event in selections.operations(stored(pair.real.log), pair.uuid, after=before):
             if event.kind != "filter" or event.actor != "system":
                 continue
             assert event.data is not None

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 import foldmark
+from foldmark.core import selections
+from foldmark.core.ports import OPENERS
 from foldmark.sessions.conversion.importing import import_session
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -34,7 +36,7 @@ def requests(session: str) -> Iterator[tuple[str, str]]:
     with foldmark.open(":memory:", settings={"context_policy": "eager", "tools": "none"}) as log:
         agent = log.agent(import_session(log, DATA / session, name="session").agent_id)
         with agent.reading() as (moment, at):
-            opened = moment.opened(at.visible)
+            opened = selections.ids(moment, OPENERS, at.visible)
             ends = [*(each - 1 for each in opened[1:]), at.newest]
             for index in range(MOMENTS):
                 end = ends[(len(ends) - 1) * (index + 1) // MOMENTS]

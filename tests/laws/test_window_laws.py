@@ -437,7 +437,7 @@ ANY = Accepts(recorded="openai")
 
 def weighed(log: Log, agent: Agent) -> int:
     """Return the estimated bytes of all messages in turns that are over."""
-    messages = stored(log).messages(agent.context().segments)
+    messages = stored(log).select(agent.context().segments)
     return sum(sent_weight(event, FREE, ANY, FREE.truncate_inactive, False, thoughts=False) for event in messages)
 
 

@@ -160,8 +160,7 @@ class Seen:
 
 def events(agent: Agent) -> list[Event]:
     """Return all recorded events; the conversation is the only one in its database."""
-    found = map(stored(agent.log).event, range(1, agent.standing().last + 1))
-    return [event for event in found if event is not None]
+    return stored(agent.log).events(range(1, agent.standing().last + 1))
 
 
 def messages(agent: Agent) -> list[tuple[str, str]]:

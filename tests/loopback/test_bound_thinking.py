@@ -18,6 +18,7 @@ from wire_bound import BoundWire
 
 import foldmark
 from foldmark import Agent, Event
+from foldmark.core import selections
 from foldmark.core.request import Request, Waiting
 from foldmark.operations.effects import Asking
 from foldmark.operations.receipts import Receipt
@@ -177,7 +178,12 @@ def test_each_kind_of_operation_loses_what_it_says() -> None:
             if (DEEP or number % 3 == 0) and not agent.standing().config.model.startswith("openai"):
                 play.say(1)
             told = act(agent, deed, done)
-            done = max([done, *(event.id for event in stored(agent.log).operations(agent.id) if event.kind != "fork")])
+            done = max(
+                [
+                    done,
+                    *(event.id for event in selections.operations(stored(agent.log), agent.id) if event.kind != "fork"),
+                ]
+            )
             if agent.standing().config.model.startswith("openai"):
                 assert told["lost"] == len(wire.taken[-1] | wire.made[-1]) > 0
                 continue
@@ -203,7 +209,7 @@ def act(agent: Agent, deed: str, done: int) -> dict[str, int]:
     kind, _, _rest = deed.partition(" ")
     if kind in ("forget", "remember"):
         ids = [event.id for event in agent.context().messages if (event.turn_id == turn) == (kind == "forget")]
-        found = stored(agent.log).event(agent.apply_filter(kind, ids))
+        found = selections.event(stored(agent.log), agent.apply_filter(kind, ids))
         assert found is not None
         assert found.data is not None
         return {"lost": 0, "returned": 0, **found.data["receipt"].get("thinking", {})}

@@ -26,6 +26,7 @@ from wire_anthropic import AnthropicWire
 from wire_openai import OpenAIWire, ResponsesWire
 
 from foldmark import Agent, CommandError, Log
+from foldmark.core import selections
 from foldmark.core.errors import ProviderError
 from foldmark.request.standing import end_of
 from foldmark.runtime import supervisor
@@ -117,7 +118,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
             if attended:
                 await agents.settled()
                 await until(lambda: audience.mailed, "the person is told of the mail")
-                assert len(stored(parent.log).unread(parent.id)) == 2
+                assert len(selections.unread(stored(parent.log), parent.id)) == 2
                 await agents.say(parent, "Any mail?")
             await until(lambda: len(delivered(parent.log, parent)) == 2, "both reports are fetched")
             await agents.settled()
@@ -144,7 +145,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
         mail = delivered(log, parent)
         assert sorted(sender for _, sender in mail) == sorted((one.id, two.id))
         assert len({number for number, _ in mail}) == 2
-        assert stored(log).unread(parent.id) == []
+        assert selections.unread(stored(log), parent.id) == []
         shown = "\n".join(event.content for event in of(log, "user", agent=parent))
         assert shown.count("I found out: use PKCE.") == shown.count("I found out: sessions expire.") == 1
         assert f"[Mail from {short(one)} " in shown
@@ -288,7 +289,7 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
 
         children = parent.children
         assert played.first == {short(child): 1 for child in children}
-        mail = stored(parent.log).unread(parent.id)
+        mail = selections.unread(stored(parent.log), parent.id)
         assert sorted(each.sender for each in mail) == sorted(child.id for child in children)
         assert sorted(each.content for each in mail) == sorted(f"Done: Task number {n}." for n in range(number))
         for each, child in enumerate(children):
@@ -452,7 +453,7 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
             assert (last.content, last.interrupted) == ("Half of the answer", True)
             assert of(parent.log, "turn_ended", agent=dead)[-1].interrupted
         assert messages(other)[-1] == ("assistant", "I am still here.")
-        assert stored(parent.log).unread(parent.id) == []
+        assert selections.unread(stored(parent.log), parent.id) == []
 
 
 @all_wires
@@ -669,7 +670,7 @@ def test_a_provider_that_fails_a_child(tmp_path: Path, wire: Wire, stubborn: boo
         # At the first failure the child had no turn of its own: the text that it was born with opens none.
         assert [event.interrupted for event in of(parent.log, "turn_ended", agent=child)] == [True] * (reports - 1)
         assert sum(error is not None for _, error in audience.over) == reports
-        assert stored(parent.log).unread(parent.id) == []
+        assert selections.unread(stored(parent.log), parent.id) == []
 
 
 @some_wire()
@@ -693,7 +694,7 @@ def test_a_provider_that_fails_everybody(tmp_path: Path, wire: Wire) -> None:
         with Loopback(wire, lambda body: Fail("request")) as server:
             asyncio.run(talk(parent, server))
             assert len(server.asked) == 3
-        assert len(stored(parent.log).unread(parent.id)) == 1
+        assert len(selections.unread(stored(parent.log), parent.id)) == 1
         assert messages(parent)[0] == ("user", "Hello?")
 
 
@@ -890,4 +891,4 @@ def test_a_person_is_told_of_mail_for_an_agent_that_has_said_nothing_here(tmp_pa
             asyncio.run(talk(parent, server.url))
             assert server.refusals == []
         assert parent.id not in audience.begun
-        assert len(stored(parent.log).unread(parent.id)) == 1
+        assert len(selections.unread(stored(parent.log), parent.id)) == 1

@@ -28,6 +28,7 @@ from wire_openai import OpenAIWire
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.app import provider
+from foldmark.core import selections
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.request import Kept, ToolSpec
@@ -515,7 +516,7 @@ def test_a_provider_that_repeats_the_keys_in_its_error(
                 await agents.settled()
 
         asyncio.run(talk())
-    assert len(stored(log).unread(agent.id)) == 1
+    assert len(selections.unread(stored(log), agent.id)) == 1
     assert found_in(f"{raised[0]} {raised[0]!r}") <= set(KEYS) - {f"{wire.provider.upper()}_API_KEY"}
     agent.context()
     agent.do("/check-mail", actor="model")

@@ -22,6 +22,7 @@ from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, PlanningEnded
@@ -308,7 +309,7 @@ class ModSession:
                 return []
             agent = self.agent(log)
             with agent.reading() as (moment, _):
-                found = moment.operations(agent.id)
+                found = selections.operations(moment, agent.id)
                 own = [each for each in found if each.actor != "system" and each.kind in EDITS]
                 return [each.id for each in own if not isinstance(operation_of(each), PlanningEnded)]
 

@@ -10,6 +10,7 @@ from mod_session import OPENING, contents
 from simulated_client import SimulatedClient
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder, in_place
 from foldmark.log import Log
 from foldmark.mod.conversation import ModConversation, open_for_mod
@@ -43,7 +44,7 @@ class Edited:
         turns = sorted({each.turn_id for each in shown if each.turn_id and each.kind == "user"})
         results = [each.id for each in shown if each.kind == "tool_result"]
         with agent.reading() as (moment, _):
-            edits = [each.id for each in moment.operations(agent.id) if each.actor != "system"]
+            edits = [each.id for each in selections.operations(moment, agent.id) if each.actor != "system"]
         if chance < 0.4:
             topic = self.random.choice(TOPICS)
             text = self.random.choice((f"prompt {number} about {topic}", "go on"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.core.search import Excerpt, PassageMessage, excerpt_text
 from foldmark.log.search import message_excerpt, message_named
@@ -49,8 +50,10 @@ def test_neighbours_include_forgotten_and_erased_messages(log: foldmark.Log, say
     assert ids(log.around(d, 1)) == [c, d], "what was erased counts as a neighbour"
     (asked,) = log.around(c, 0)
     assert asked.erased
+    by = selections.erased_by(stored(log), c)
+    assert by is not None
     assert excerpt_text(message_excerpt(log, c, 0), None, 100, "").endswith(
-        f"> message {c}, user, 2026-03-15 12:00, erased by a human on {stored(log).erased_by(c).created_at[:10]}:"  # type: ignore[union-attr]
+        f"> message {c}, user, 2026-03-15 12:00, erased by a human on {by.created_at[:10]}:"
     )
 
 

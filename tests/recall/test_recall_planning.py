@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from foldmark.core import selections
 from foldmark.core.search import Filters
 from foldmark.core.segments import END
 from foldmark.log.outlines import Spans, spans
@@ -36,7 +37,7 @@ def found(talk: Talk, query: str = QUESTION, **filters: Any) -> list[str]:
         with talk.log.store.read() as moment:
             judge = talk.log.outlines(moment)
             assert not any(judge.plans(talk.agent.id, id) for id in beside if id is not None)
-    return [stored(talk.log).event(hit.event_id).content for hit in hits]  # type: ignore[union-attr,arg-type]
+    return [selections.event(stored(talk.log), hit.event_id).content for hit in hits]  # type: ignore[union-attr,arg-type]
 
 
 def planned(talk: Talk) -> Spans:

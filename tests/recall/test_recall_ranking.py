@@ -281,7 +281,7 @@ def test_a_search_reads_no_history_and_writes_nothing(log: foldmark.Log, say: Sa
     assert db.total_changes() == changes
     named = {name for name, sql in queries("sqlite").items() if sql in seen}
     assert "best" in named
-    assert not named & {"messages", "messages_newest_first", "operations", "messages_from", "wrong_index"}
+    assert not named & {"select messages", "select messages newest first", "select operations", "wrong_index"}
 
 
 def test_a_search_does_not_hide_another_writer(path: str, log: foldmark.Log, say: Say) -> None:

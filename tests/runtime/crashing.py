@@ -27,6 +27,7 @@ from typing import Any
 
 import foldmark
 from foldmark import Agent, Log
+from foldmark.core import selections
 from foldmark.core.ports import Transaction
 from foldmark.core.request import Kept, Piece, Request, Stopped, Thought, ToolCall, ToolSpec, Usage
 from foldmark.operations.effects import Asking
@@ -86,7 +87,7 @@ class Steps:
                     recorded()
 
         def recorded() -> None:
-            for id, *event in store._db.execute(
+            for id, *event in store.connector.db.execute(
                 "SELECT id, kind, content FROM events WHERE id > ? ORDER BY id", [seen["events"]]
             ):
                 seen["events"] = id
@@ -103,10 +104,10 @@ class Steps:
             return 0
 
         # Only a crash of the machine loses writes that were not flushed to the disk; a killed process loses none.
-        store._db.execute("PRAGMA synchronous = OFF")
+        store.connector.db.execute("PRAGMA synchronous = OFF")
         store.write = write
-        store._db.set_commit_hook(committing)
-        store._db.set_wal_hook(committed)
+        store.connector.db.set_commit_hook(committing)
+        store.connector.db.set_wal_hook(committed)
 
 
 class Playing:
@@ -159,7 +160,7 @@ class Playing:
 
     def _unread(self, agent_id: str) -> int:
         with self._log.store.read() as moment:
-            return len(moment.unread(agent_id))
+            return len(selections.unread(moment, agent_id))
 
 
 _Played = Piece | Callable[[], Awaitable[None]]
@@ -219,7 +220,7 @@ def _ids(first: int) -> Callable[[], str]:
 
 
 def _newest(store: Any, table: str) -> int:
-    ((newest,),) = store._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}")
+    ((newest,),) = store.connector.db.execute(f"SELECT coalesce(max(id), 0) FROM {table}")
     return int(newest)
 
 

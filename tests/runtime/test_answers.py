@@ -8,6 +8,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
+from foldmark.core import selections
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import Compacted, Kept, Piece, Request, Stopped, Thought, ToolCall, Usage, Waiting
 from foldmark.request.recorded import newest_requests
@@ -72,7 +73,7 @@ def test_a_pause_for_a_compaction_is_recorded_and_the_model_asked_again(log: Log
 
 
 def recorded(log: Log, kind: str) -> list[Any]:
-    events = (stored(log).event(each) for each in range(1, log.agent("default").standing().newest + 1))
+    events = (selections.event(stored(log), each) for each in range(1, log.agent("default").standing().newest + 1))
     return [event for event in events if event is not None and event.kind == kind]
 
 

@@ -21,6 +21,7 @@ import foldmark
 import forked
 from foldmark import Agent, CommandError, Log
 from foldmark.cli.program import run
+from foldmark.core import selections
 from foldmark.core.agents import MODEL, TOOLS, Lease, Watch
 from foldmark.core.codec import timestamp
 from foldmark.core.events import METADATA_KINDS, Event
@@ -182,7 +183,7 @@ def clock(seconds: float) -> Clock:
 
 def later(log: Log, seconds: float) -> None:
     """Move the database's clock ahead, for this process only."""
-    log.store._connection.clock = clock(seconds)  # type: ignore[attr-defined]
+    log.store.connector.clock = clock(seconds)  # type: ignore[attr-defined]
 
 
 def lease(agent: Agent) -> Lease:
@@ -470,7 +471,7 @@ def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(
         first.signal(signal.SIGCONT)
         assert first.heard().startswith("error default LeaseError"), command
         assert (events(agent), agent.log.agents()) == (before, agents), command
-        assert len(stored(agent.log).unread(agent.id)) == number, command
+        assert len(selections.unread(stored(agent.log), agent.id)) == number, command
 
 
 @pytest.mark.parametrize("ahead", [-3600, 3600])
@@ -500,7 +501,7 @@ def lend(agent: Agent, host: str, process: int, seconds: float) -> None:
     now = datetime.now(UTC)
     until = timestamp(now + timedelta(seconds=seconds))
     with agent.log.store.write() as transaction:
-        transaction.lend(Lease(agent.id, "somebody", host, process, MODEL, timestamp(now), until))
+        transaction.lend(agent.id, Lease(agent.id, "somebody", host, process, MODEL, timestamp(now), until))
 
 
 def test_a_process_id_that_another_program_has_now(agent: Agent) -> None:

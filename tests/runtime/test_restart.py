@@ -23,6 +23,7 @@ from request_validators import VALIDATORS
 import foldmark
 import forked
 from foldmark import Log
+from foldmark.core import selections
 from foldmark.core.events import METADATA_KINDS, Event
 from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
@@ -196,7 +197,7 @@ class GoingOn:
 
 async def again(log: Log, opened: dict[str, int]) -> None:
     """Continue with a new runtime: an agent runs only when it gets a message, except for forks that never began."""
-    before, waiting = heads(log), [record.id for record in stored(log).unstarted()]
+    before, waiting = heads(log), [record.id for record in selections.unstarted(stored(log))]
     async with Supervisor(log, lambda _: GoingOn()) as supervisor:
         supervisor._look_once()
         assert (supervisor.working, heads(log)) == (waiting, before)
@@ -235,7 +236,11 @@ def sound(log: Log) -> None:
 
 def unread_mail(log: Log) -> dict[int, tuple[str, str]]:
     """Return the unread mail: id -> recipient and text."""
-    return {mail.id: (mail.recipient, mail.content) for agent in log.agents() for mail in stored(log).unread(agent.id)}
+    return {
+        mail.id: (mail.recipient, mail.content)
+        for agent in log.agents()
+        for mail in selections.unread(stored(log), agent.id)
+    }
 
 
 def carried_mail(log: Log) -> dict[int, list[tuple[str, str]]]:
@@ -265,7 +270,7 @@ def nothing_lost(log: Log, told: Told) -> None:
 def events(log: Log) -> list[Event]:
     """Return all events of the database."""
     found: list[Event] = []
-    while (event := stored(log).event(len(found) + 1)) is not None:
+    while (event := selections.event(stored(log), len(found) + 1)) is not None:
         found.append(event)
     return found
 

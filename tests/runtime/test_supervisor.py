@@ -13,6 +13,7 @@ from msgspec.structs import replace
 import foldmark
 from foldmark import Agent, Log
 from foldmark.commands import context
+from foldmark.core import selections
 from foldmark.core.request import Piece, Request, ToolCall, ToolSpec
 from foldmark.log.doctor import examine
 from foldmark.runtime import supervisor, unprompted
@@ -149,7 +150,7 @@ def test_a_command_of_another_process_is_told_as_what_it_did(log: Log, line: str
                 lease = transaction.lease(agent.id)
                 assert lease is not None
                 # As `foldmark do` does before it records its operation.
-                transaction.lend(replace(lease, interrupt=True))
+                transaction.lend(agent.id, replace(lease, interrupt=True))
             agents._look_once()
             await asyncio.wait(list(agents._tasks.values()))
             with foldmark.open(log.store.address, settings={}) as other:
@@ -354,9 +355,9 @@ def test_a_fork_that_cannot_be_run_is_tried_once(log: Log) -> None:
                 await agents.settled()
 
     asyncio.run(program())
-    (mail,) = stored(log).unread(agent.id)
+    (mail,) = selections.unread(stored(log), agent.id)
     assert mail.content.startswith("My turn ended with an error: ")
-    assert [record.id for record in stored(log).unstarted()] == [agent.children[0].id]
+    assert [record.id for record in selections.unstarted(stored(log))] == [agent.children[0].id]
 
 
 def test_a_caller_that_cancels_its_wait_gets_a_cancellation(log: Log) -> None:
@@ -403,7 +404,7 @@ def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log, monkeypat
     asyncio.run(program())
     assert 3 * wakes < model.requests < 10 * wakes
     assert len(heard.agents) == 1
-    assert sum(len(stored(log).unread(agent.id)) for agent in log.agents()) == 1
+    assert sum(len(selections.unread(stored(log), agent.id)) for agent in log.agents()) == 1
 
 
 def test_a_conversation_that_is_deleted_ends_its_agents(log: Log, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ import pytest
 from session_records import jsonl
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.events import ROLES
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.conversion.writer import ImportReport
@@ -70,7 +71,7 @@ def load(log: foldmark.Log) -> Callable[[Path], Imported]:
     def load(path: Path, name: str | None = None) -> Imported:
         report = import_session(log, path, name)
         agent = log.agent(report.agent_id)
-        found = (stored(log).event(id) for id in range(1, agent.context().at + 1))
+        found = (selections.event(stored(log), id) for id in range(1, agent.context().at + 1))
         return Imported(report, agent, [event for event in found if event and event.agent_id == agent.id])
 
     return load

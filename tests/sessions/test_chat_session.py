@@ -17,6 +17,7 @@ from session_records import REAL_FILES, SHORT_FILES, assistant, jsonl, user
 
 import foldmark
 from foldmark.cli.program import run
+from foldmark.core import selections
 from foldmark.core.errors import FoldmarkError
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.sessions.conversion.chatting import bring_in, session_model
@@ -182,7 +183,7 @@ def test_an_interrupted_import_leaves_nothing(session: Path) -> None:
 def test_an_older_import_does_not_name_its_file(session: Path) -> None:
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         agent = log.agent(str(bring_in(log.agent("notes"), str(session), None, os.environ).data["agent"]))
-        event = stored(log).newest("command", agent.standing().lineage)
+        event = selections.newest(stored(log), "command", agent.standing().lineage)
         assert event is not None
         data = dict((event.data or {})["import"])
         assert data.pop("file") == str(session)

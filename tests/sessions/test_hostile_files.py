@@ -16,6 +16,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, re
 
 import foldmark
 from cases import case
+from foldmark.core import selections
 from foldmark.core.events import Event
 from foldmark.sessions import lenient_json, session_file
 from foldmark.sessions.claude.resumption import MISSING
@@ -29,7 +30,7 @@ HELLO, BYE = jsonl(user("hello")), jsonl(assistant("bye"))
 
 def all_events(log: foldmark.Log, agent: foldmark.Agent) -> list[Event]:
     """Return all events of a log with a single agent, in which no id is missing."""
-    events = [stored(log).event(id) for id in range(1, agent.context().at + 1)]
+    events = [selections.event(stored(log), id) for id in range(1, agent.context().at + 1)]
     assert None not in events
     return [event for event in events if event is not None]
 

@@ -14,6 +14,7 @@ import pytest
 from session_records import REAL_FILES, SHORT_FILES, assistant, call, jsonl, result, user
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.sessions import session_file
 from foldmark.sessions.conversion import imported as imports
@@ -443,7 +444,7 @@ def test_usage_is_not_counted_twice_across_imports(rollout: Any, place: Place) -
     rollout(codex("turn_context", model="gpt"), message("user", "a"), message("assistant", "b"), used)
     rollout({**used, "timestamp": "2025-10-01T11:00:00.000Z"}, message("user", "c"))
     agent = place.log.agent(place.reports[-1].name)
-    assert len(stored(place.log).of_kind("usage", agent.standing().lineage)) == 1
+    assert len(selections.ids(stored(place.log), "usage", agent.standing().lineage)) == 1
 
 
 # -- imports in parts ------------------------------------------------------------------------------------------

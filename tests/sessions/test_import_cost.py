@@ -10,6 +10,7 @@ import pytest
 from session_records import assistant, call, jsonl, result, user
 
 import foldmark
+from foldmark.core import selections
 from foldmark.log.doctor import examine
 from foldmark.sessions.conversion.importing import import_session
 from sampled import DEEP
@@ -76,7 +77,9 @@ def test_an_import_equals_appends_one_by_one(tmp_path: Path, turns: int) -> None
     rows = []
     with foldmark.open(":memory:") as log:
         agent = log.agent(import_session(log, path).name)
-        events = [event for number in range(1, agent.standing().newest) if (event := stored(log).event(number))]
+        events = [
+            event for number in range(1, agent.standing().newest) if (event := selections.event(stored(log), number))
+        ]
         assert list(examine(log)) == []
         assert len(log.search("quartz", limit=1000)) == len(log.search("Http", limit=1000)) > 0
         rows.append([connection(log).execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])

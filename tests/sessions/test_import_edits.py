@@ -16,6 +16,7 @@ from edited_sessions import COMPACTED, LONG, MODEL, SESSION, EditedClient, Row, 
 from session_records import jsonl
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import CLIENT_OPENING, client_placeholder
 from foldmark.core.search import ANY
 from foldmark.log.search import search_everything
@@ -224,7 +225,11 @@ def _command(edited: Edited, random: Random) -> str:
     agent = edited.agent
     messages = agent.context().messages
     with agent.reading() as (moment, at):
-        done = [event.id for event in moment.operations(agent.id) if event.actor == "human" and event.kind != "restore"]
+        done = [
+            event.id
+            for event in selections.operations(moment, agent.id)
+            if event.actor == "human" and event.kind != "restore"
+        ]
         results = [each.id for each in messages if each.kind == "tool_result" and each.id not in at.fold.evicted]
     turns = sorted({each.turn_id for each in messages if each.turn_id is not None})
     lines = ["undo", *(f"drop {turn}" for turn in turns), *(f"evict {each}" for each in results)]

@@ -15,6 +15,7 @@ import rollout_records as codex
 from session_records import REAL, assistant, call, jsonl, result, user
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.events import Event
 from foldmark.sessions.conversion.chatting import report_text
 from foldmark.sessions.conversion.importing import import_session
@@ -124,7 +125,7 @@ def imported(content: bytes, folder: Path, name: str = "s.jsonl") -> tuple[Impor
         report = import_session(log, path)
         agent = log.agent(report.agent_id)
         with agent.reading() as (moment, at):
-            events = [moment.event(number) for number in range(1, at.record.head + 1)]
+            events = [selections.event(moment, number) for number in range(1, at.record.head + 1)]
         used = [event for event in events if event is not None and event.kind == "usage"]
         return report, used, agent.standing().config.calibration
 

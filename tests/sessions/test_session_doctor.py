@@ -21,6 +21,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.cli.program import run
+from foldmark.core import selections
 from foldmark.sessions.claude import project_folder
 from foldmark.sessions.claude.resumption import MISSING
 from foldmark.sessions.codex import rollouts
@@ -91,7 +92,7 @@ def texts(path: Path) -> Counter[str]:
     """Return all texts that an import takes from a session, in the context or not."""
     with foldmark.open(":memory:") as log:
         agent = log.agent(import_session(log, path, "it").agent_id)
-        found = (stored(log).event(id) for id in range(1, agent.context().at + 1))
+        found = (selections.event(stored(log), id) for id in range(1, agent.context().at + 1))
         said = (event for event in found if event and event.kind in ("user", "assistant", "tool_result"))
         return Counter(event.content for event in said if event.content != MISSING)
 

@@ -76,7 +76,7 @@ class PostgresHarness(Harness):
 
         def counted(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **more: Any) -> Any:
             # One notification covers many commits, so it belongs to none of them.
-            if cursor.connection in store.pool.connections and "notify" not in str(query).lower():
+            if cursor.connection in store.connector.pool.connections and "notify" not in str(query).lower():
                 found.append(str(query))
             return execute(cursor, query, *rest, **more)
 

@@ -16,7 +16,7 @@ class BareStore(SqliteStore):
     sandbox = vectors = property(lambda store: None, lambda store, value: None)
 
     def close(self) -> None:
-        self._db.close()
+        self.connector.close()
 
 
 @pytest.fixture

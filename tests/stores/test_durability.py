@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 import foldmark
+from foldmark.core import selections
 from foldmark.log.doctor import examine
 from sampled import DEEP
 from stored import connection
@@ -151,7 +152,7 @@ def survived(database: Path, disk: Disk, contents: list[str], moment: Moment) ->
         assert batches.count("batch 1") == batches.count("batch 2")
         acknowledged = zip(disk.acknowledged, contents[: moment.acknowledged], strict=False)
         with log.store.read() as present:
-            found = [(present.event(id), text) for id, text in acknowledged]
+            found = [(selections.event(present, id), text) for id, text in acknowledged]
         return all(event is not None and event.content == text for event, text in found)
 
 

@@ -27,7 +27,7 @@ def remove(store: SqliteStore, *memos: int) -> None:
 
 def tagged(store: SqliteStore, *tags: str, limit: int = 10) -> list[Memo]:
     with store.read() as moment:
-        return moment.memos_tagged(tags, limit)
+        return moment.memos(limit, tags=tags)
 
 
 def holding(store: SqliteStore, *words: str, limit: int = 5) -> list[Memo]:
@@ -80,8 +80,8 @@ def test_the_doctor_finds_damage(path: Path, sql: str, says: str) -> None:
     store = SqliteStore(str(path))
     save(store, "some content", "a", "b")
     assert list(store.damage()) == []
-    store._db.execute("PRAGMA foreign_keys = OFF")
-    store._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
-    store._db.execute(sql)
+    store.connector.db.execute("PRAGMA foreign_keys = OFF")
+    store.connector.db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    store.connector.db.execute(sql)
     assert any(line.startswith(says) for line in store.damage())
     store.close()

@@ -22,8 +22,10 @@ import pytest
 import foldmark
 import forked
 from foldmark import stores
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import StoreError
+from foldmark.core.ports import INDEXED_KINDS
 from foldmark.core.replay import birth
 from foldmark.installation import source
 from foldmark.log.doctor import examine
@@ -32,6 +34,7 @@ from foldmark.stores.folders import make_folder
 from foldmark.stores.queries import queries, schema
 from foldmark.stores.sqlite.store import SqliteStore
 from foldmark.stores.waiting import PATIENCE
+from foldmark.testing.compared import WHAT
 from patience import LIMIT
 from stored import connection
 
@@ -395,7 +398,7 @@ def test_a_rolled_back_agent_is_forgotten(tmp_path: Path) -> None:
             bear()
         event_id = other.agent("next").append("user", "hello")
         with store.read() as moment:
-            event = moment.event(event_id)
+            event = selections.event(moment, event_id)
         assert event is not None
         assert event.agent_id == other.agent("next").id
 
@@ -558,18 +561,21 @@ def strings(module: Any) -> set[str]:
 
 
 def named(module: Any) -> set[str]:
-    """Return the names in `_run("name", ...)` and the like, `run("name")`, `_sql["name"]` and `STATEMENTS["name"]`."""
+    """Return the names in `run("name", ...)` and the like, `sql["name"]` and `STATEMENTS["name"]`."""
     found = set()
     for node in nodes(module):
         match node:
             case ast.Call(
-                func=ast.Attribute(attr="_run" | "_write" | "_rows" | "_events" | "_messages" | "_agents" | "run_alone")
-                | ast.Name(id="run"),
+                func=ast.Attribute(
+                    attr="_run" | "run" | "write" | "rows" | "events" | "messages" | "agents" | "run_alone"
+                )
+                | ast.Name(id="run" | "write"),
                 args=[ast.Constant(value=str(name)), *_],
             ):
                 found.add(name)
             case ast.Subscript(
-                value=ast.Attribute(attr="_sql") | ast.Name(id="STATEMENTS"), slice=ast.Constant(value=str(name))
+                value=ast.Attribute(attr="_sql" | "sql") | ast.Name(id="STATEMENTS"),
+                slice=ast.Constant(value=str(name)),
             ):
                 found.add(name)
     return found
@@ -587,13 +593,19 @@ def test_every_query_exists_and_is_used(database: Any) -> None:
     modules = [*shared, *below(database)]
     used = set[str]().union(*map(named, modules))
     there = queries(database.__name__.rpartition(".")[2]).keys()
-    assert used <= there <= set[str]().union(*map(strings, modules))
+    selections = {name for name in there if name.partition(" ")[0] in ("select", "locate")}
+    assert {name for name in used if name.islower()} <= there
+    assert there - selections <= set[str]().union(*map(strings, modules))
+    assert {*INDEXED_KINDS, *(name.split()[1] for name in selections)} >= set(WHAT)
     assert len(used) > 15
 
 
 def test_every_query_is_described() -> None:
-    text = Path(inspect.getsourcefile(sqlite) or "").parent.joinpath("sql/queries.sql").read_text("utf-8")
-    assert re.findall(r"-- name: (.*)\n(?:-- .+\n)*-- .+\.\n", text) == list(queries("sqlite"))
+    for file in Path(stores.__file__).parent.rglob("queries.sql"):
+        text = file.read_text("utf-8")
+        names = re.findall(r"-- name: (.*)\n", text)
+        assert re.findall(r"-- name: (.*)\n(?:-- .+\n)*-- .+\.\n", text) == names
+        assert len(names) == len({*names}) > 50
 
 
 @pytest.fixture(scope="module")

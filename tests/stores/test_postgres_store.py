@@ -24,7 +24,7 @@ from foldmark.core.agents import archived, mailed
 from foldmark.core.errors import StoreError
 from foldmark.installation import installs
 from foldmark.stores.postgres.address import Address
-from foldmark.stores.postgres.connection import STATEMENTS, Pool, PostgresSession, escaped, unescaped
+from foldmark.stores.postgres.connection import STATEMENTS, Pipeline, Pool, escaped, unescaped
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.testing.suite import NOW, append, call, draft, fork, read, root
 from postgres_server import Databases
@@ -244,12 +244,12 @@ def test_a_lost_connection_prints_nothing_but_the_error(harness: PostgresHarness
 
 def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """This also holds for a transaction with one or two statements, which are sent together."""
-    agent, sent = root(store), PostgresSession._sent
+    agent, sent = root(store), Pipeline._sent
     sender = root(store)
     with store.write() as writing:
         writing.append(agent, None, [mailed(sender, "mail", "human", NOW)])
 
-    def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
+    def losing(session: Pipeline, connection: Any, queue: Any) -> Any:
         found = sent(session, connection, queue)
         if any(sql == "COMMIT" for sql, *_ in queue):
             connection.close()
@@ -257,7 +257,7 @@ def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, m
         return found
 
     _, cursor = changes(store)
-    monkeypatch.setattr(PostgresSession, "_sent", losing)
+    monkeypatch.setattr(Pipeline, "_sent", losing)
     with store.write() as writing:
         writing.append(agent, None, [archived("human", NOW)])
     with store.write() as writing:
@@ -276,9 +276,9 @@ def test_the_outcome_of_a_commit_on_a_lost_connection_is_looked_up(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
     """The store asks the server whether the transaction was committed."""
-    agent, sent = root(store), PostgresSession._sent
+    agent, sent = root(store), Pipeline._sent
 
-    def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
+    def losing(session: Pipeline, connection: Any, queue: Any) -> Any:
         if all(sql != "COMMIT" for sql, *_ in queue):
             return sent(session, connection, queue)
         if committed:
@@ -286,7 +286,7 @@ def test_the_outcome_of_a_commit_on_a_lost_connection_is_looked_up(
         connection.close()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(PostgresSession, "_sent", losing)
+    monkeypatch.setattr(Pipeline, "_sent", losing)
     with nullcontext() if committed else pytest.raises(StoreError, match="Nothing was recorded; repeat it"):
         append(store, agent, draft(content="text"))
     monkeypatch.undo()
@@ -297,9 +297,9 @@ def test_the_outcome_of_a_commit_on_a_lost_connection_is_looked_up(
 def test_an_append_with_an_unknown_outcome_is_repeated_with_its_key(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, sent, beside = root(store), PostgresSession._sent, Pool.run_alone
+    agent, sent, beside = root(store), Pipeline._sent, Pool.run_alone
 
-    def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
+    def losing(session: Pipeline, connection: Any, queue: Any) -> Any:
         found = sent(session, connection, queue)
         if any(sql == "COMMIT" for sql, *_ in queue):
             raise psycopg.OperationalError("server closed the connection unexpectedly")
@@ -312,7 +312,7 @@ def test_an_append_with_an_unknown_outcome_is_repeated_with_its_key(
         with store.write() as writing:
             return writing.append(agent, 0, [draft(content="text")], key="mine")
 
-    monkeypatch.setattr(PostgresSession, "_sent", losing)
+    monkeypatch.setattr(Pipeline, "_sent", losing)
     monkeypatch.setattr("foldmark.stores.postgres.store.FATE_SECONDS", 0)
     monkeypatch.setattr(Pool, "run_alone", silent)
     with pytest.raises(StoreError, match="it may have been recorded"):
@@ -449,14 +449,14 @@ def test_no_query_reads_all_events(store: PostgresStore) -> None:
 
 
 def test_a_head_takes_two_round_trips_and_an_append_two(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent, sent, trips = root(store), PostgresSession._sent, list[int]()
+    agent, sent, trips = root(store), Pipeline._sent, list[int]()
     append(store, agent, draft())
 
-    def counted(session: PostgresSession, *queue: Any) -> Any:
+    def counted(session: Pipeline, *queue: Any) -> Any:
         trips.append(1)
         return sent(session, *queue)
 
-    monkeypatch.setattr(PostgresSession, "_sent", counted)
+    monkeypatch.setattr(Pipeline, "_sent", counted)
     with store.read() as moment:
         moment.head(agent)
     assert len(trips) == 2

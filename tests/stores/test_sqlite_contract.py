@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlite_harness import MemoryHarness, SqliteHarness
 
-from foldmark.stores.sqlite.transaction import SqliteTransaction
+from foldmark.stores.sqlite.writing import SqliteWriting
 from foldmark.testing import Harness, StoreContract
 from foldmark.testing.parts.answers import Answers
 from foldmark.testing.parts.blocks import Blocks
@@ -40,9 +40,9 @@ class TestSqliteMemory(Answers, Transactions, Blocks, ListeningTests, CopyingTes
 
     @pytest.fixture
     def harness(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
-        def draw(transaction: SqliteTransaction) -> int:
+        def draw(transaction: SqliteWriting) -> int:
             transaction._next += 7
             return transaction._next - 3
 
-        monkeypatch.setattr(SqliteTransaction, "_draw", draw)
+        monkeypatch.setattr(SqliteWriting, "_draw", draw)
         return MemoryHarness(tmp_path)

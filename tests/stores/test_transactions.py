@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from logs import NOW, born, draft, everything
 
+from foldmark.core import selections
 from foldmark.core.agents import renamed
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Limits
@@ -35,13 +36,13 @@ def contents(store: SqliteStore) -> list[str]:
 def test_a_rollback_by_sqlite_itself_fails_the_whole_transaction(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "log.db"))
     born(store, "a")
-    store._db.pragma("max_page_count", store._db.pragma("page_count") + 1)
+    store.connector.db.pragma("max_page_count", store.connector.db.pragma("page_count") + 1)
 
     def go_on() -> None:
         with store.write() as transaction:
             with suppress(StoreError):
                 transaction.save_memo("x" * 100_000, [], None, "human", NOW)
-            store._db.pragma("max_page_count", 1_000_000)
+            store.connector.db.pragma("max_page_count", 1_000_000)
             with suppress(StoreError):
                 transaction.append(A, None, [draft()])
             transaction.append(A, None, [renamed("z", "human", NOW)])
@@ -49,7 +50,7 @@ def test_a_rollback_by_sqlite_itself_fails_the_whole_transaction(tmp_path: Path)
     with suppress(StoreError):
         go_on()
     with store.read() as moment:
-        assert (moment.event(1) is None) == (moment.named("a") is not None), "all or nothing"
+        assert (selections.event(moment, 1) is None) == bool(moment.agents(name="a")), "all or nothing"
     store.close()
 
 
@@ -62,17 +63,17 @@ def test_appends_take_a_fixed_number_of_statements(store: SqliteStore, number: i
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])
     ran: list[str] = []
-    store._db.set_exec_trace(lambda _, sql, __: ran.append(sql) or True)  # type: ignore[func-returns-value]
+    store.connector.db.set_exec_trace(lambda _, sql, __: ran.append(sql) or True)  # type: ignore[func-returns-value]
     with store.write() as transaction:
         transaction.append(A, 1, [draft() for _ in range(number)])
-    store._connection.known.forget()
+    store.connector.known.forget()
     with store.write() as transaction:
         transaction.append(A, number + 1, [draft() for _ in range(number)])
-    store._db.set_exec_trace(None)
-    written = [*[store._sql["append"]] * number, store._sql["index"], store._sql["advance"]]
+    store.connector.db.set_exec_trace(None)
+    written = [*[store.connector.sql["append"]] * number, store.connector.sql["index"], store.connector.sql["advance"]]
     assert ran == [
         *("BEGIN IMMEDIATE", *written, "COMMIT"),
-        *("BEGIN IMMEDIATE", store._sql["position"], *written, "COMMIT"),
+        *("BEGIN IMMEDIATE", store.connector.sql["position"], *written, "COMMIT"),
     ]
 
 
@@ -82,14 +83,14 @@ def test_a_moment_runs_only_the_statements_of_its_reads(tmp_path: Path) -> None:
         born(first, "a")
     store = SqliteStore(str(tmp_path / "log.db"))
     ran: list[str] = []
-    store._db.set_exec_trace(lambda _, sql, __: ran.append(sql) or True)  # type: ignore[func-returns-value]
+    store.connector.db.set_exec_trace(lambda _, sql, __: ran.append(sql) or True)  # type: ignore[func-returns-value]
     with store.read() as moment:
         moment.head(A)
     with store.write() as transaction:
         transaction.head(A)
-        transaction.next_id(A)
-    store._db.set_exec_trace(None)
-    head, position = store._sql["head"], store._sql["position"]
+        transaction.append(A, None, [])
+    store.connector.db.set_exec_trace(None)
+    head, position = store.connector.sql["head"], store.connector.sql["position"]
     assert ran == ["BEGIN", head, "ROLLBACK", "BEGIN IMMEDIATE", position, "COMMIT"], "the head is kept"
     store.close()
 
@@ -103,7 +104,7 @@ def test_a_models_sql_runs_inside_a_moment_but_in_memory_not_inside_a_transactio
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])
     with store.read() as moment:
-        assert moment.event(1) is not None
+        assert selections.event(moment, 1) is not None
         assert ask() == [("hello",)]
     with store.write() as transaction:
         transaction.append(A, 1, [draft()])

@@ -24,13 +24,14 @@ from postgres_harness import PostgresHarness
 from deeds import DEEDS, do, family, shown
 from foldmark import Agent, CommandError, Log
 from foldmark.app import open_over
+from foldmark.core import selections
 from foldmark.core.ports import Store
 from foldmark.log import Result
 from foldmark.log.doctor import examine
+from foldmark.stores.appender import Appender
 from foldmark.stores.sqlite import store as sqlite_store
 from foldmark.stores.sqlite.store import SqliteStore
-from foldmark.stores.sqlite.transaction import SqliteTransaction
-from foldmark.stores.transaction import Appender
+from foldmark.stores.sqlite.writing import SqliteWriting
 from postgres_server import Databases
 from sampled import DEEP
 from stored import stored
@@ -45,11 +46,11 @@ BESIDE = (
 )
 
 
-class WithGaps(SqliteTransaction):
+class WithGaps(SqliteWriting):
     """A transaction that uses one id of its conversation per mail, as PostgreSQL does."""
 
-    def _appender(self, agent_id: str) -> Appender:
-        appender = super()._appender(agent_id)
+    def appender(self, agent_id: str) -> Appender:
+        appender = super().appender(agent_id)
         self._next = max(self._next, self._drawn + 1)
         return appender
 
@@ -58,23 +59,23 @@ class WithGaps(SqliteTransaction):
         return self._drawn
 
     def _leave_out(self) -> None:
-        ((newest,),) = self._all("SELECT coalesce(max(id), 0) FROM events")
+        ((newest,),), _ = self.fetched("SELECT coalesce(max(id), 0) FROM events")
         self._drawn = self._next = max(self._next - 1, self._drawn, newest) + 1
         self._next += 1
 
     @property
     def _drawn(self) -> int:
-        return getattr(self._connection, "drawn", 0)
+        return getattr(self.connection, "drawn", 0)
 
     @_drawn.setter
     def _drawn(self, id: int) -> None:
-        self.on_rollback(partial(setattr, self._connection, "drawn", self._drawn))
-        self._connection.drawn = id  # type: ignore[attr-defined]
+        self.on_rollback(partial(setattr, self.connection, "drawn", self._drawn))
+        self.connection.drawn = id  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
 def with_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_store, "SqliteTransaction", WithGaps)
+    monkeypatch.setattr(sqlite_store, "SqliteWriting", WithGaps)
 
 
 def alike(store: Store) -> Log:
@@ -102,7 +103,7 @@ def everything(log: Log) -> Any:
             moment.head(agent.id),
             shown(agent.context()),
             [asked(agent, number) for number in range(len(MODELS))],
-            moment.events_after(agent.id, 0, 10_000),
+            selections.events_after(moment, agent.id, 0, 10_000),
             agent.do("/context show").text,
         )
         for agent in agents

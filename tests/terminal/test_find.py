@@ -13,6 +13,7 @@ from textual.widgets import Input, OptionList
 import foldmark
 from foldmark.chat.display import find as values
 from foldmark.chat.display.find import find, key_filters, next_filter, opening, surroundings
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.core.search import PassageMessage, SearchResult
 from foldmark.log import Agent, Log
@@ -279,7 +280,7 @@ def test_a_hit_in_an_archived_session_is_imported_and_shown(tmp_path: Path, monk
             await chat.until("How do we migrate the zebra schema?")
             current = chat.app.chat.transcript.current
             assert current is not None
-            event = stored(log).event(current.key[0])
+            event = selections.event(stored(log), current.key[0])
             assert event is not None
             assert event.content == texts[0]
 

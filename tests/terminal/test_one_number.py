@@ -49,7 +49,7 @@ def sizes(agent: Agent) -> dict[int, int]:
     with agent.reading() as (moment, at):
         coming = next_messages(agent, moment, at)
         found: dict[int, int] = {}
-        for event in moment.messages(at.lineage):
+        for event in moment.select(at.lineage):
             found[event.turn_id or 0] = found.get(event.turn_id or 0, 0) + coming.tokens(event)
     return found
 
@@ -118,7 +118,7 @@ async def compare_the_review(chat: Driven, known: dict[int, int]) -> None:
     assert leave is not None
     with chat.app.chat.agent.reading() as (moment, at):
         coming = next_messages(chat.app.chat.agent, moment, at)
-        inside = [event for event in moment.messages(at.visible) if turn <= event.id <= turn + 3]
+        inside = [event for event in moment.select(at.visible) if turn <= event.id <= turn + 3]
         # The log has gone on, and another request divides its tokens among its messages anew.
         assert _number(found[1]) == pytest.approx(coming.total(inside), abs=len(inside))
     assert _number(leave[1]) == _number(found[1])
@@ -159,10 +159,10 @@ def test_the_parts_of_a_request_add_up(log: Log, model: str) -> None:
         request = agent.request()
         coming = next_messages(agent, moment, at)
         parts = coming.portions
-        inside = sum(coming.tokens(event) for event in moment.messages(at.visible) if coming.place(event) == "sent")
+        inside = sum(coming.tokens(event) for event in moment.select(at.visible) if coming.place(event) == "sent")
         whole = coming.of(at)
         assert whole.messages == at.size.messages
-        assert whole.tokens == pytest.approx(coming.total(moment.messages(at.visible)), abs=len(parts))
+        assert whole.tokens == pytest.approx(coming.total(moment.select(at.visible)), abs=len(parts))
     assert sum(each.tokens for each in shares(parts)) == request.tokens
     found = context_turns(agent)
     assert sum(row.tokens for row in found.rows if not row.tool) == inside == found.sections[0].size.tokens

@@ -9,6 +9,7 @@ import pytest
 
 from cases import case
 from foldmark import CommandError
+from foldmark.core import selections
 from foldmark.operations.effects import Asking
 from planning_talk import IN_CHAT, Talk
 from sampled import DEEP
@@ -96,11 +97,11 @@ def test_a_preview_changes_nothing(talk: Talk, ids: dict[str, int]) -> None:
     talk.agent.do(f"/pin {ids['asked']}")
     talk.agent.do(f"/forget messages {ids['weather']}", asking=IN_CHAT)
     before = state(talk)
-    operations = len(stored(talk.log).operations(talk.agent.id))
+    operations = len(selections.operations(stored(talk.log), talk.agent.id))
     for mode in ("forget", None):
         assert run(talk, action="preview", **({"mode": mode} if mode else {}))["message_count"] == 1
         assert state(talk) == before
-    assert len(stored(talk.log).operations(talk.agent.id)) == operations
+    assert len(selections.operations(stored(talk.log), talk.agent.id)) == operations
 
 
 def test_a_preview_counts_and_groups_its_matches(talk: Talk, ids: dict[str, int]) -> None:
@@ -130,7 +131,7 @@ def test_a_preview_counts_and_groups_its_matches(talk: Talk, ids: dict[str, int]
         ],
         "offer": found["offer"],
     }
-    event = stored(talk.log).event(found["offer"])
+    event = selections.event(stored(talk.log), found["offer"])
     assert event is not None
     assert (event.kind, event.content) == ("command", "preview")
     assert "weather" in found["ranges"][0]["title"]
@@ -185,7 +186,7 @@ def test_a_matched_call_takes_its_exchange_along(talk: Talk, ids: dict[str, int]
         talk.answers("Should I proceed?")
         done = talk.applied()
         assert (done["messages_filtered"], done["context_before"], done["context_after"]) == (4, 10, 6)
-        event = stored(talk.log).event(done["filter_event_id"])
+        event = selections.event(stored(talk.log), done["filter_event_id"])
         assert event is not None
         assert (event.data or {})["widened"] == found["added"]
         assert not {*exchange} & {*talk.ids}

@@ -8,6 +8,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError
+from foldmark.core import selections
 from foldmark.core.records import LONGEST_MEMO, LONGEST_TAG, MOST_TAGS
 from foldmark.tools import TOOLS
 from foldmark.tools.knowledge import CHARACTERS, RETRIEVED
@@ -34,7 +35,7 @@ def test_saved_memos_are_found_by_their_tags_in_any_conversation(agent: Agent) -
     date = agent.log.clock()[:10]
     entry = f"Memo 1, {date} [arch-decision, infra]\n> We deploy with Fly."
     assert retrieve(other, "infra") == f"Memos with a tag of infra, 1 of 1:\n\n{entry}"
-    memo = stored(agent.log).memo(1)
+    memo = selections.memo(stored(agent.log), 1)
     assert memo is not None
     assert (memo.content, memo.agent, memo.actor) == ("We deploy with Fly.", agent.id, "model")
 
@@ -71,7 +72,7 @@ def test_an_invalid_memo_is_not_saved(agent: Agent, args: dict[str, object], say
 def test_as_much_as_a_memo_may_hold(agent: Agent) -> None:
     tags = ["a" * (LONGEST_TAG - 1) + str(n) for n in range(MOST_TAGS)]
     save(agent, "ä" * LONGEST_MEMO, *tags)
-    memo = stored(agent.log).memo(1)
+    memo = selections.memo(stored(agent.log), 1)
     assert memo is not None
     assert (len(memo.content), len(memo.tags)) == (LONGEST_MEMO, MOST_TAGS)
 

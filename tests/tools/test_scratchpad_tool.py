@@ -9,6 +9,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError
+from foldmark.core import selections
 from foldmark.tools.knowledge import LONGEST_PAD
 from stored import stored
 
@@ -37,7 +38,7 @@ def test_read_update_append(agent: Agent) -> None:
 def test_the_model_wrote_it_and_it_is_sent(agent: Agent) -> None:
     event_id = agent.append("user", "Plan it.") + 1
     manage(agent, "update", "1. plan")
-    event = stored(agent.log).event(event_id)
+    event = selections.event(stored(agent.log), event_id)
     assert event is not None
     assert (event.kind, event.actor, event.turn_id) == ("scratchpad", "model", event_id - 1)
     agent.end_turn()

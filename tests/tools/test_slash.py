@@ -10,6 +10,7 @@ import foldmark
 from cases import case
 from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
+from foldmark.core import selections
 from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
@@ -122,13 +123,13 @@ def test_the_actor_is_the_model(log: Log, agent: Agent) -> None:
     agent.append("user", "A")
     for command, args in (("mark", "M"), ("fork", "M"), ("clear", "M"), ("clear", None)):
         slash(agent, command, args)
-    events = stored(log).operations(agent.id)
+    events = selections.operations(stored(log), agent.id)
     assert [(event.kind, event.actor) for event in events] == [
         *(("mark", "model"), ("fork", "model"), ("rewind", "model"), ("clear", "model"))
     ]
     result = agent.do("/mark N", actor="model")
     assert result.data["actor"] == "model"
-    event = stored(log).event(result.event_id or 0)
+    event = selections.event(stored(log), result.event_id or 0)
     assert event is not None
     assert event.actor == "model"
 

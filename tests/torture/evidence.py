@@ -10,6 +10,7 @@ from looking import events_of
 from writers import DONE, REFUSED, TRY, Said
 
 from foldmark import Log
+from foldmark.core import selections
 from foldmark.core.events import METADATA_KINDS, OPERATION_KINDS
 from foldmark.log.doctor import examine
 
@@ -131,7 +132,7 @@ class Evidence:
 
     def _mail(self) -> Iterator[str]:
         with self.log.store.read() as moment:
-            waiting = [mail for agent_id in self.events for mail in moment.unread(agent_id)]
+            waiting = [mail for agent_id in self.events for mail in selections.unread(moment, agent_id)]
         if waiting:
             yield f"{len(waiting)} mails wait still"
         carried = Counter(

@@ -11,8 +11,8 @@ import pytest
 from history import Client, Noted, Recorded, histories
 
 import foldmark
-from foldmark.stores.sqlite.snapshot import SqliteSnapshot
-from foldmark.stores.sqlite.transaction import SqliteTransaction
+from foldmark.stores.snapshot import SqlSnapshot
+from foldmark.stores.transaction import SqlTransaction
 
 
 def test_concurrent_clients(fresh: Callable[[], str]) -> None:
@@ -54,21 +54,21 @@ def _always_refuses(append: Any) -> Any:
 
 
 def _forgets_the_newest(read: Any) -> Any:
-    return lambda self, *given: read(self, *given)[:-1]
+    return lambda self, *given, **how: iter(list(read(self, *given, **how))[:-1])
 
 
 def _shows_every_other_time(read: Any) -> Any:
     times = iter(range(1_000_000))
-    return lambda self, *given: read(self, *given) if next(times) % 3 else []
+    return lambda self, *given, **how: read(self, *given, **how) if next(times) % 3 else iter(())
 
 
 @pytest.mark.parametrize(
     ("where", "method", "broken"),
     [
-        (SqliteTransaction, "append", _ignores_expected),
-        (SqliteTransaction, "append", _always_refuses),
-        (SqliteSnapshot, "events_after", _forgets_the_newest),
-        (SqliteSnapshot, "events_after", _shows_every_other_time),
+        (SqlTransaction, "append", _ignores_expected),
+        (SqlTransaction, "append", _always_refuses),
+        (SqlSnapshot, "select", _forgets_the_newest),
+        (SqlSnapshot, "select", _shows_every_other_time),
     ],
 )
 def test_a_broken_store_is_found_out(

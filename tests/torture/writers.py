@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from looking import open_log
 
 from foldmark import Agent, CommandError, ConflictError, Log, StoreError
+from foldmark.core import selections
 from foldmark.core.events import Event
 
 TRY, DONE, REFUSED, UNKNOWN = "try", "done", "refused", "unknown"
@@ -170,7 +171,7 @@ class Writer:
     def restore(self) -> None:
         """Restore an operation."""
         with self.log.store.read() as moment:
-            operations = [event.id for event in moment.operations(self.agent.id)]
+            operations = [event.id for event in selections.operations(moment, self.agent.id)]
         with self.trying("operation") as trial:
             target = self.chance.choice(operations[-8:]) if operations else 0
             trial.facts.append(self.agent.do(f"/restore {target} -- {trial.key}").event_id)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from random_logs import SPEAKERS, message
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.assembly.media import Accepts
 from foldmark.core.assembly.plan import Turns, widest
 from foldmark.core.assembly.window import Units
@@ -356,7 +357,7 @@ def test_the_cut_is_maximal_and_a_function_of_the_log_up_to_the_newest_opener(
             count += 1
         edge = request.manifest.edge
         assert edge.first is not None
-        first = stored(log).event(edge.first)
+        first = selections.event(stored(log), edge.first)
         assert first is not None
         assert first.turn_id == turns[-count]
         assert edge.why == ("budget" if count < len(turns) else None)

@@ -242,7 +242,7 @@ def _fits(kind: Meaning, text: str, help: str, word: str) -> bool:
 
 def _turns(agent: Agent, where: Callable[..., Segments]) -> Iterator[Value]:
     with agent.reading() as (moment, at):
-        messages = islice(moment.messages(where(at), newest_first=True), MESSAGES_READ)
+        messages = islice(moment.select(where(at), newest_first=True), MESSAGES_READ)
         turns = newest_turns(messages, MOST)
         coming = next_messages(agent, moment, at)
     for turn in reversed(turns):
@@ -282,7 +282,7 @@ def _events(agent: Agent) -> Iterator[Value]:
 def _results(agent: Agent) -> Iterator[Value]:
     """Yield the tool results in the context that are not evicted, largest first."""
     with agent.reading() as (moment, at):
-        newest = islice(moment.messages(at.visible, newest_first=True), MESSAGES_READ)
+        newest = islice(moment.select(at.visible, newest_first=True), MESSAGES_READ)
         found = [each for each in newest if each.kind in ("tool_call", "tool_result")]
         calls = {each.id: each for each in found if each.kind == "tool_call"}
         results = [each for each in found if each.kind == "tool_result" and each.id not in at.fold.evicted]

@@ -385,7 +385,7 @@ class ChatController:
     def _has_text(self, before: int) -> bool:
         """Return True if a text from a person was recorded after event `before`."""
         with self.agent.log.store.read() as moment:
-            since = moment.messages((Segment(self.agent.id, before + 1, END),))
+            since = moment.select((Segment(self.agent.id, before + 1, END),))
             return any(event.kind == "user" and event.actor == "human" for event in since)
 
     def _wait(self, end: "Future[Any]") -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foldmark.core import selections
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import one_line
@@ -102,7 +103,7 @@ def _model(agent: Agent) -> list[str]:
 def _may_be_imported(agent: Agent) -> bool:
     """Return False for a conversation without any record of an import, without importing the sessions package."""
     with agent.log.store.read() as moment:
-        return moment.newest("command", (Segment(agent.id, 1, END),)) is not None
+        return selections.newest(moment, "command", (Segment(agent.id, 1, END),)) is not None
 
 
 def folder_of(agent: Agent) -> str:

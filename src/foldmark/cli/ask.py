@@ -9,6 +9,7 @@ import click
 from foldmark.app import Setup, provider
 from foldmark.cli.parameters import AS_JSON, MODEL, conversations, settings_for, use_model
 from foldmark.cli.process import leaving, warn
+from foldmark.core import selections
 from foldmark.core.agents import DEFAULT, check_name
 from foldmark.core.errors import CommandError, ContextFullError, FoldmarkError, ProviderError
 from foldmark.core.segments import Segment
@@ -180,7 +181,7 @@ def _answer_data(agent: Agent, before: int, screen: "AnswerScreen") -> dict[str,
     from foldmark.request.usage import costs
 
     with agent.reading() as (moment, at):
-        events = moment.events_after(agent.id, before, at.last)
+        events = selections.events_after(moment, agent.id, before, at.last)
         recorded = costs(moment, (Segment(agent.id, before + 1, at.last),))
     usages = [cost.usage for cost in recorded if cost.place > before]
     answers = [each for each in events if each.kind == "assistant"]

@@ -10,6 +10,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from foldmark.commands.registry import ANYBODY, CommandCall, command
+from foldmark.core import selections
 from foldmark.core.agents import DEFAULT, Size
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Overview
@@ -216,7 +217,7 @@ def entry(place: TreeNode, current: Agent) -> AgentEntry:
     """Return the state of one agent of a tree."""
     agent = place.agent
     with agent.reading() as (moment, at):
-        parent, lease, unread = agent.parent, running(agent), len(moment.unread(agent.id))
+        parent, lease, unread = agent.parent, running(agent), len(selections.unread(moment, agent.id))
         ended = bool(at.record.ended)
         waiting = family.waits_for(moment, at.record)
     state = waiting or ("idle" if at.record.open_turn is None else "turn open")
@@ -241,7 +242,7 @@ def _arrival(call: CommandCall, agent: Agent) -> str:
     if agent == call.agent:
         return f"You are in {where} already."
     with agent.reading() as (moment, at):
-        unread, end = len(moment.unread(agent.id)), end_of(moment, agent.id)
+        unread, end = len(selections.unread(moment, agent.id)), end_of(moment, agent.id)
         text = f"Switched to {where}: {next_messages(agent, moment, at).counts()}."
     if unread:
         text += f" {count(unread, 'unread message')}; /check-mail shows {'it' if unread == 1 else 'them'}."

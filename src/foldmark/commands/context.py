@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from foldmark.commands.history import list_operations
 from foldmark.commands.registry import ANYBODY, PREVIEW, CommandCall, command
 from foldmark.commands.settings import take_back
+from foldmark.core import selections
 from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Summary, Undo
@@ -111,7 +112,7 @@ def _fork(call: CommandCall) -> Result:
     fork = receipt.operation
     assert isinstance(fork, Fork)
     with log.store.read() as moment:
-        born = moment.event(receipt.event_id)
+        born = selections.event(moment, receipt.event_id)
         has_task = born is not None and is_delegation(moment, born)
     text = f"Forked. Child: {child[:8]}"
     if not fork.is_full:

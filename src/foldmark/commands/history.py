@@ -8,6 +8,7 @@ from typing import Any
 from foldmark.commands.live_request import explained, is_live
 from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
+from foldmark.core import selections
 from foldmark.core.agents import Size
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -106,7 +107,7 @@ def _explain(call: CommandCall) -> Result:
 def _edited(moment: Snapshot, at: Standing) -> str:
     """Describe the results that the provider itself left out of the newest request. Providers report only their
     number."""
-    event = moment.newest("usage", (Segment(at.record.id, 1, at.last),))
+    event = selections.newest(moment, "usage", (Segment(at.record.id, 1, at.last),))
     altered = (event.data or {}).get("altered") if event is not None else None
     known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
     omitted = left_out(known)
@@ -187,7 +188,7 @@ def _diff(call: CommandCall) -> Result:
         found, coming = difference(moment, then, now), next_messages(agent, moment, agent.standing_in(moment))
         before, after = coming.of(then), coming.of(now)
         ids = {
-            name: [each.id for each in moment.messages(ranges)]
+            name: [each.id for each in moment.select(ranges)]
             for name, ranges in (("left", found.left), ("came", found.came))
         }
     data = {

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from foldmark.commands.registry import CommandCall
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder, in_place, without_content
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -35,7 +36,7 @@ class ClientContext:
             self.tokens = client_tokens(agent, moment, at)
             request = NextRequest.of(moment, at)
             self.beside = None if request is None else request.beside()
-            found = in_place(moment.messages(at.visible))
+            found = in_place(moment.select(at.visible))
             self.messages: Sequence[Event] = [
                 without_content(each, client_placeholder(len(each.content))) if each.id in at.fold.evicted else each
                 for each in found
@@ -77,7 +78,7 @@ def sent(call: CommandCall) -> Result:
         raise CommandError(NOT_STORED)
     agent = call.agent
     with agent.reading() as (moment, at):
-        events = moment.recent("usage", agent.id, at.last, LISTED)
+        events = selections.recent(moment, "usage", agent.id, at.last, LISTED)
     rows: list[dict[str, Any]] = []
     for event in reversed(events):
         if (usage := usage_of(event.data)) is not None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.settings import changed, unchanged
+from foldmark.core import selections
 from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -51,7 +52,7 @@ def _blocks(moment: Snapshot, at: Standing) -> list[Event]:
     """Return all state blocks of the lineage that were not erased, oldest first, as events with the block as their
     content."""
     lineage = until(at.lineage, at.newest)
-    ids = [event_id for kind in ("state", "summary") for event_id in moment.of_kind(kind, lineage)]
+    ids = [event_id for kind in ("state", "summary") for event_id in selections.ids(moment, kind, lineage)]
     blocks = [
         event if event.kind == "state" else replace(event, content=(event.data or {}).get("state") or "")
         for event in moment.events(ids)

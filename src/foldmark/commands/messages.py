@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foldmark.commands.context import operation_result, preview_of
 from foldmark.commands.registry import PREVIEW, CommandCall, command
 from foldmark.commands.show import message_json, message_line, turn_title
+from foldmark.core import selections
 from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
 from foldmark.core.events import MESSAGE_KINDS, Event, Rewind
@@ -43,7 +44,7 @@ def _list(call: CommandCall) -> Result:
     number = call.listed(LISTED, "turns")
     with call.agent.reading() as (moment, at):
         lineage = until(at.lineage, at.newest)
-        turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
+        turns = newest_turns(moment.select(lineage, newest_first=True), min(number, END))
         ends = [following.messages[0].id - 1 for following in turns[1:]]
         coming = next_messages(call.agent, moment, at)
         recorded = costs(moment, since(until(at.lineage, at.last), turns[0].messages[0].id)) if turns else []
@@ -63,11 +64,12 @@ def _list(call: CommandCall) -> Result:
 
 def _erased(moment: Snapshot, at: Standing, first: int) -> list[dict[str, Any]]:
     """Return the tombstones of the erased turns from an id on, as JSON."""
-    gone = moment.tombstones(intersect(at.lineage, [s._replace(first=first, last=at.newest) for s in at.lineage]))
+    places = intersect(at.lineage, [s._replace(first=first, last=at.newest) for s in at.lineage])
+    gone = selections.tombstones(moment, places)
     rows = []
     for turn, messages in groupby(gone, key=lambda message: message.turn_id):
         tombstone = next(messages)
-        by = moment.erased_by(tombstone.id)
+        by = None if tombstone.erased_by is None else selections.event(moment, tombstone.erased_by)
         where = f"erased by a {by.actor} at {minute(by.created_at)}" if by else "erased"
         about = {"erased": by.id if by else None, "where": where, "title": (by.reason or "") if by else ""}
         rows.append(_row(at, turn, tombstone, **about))
@@ -157,7 +159,7 @@ def _turn(moment: Snapshot, at: Standing, turn_id: int) -> list[Event]:
     lineage = at.lineage
     found = moment.turns([turn_id])[turn_id] if 0 < turn_id < END else []
     wanted = [Segment(each.agent_id, each.id, each.id) for each in found if contains(lineage, each.agent_id, each.id)]
-    return list(moment.messages(tuple(wanted)))
+    return list(moment.select(tuple(wanted)))
 
 
 @command("message remove GID [--yes]", interrupts=True, reason=True)
@@ -167,7 +169,7 @@ def _remove(call: CommandCall) -> Result:
     with agent.reading() as (moment, at):
         erasure = agent.erasable(moment, at, turn_id)
         others = [agent.log.agent(each) for each in others_losing(moment, at, erasure)]
-        size, first = moment.size(erasure.ranges), next(moment.messages(erasure.ranges, expected=1))
+        size, first = moment.size(erasure.ranges), next(moment.select(erasure.ranges, expected=1))
     names = listing((each.name or each.id[:8] for each in others), 40)
     heirs = f" Agents that inherited it lose it as well: {names}." if others else ""
     call.confirm(
@@ -208,7 +210,7 @@ def _copy(call: CommandCall) -> Result:
 
 def _newest_answer(moment: Snapshot, at: Standing) -> Event:
     """Return the newest answer in the context that has a text. Raises CommandError."""
-    answers = (each for each in moment.messages(at.visible, newest_first=True) if each.kind == "assistant")
+    answers = (each for each in moment.select(at.visible, newest_first=True) if each.kind == "assistant")
     answer = next((each for each in answers if each.content.strip()), None)
     if answer is None:
         raise CommandError(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.search import Hit, Judge, SearchResult, Surroundings
+from foldmark.core.search import Hit, Judge, SearchResult, SearchScope, Surroundings
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import MONTHS, count, listing, one_line, title
 from foldmark.cost.messages import NextMessages, next_messages
@@ -48,7 +48,8 @@ def runs_of(agent: Agent, found: Iterable[SearchResult], coming: NextMessages | 
     if not by_id:
         return []
     with agent.log.store.read() as moment:
-        places = [_hit(each, by_id[each.hit.event_id]) for each in moment.surroundings(list(by_id), GAP + 1)]
+        near = moment.index(SearchScope()).surroundings(list(by_id), GAP + 1)
+        places = [_hit(each, by_id[each.hit.event_id]) for each in near]
         outlines, lineage = agent.log.outlines(moment), agent.born(moment).fold.segments
         outlines.meet([agent.id, *(each.hit.agent_id for each in places)])
         visible = outlines.visible(agent.id)

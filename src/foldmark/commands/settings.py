@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from foldmark.commands.registry import PREVIEW, CommandCall, command
+from foldmark.core import selections
 from foldmark.core.config import KEYS, KINDS, check_together, checked, key_of
 from foldmark.core.errors import CommandError
 from foldmark.core.request import Request
@@ -49,7 +50,7 @@ def take_back(call: CommandCall, target: int) -> Result | None:
     agent. Raises CommandError for a change that was taken back already."""
     agent = call.agent
     with agent.reading() as (moment, at):
-        event = moment.event(target) if target < END else None
+        event = selections.event(moment, target) if target < END else None
         if event is None or event.kind not in CHANGE_KINDS or event.agent_id != agent.id:
             return None
         found = changes(moment, at)

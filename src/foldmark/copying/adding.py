@@ -16,6 +16,7 @@ from msgspec import structs
 from foldmark.copying.comparing import CopyScope
 from foldmark.copying.renumbering import Renumbering
 from foldmark.copying.steps import AddedConversation, Copy, CopyReport, in_pages
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import decode_data, encode_data
 from foldmark.core.errors import CommandError
@@ -110,11 +111,6 @@ class _Renumbered:
                 for event in _brought(self._moment.copied_events(dict.fromkeys(conversation.records, 0))):
                     yield _without_hash(conversation.to.event(event))
 
-    def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
-        for id, agent, by in self._moment.erased([self._old[each] for each in agents]):
-            to = self._of[agent].to
-            yield to.id(id), to.agent(agent), to.id(by)
-
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
         return self._moment.kept_texts(hashes)
 
@@ -131,8 +127,8 @@ class _WithoutLocal:
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
         return map(_without_hash, _brought(self._reading.copied_events(after)))
 
-    def agents(self) -> list[AgentRecord]:
-        return [_without_local(record) for record in self._reading.agents()]
+    def agents(self, **narrowed: Any) -> list[AgentRecord]:
+        return [_without_local(record) for record in self._reading.agents(**narrowed)]
 
 
 class Addition(Copy):
@@ -195,8 +191,8 @@ class Addition(Copy):
     def _erased(self) -> dict[int, dict[str, list[int]]]:
         """Return everything that was erased in the source, by its ids and uuids."""
         found = defaultdict[int, dict[str, list[int]]](dict)
-        for event, owner, by in self._source.erased(list(self._conversation_of)):
-            found[by].setdefault(owner, []).append(event)
+        for each in selections.erased(self._source, self._conversation_of):
+            found[each.erased_by or 0].setdefault(each.agent_id, []).append(each.id)
         return found
 
     def _pages(self, behind: Mapping[str, int]) -> Iterator[list[CopiedEvent]]:
@@ -238,7 +234,7 @@ class Addition(Copy):
         for operation in (event.id for event in page):
             for owner, ids in self._to_erase.get(operation, {}).items():
                 agent, wanted = to.agent(owner), set(map(to.id, ids))
-                gone = wanted.intersection(id for id, *_ in writing.erased([agent]))
+                gone = wanted.intersection(each.id for each in selections.erased(writing, [agent]))
                 writing.take_erased(agent, sorted(gone), to.id(operation))
                 if left := sorted(wanted - gone):
                     self._erase(writing, agent, left, to.id(operation))
@@ -267,7 +263,7 @@ class Addition(Copy):
 def _segments(moment: Snapshot, record: AgentRecord, until: int) -> Segments:
     """Return what was visible to an agent at an event."""
     born = birth_of(moment, record.id, record.fork_event).fold
-    return replay(born, recorded(moment.operations(record.id, until=until))).segments
+    return replay(born, recorded(selections.operations(moment, record.id, until=until))).segments
 
 
 def _conversations(wanted: CopyScope, called: str | None) -> list[_Conversation]:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord, check_name
 from foldmark.core.assembly.sent import owners
 from foldmark.core.codec import decode_data
@@ -72,7 +73,7 @@ def scope(moment: Snapshot, names: Sequence[str], called: str | None = None) -> 
 def _writers(moment: Snapshot, agent: str) -> Iterator[str]:
     """Yield the agents that wrote mail to an agent, or killed it."""
     segments = (Segment(agent, 0, END),)
-    ids = [id for kind in ("mail", "killed") for id in moment.of_kind(kind, segments)]
+    ids = [id for kind in ("mail", "killed") for id in selections.ids(moment, kind, segments)]
     for event in moment.events(ids):
         yield str((event.data or {}).get("from" if event.kind == "mail" else "by", ""))
 
@@ -100,7 +101,7 @@ def _foreign(
     strange = [_label(record) for agent, record in present.items() if agent not in records]
     yield f"conversations that {source} does not have", strange
     gone_on = [_label(record) for agent, record in present.items() if not _is_behind(record, records[agent])]
-    gone = {id for id, *_ in ours.erased(list(present))}
+    gone = {each.id for each in selections.erased(ours, present)}
     heads = {record.last: record for record in present.values() if record.last}
     gone_on += [_label(heads[id]) for id in _differing(ours, theirs, list(heads), gone)]
     yield f"conversations that went on differently than in {source}", dict.fromkeys(gone_on)
@@ -111,15 +112,22 @@ def _foreign(
                 f"{target} has other conversations named {listing(both)}, which were renamed in {source} since. "
                 "Copy the whole database."
             )
-    erased = [f"event {id}" for id, *_ in theirs.erased(list(present)) if id not in gone]
+    erased = [f"event {each.id}" for each in selections.erased(theirs, present) if each.id not in gone]
     yield "erased events that were not erased here", erased
-    highest = ours.highest_memo()  # a memo up to this one that is no longer in the source was removed there
-    memos = [
-        f"memo {other.id}"
-        for mine, other in merged(ours.copied_memos(), theirs.copied_memos())
-        if other is not None and other != mine and (mine is not None or other.id > highest)
-    ]
-    yield "memos of its own", memos
+    yield "memos of its own", list(_own_memos(ours, theirs))
+
+
+def _own_memos(ours: Snapshot, theirs: Snapshot) -> Iterator[str]:
+    """Yield the memos that were not copied from the source. What it lacks and is not newer than its newest memo was
+    removed there."""
+    left, newest = list[int](), 0
+    for mine, other in merged(ours.copied_memos(), theirs.copied_memos()):
+        newest = newest if mine is None else mine.id
+        if other is not None and mine is None:
+            left.append(other.id)
+        elif other is not None and mine is not None and other != mine and not mine.is_removed:
+            yield f"memo {other.id}"
+    yield from (f"memo {id}" for id in left if id > newest)
 
 
 def _differing(ours: Snapshot, theirs: Snapshot, heads: Sequence[int], gone: Collection[int]) -> Iterator[int]:

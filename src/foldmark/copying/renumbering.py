@@ -77,8 +77,10 @@ class Renumbering:
     def record(self, record: AgentRecord) -> AgentRecord:
         """Return an agent's record with its new ids."""
         parent = None if record.parent is None else self.agent(record.parent)
-        events = {name: self.id(getattr(record, name)) for name in ("fork_event", "killed", "deleted", "archived")}
-        return structs.replace(record, id=self.agent(record.id), parent=parent, **events)
+        events = {
+            name: self.id(getattr(record, name)) for name in ("fork_event", "asked", "killed", "deleted", "archived")
+        }
+        return structs.replace(record, id=self.agent(record.id), parent=parent, root=self.agent(record.root), **events)
 
     def event(self, event: CopiedEvent) -> CopiedEvent:
         """Return an event, whose own id has been added, as it is stored in the target."""

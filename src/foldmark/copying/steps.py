@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from foldmark.copying.comparing import CopyScope, Reading, check, hash_of, is_message, merged, parts, texts_of
 from foldmark.copying.renumbering import Run
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Progress, Snapshot, Store, Transaction
@@ -126,7 +127,7 @@ class Copy:
         for page in self._pages(behind):
             with self._target.write() as writing:
                 events = self._stored(page, writing)
-                writing.take_agents(self._needed(events))
+                self._create(writing, self._needed(events))
                 hashes = {hash for event in events for hash in texts_of(event)}
                 writing.keep_texts(self._moment.kept_texts(hashes.difference(writing.kept_texts(hashes))))
                 writing.take_events(events)
@@ -138,17 +139,22 @@ class Copy:
                 self._advance(event)
         for some in parts(list(self._missing.values()), AT_ONCE):
             with self._target.write() as writing:
-                writing.take_agents({self._wanted.all[record.id]: record for record in some})
+                self._create(writing, {self._wanted.all[record.id]: record for record in some})
+
+    def _create(self, writing: Transaction, agents: Mapping[int, AgentRecord]) -> None:
+        """Add agents as they were created, at their places; parents come before their forks."""
+        for at, record in agents.items():
+            writing.create_agent(record, at=at)
 
     def _erased(self) -> dict[int, dict[str, list[int]]]:
         """Return what was erased in the source after it was copied, by operation and by agent."""
         agents = [agent for agent in self._wanted.agents if agent in self._present]
         with self._target.read() as reading:
-            done = {id for id, *_ in reading.erased(agents)}
+            done = {each.id for each in selections.erased(reading, agents)}
         found = defaultdict[int, dict[str, list[int]]](dict)
-        for id, agent, by in self._moment.erased(agents):
-            if id not in done and id <= self._present[agent].last:
-                found[by].setdefault(agent, []).append(id)
+        for each in selections.erased(self._moment, agents):
+            if each.id not in done and each.id <= self._present[each.agent_id].last:
+                found[each.erased_by or 0].setdefault(each.agent_id, []).append(each.id)
         return found
 
     def _pages(self, behind: Mapping[str, int]) -> Iterator[list[CopiedEvent]]:
@@ -188,7 +194,11 @@ class Copy:
         """Remove the memos that were removed in the source, and add those that the target lacks."""
         with self._target.read() as reading:
             both = merged(self._moment.copied_memos(), reading.copied_memos())
-            gone = [copied.id for memo, copied in both if memo is None and copied is not None]
+            gone = [
+                copied.id
+                for memo, copied in both
+                if copied is not None and (memo is None or memo.is_removed) and copied.content
+            ]
         for memo in gone:
             with self._target.write() as writing:
                 writing.remove_memo(memo)
@@ -196,11 +206,8 @@ class Copy:
         while page := self._lacking(last):
             with self._target.write() as writing:
                 writing.take_memos(page)
-            self._counts["memos"] += len(page)
+            self._counts["memos"] += sum(not memo.is_removed for memo in page)
             last = page[-1].id
-        highest = self._moment.highest_memo()
-        with self._target.write() as writing:
-            writing.reserve_memos(highest)
 
     def _lacking(self, last: int) -> list[CopiedMemo]:
         """Return the next memos that the target lacks, of those with ids above `last`."""
@@ -221,7 +228,7 @@ class Copy:
                     for record in left:
                         try:
                             born = birth_of(writing, record.id, record.fork_event).fold
-                            fold = replay(born, recorded(writing.operations(record.id)))
+                            fold = replay(born, recorded(selections.operations(writing, record.id)))
                         except DamagedError:
                             continue  # it is unreadable in the source as well
                         own = writing.head(record.id).record

@@ -50,8 +50,9 @@ class AgentRecord(Struct, frozen=True):
     A root agent has a name and no parent. A fork has a parent and `fork_event`, the parent's event that stores its
     start. `head` is the id of the newest event of its timeline, which a writer expects, and `last` that of its newest
     event of any class (`core.events.METADATA_KINDS`); both are 0 if there is none. `open_turn` is the turn that has not
-    ended. `killed`, `deleted` and `archived` are the events that say so, 0 if that is not so. The record of a `deleted`
-    agent remains only to explain its uuid.
+    ended. `asked` is the newest record of a request, 0 if its model was never asked. `killed`, `deleted` and `archived`
+    are the events that say so, 0 if that is not so. The record of a `deleted` agent remains only to explain its uuid.
+    `root` is the root agent of its tree, which may be the agent itself.
     """
 
     id: str
@@ -64,9 +65,16 @@ class AgentRecord(Struct, frozen=True):
     open_turn: int | None = None
     messages: int = 0
     tokens: int = 0
+    asked: int = 0
     killed: int = 0
     deleted: int = 0
     archived: int = 0
+    root: str = ""
+
+    @property
+    def fate(self) -> "Fate":
+        """What became of a fork."""
+        return "killed" if self.killed else "begun" if self.messages or self.asked else "waits"
 
     @property
     def ended(self) -> int:

@@ -61,8 +61,9 @@ class Event(Struct, frozen=True):
     `id` is unique in the database and increases in commit order; `turn_id` is the id of the event that opened the turn,
     or None outside of turns; `tokens` is ceil(UTF-8 bytes of content and data / 4), fixed at append; `created_at` is
     UTC in ISO 8601 with microseconds; in a tool result, `answers` is the id of its call. In a `tool_call`, `content`
-    holds the arguments as JSON text and `data` the name and the call id. A `damaged` event differs from the recorded
-    one: U+FFFD replaces bytes that are not UTF-8, and `data` is None if it is not JSON.
+    holds the arguments as JSON text and `data` the name and the call id. `erased_by` is the redact operation that
+    erased the content. A `damaged` event differs from the recorded one: U+FFFD replaces bytes that are not UTF-8, and
+    `data` is None if it is not JSON.
     """
 
     id: int
@@ -77,6 +78,7 @@ class Event(Struct, frozen=True):
     created_at: str
     interrupted: bool
     answers: int | None = None
+    erased_by: int | None = None
     damaged: bool = False
 
     @property

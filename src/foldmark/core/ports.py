@@ -9,12 +9,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from foldmark.core.agents import AgentRecord, ChangesView, Fate, Lease, Mail, Size, Watch
+from foldmark.core.agents import AgentRecord, ChangesView, Lease, Size, Watch
 from foldmark.core.events import Draft, Event
 from foldmark.core.records import Copying, CopyingView, Memos, MemosView
 from foldmark.core.replay import Fold
 from foldmark.core.request import Piece, Request
-from foldmark.core.search import LogIndex, Outline, SearchScope, Surroundings, Vectors
+from foldmark.core.search import LogIndex, Outline, SearchScope, Vectors
 from foldmark.core.segments import END, Segments
 from foldmark.core.turns import Message
 
@@ -106,8 +106,43 @@ Progress = Callable[[int, int], None]
 NEWEST_KINDS = ("config", "command", "state", "scratchpad", "summary", "system")
 """Kinds whose newest events a `Head` holds."""
 
+INDEXED_KINDS = (*NEWEST_KINDS, "request", "usage", "mail", "killed", "window_summary")
+"""Kinds whose events `Snapshot.select` finds by their kind."""
+
 BESIDE = ("memos", "mail", "children")
 """Content of a request that does not come from the agent's timeline: memos, unread mail and the agent's forks."""
+
+ALL = "all"
+"""All events."""
+
+MESSAGES = "messages"
+"""The messages that were not erased."""
+
+OPENERS = "openers"
+"""The messages that opened a turn."""
+
+OPERATIONS = "operations"
+"""The events that a replay reads: operations, and the ends of turns that closed a planning conversation."""
+
+ERASED = "erased"
+"""The events whose content was erased."""
+
+APART = "apart"
+"""The results that are apart from their call: they do not directly follow the calls of that answer, or other results of
+these calls."""
+
+WAITING = "waiting"
+"""The calls of an open turn that have no result yet."""
+
+UNREAD = "unread"
+"""The mail that no message has carried yet."""
+
+RESTORABLE = "restorable"
+"""The summaries that carry a state and were not erased."""
+
+
+NOTHING = Size(0, 0)
+"""The size of no messages."""
 
 
 class Head(NamedTuple):
@@ -147,79 +182,45 @@ class Snapshot(ChangesView, CopyingView, MemosView, Protocol):
         """Return the time of the database's clock, in the form of `Event.created_at`. All processes that use the
         database share this clock. Only leases use it."""
 
-    def head(self, agent_id: str) -> Head:
-        """Return the state of an agent. Raises DamagedError."""
+    # Agents
 
-    def newest_of(self, agent_id: str, until: int) -> Mapping[str, Event]:
-        """Return the newest event up to id `until` of each of `NEWEST_KINDS` that an agent itself recorded and that was
-        not erased."""
-
-    def agents(self) -> list[AgentRecord]:
-        """Return all agents, oldest first."""
-
-    def overview(self) -> list[Overview]:
-        """Return all agents, oldest first, in one statement. Raises DamagedError."""
+    def agents(self, *, parent: str | None = None, name: str | None = None) -> list[AgentRecord]:
+        """Return all agents, the agents forked from `parent`, or the root agent called `name`; oldest first."""
 
     def agent(self, agent_id: str) -> AgentRecord | None:
         """Return the agent with this uuid, or None."""
 
-    def root_of(self, agent_id: str) -> str:
-        """Return the uuid of this agent's root, which may be the agent itself."""
+    def head(self, agent_id: str, *, until: int = END) -> Head:
+        """Return the state of an agent; its newest events are those up to id `until`. Raises DamagedError."""
 
-    def named(self, name: str) -> AgentRecord | None:
-        """Return the root agent with this name."""
-
-    def children(self, agent_id: str) -> list[AgentRecord]:
-        """Return the agents forked from this one, oldest first."""
-
-    def unstarted(self) -> list[AgentRecord]:
-        """Return the living forks that have no messages of their own and whose models were never asked, oldest
-        first."""
+    def overview(self) -> list[Overview]:
+        """Return all agents, oldest first, in one statement. Raises DamagedError."""
 
     def lease(self, agent_id: str) -> Lease | None:
         """Return the agent's lease, expired or not; None if nobody runs it."""
 
-    def fates(self, agent_id: str) -> dict[str, Fate]:
-        """Return the fate of each agent forked from this one, by its uuid."""
-
-    def unread(self, agent_id: str) -> list[Mail]:
-        """Return the agent's unread mail, oldest first."""
-
-    def event(self, event_id: int) -> Event | None:
-        """Return the event with this id, of any agent."""
+    # Events: `select` returns them, `locate` what shows which of them belong together
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
         """Return the existing events with these ids, of any agent, in the order of the log."""
 
-    def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
-        """Return the agent's own events with ids above `after`, of all kinds, oldest first, at most `limit`."""
+    def lookup(self, event_ids: Iterable[int]) -> list[Message]:
+        """Return the existing events with these ids, in the requested order."""
 
-    def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
-        """Return an agent's operations with ids above `after` and up to `until`, oldest first.
+    def select(
+        self, segments: Segments, what: str = MESSAGES, *, newest_first: bool = False, expected: int = 8
+    ) -> Iterator[Event]:
+        """Yield the events inside `segments`, of one conversation and its forks, one segment after another, each by id;
+        read as they are consumed: about `expected` of them first.
 
-        They include the ends of turns that closed a planning conversation.
+        `what` is `MESSAGES`, `ALL`, `OPENERS`, `OPERATIONS`, `ERASED`, `APART`, `WAITING`, `UNREAD`, `RESTORABLE`, or
+        one of `INDEXED_KINDS`, of which it selects those that were not erased.
         """
 
-    def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
-        """Return the outlines of those agents that exist."""
-
-    def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
-        """Yield the messages inside `segments`, read as they are consumed: about `expected` of them first."""
-
-    def ids(self, segments: Segments, *, expected: int = 256) -> Iterator[int]:
-        """Yield the id of every message inside `segments`, newest first, read as they are consumed."""
-
-    def newest(self, kind: str, segments: Segments) -> Event | None:
-        """Return the newest event of a kind inside `segments` that was not erased. The kinds are `state`, `scratchpad`,
-        `system`, `config`, `command`, `request`, `usage`, `mail`, `killed`, `window_summary`, and `summary` for a
-        summary that carries a state."""
-
-    def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
-        """Return the agent's own newest unerased events of a kind up to event `until`, newest first, at most `limit`.
-        The kinds are those of `newest`."""
-
-    def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        """Return the ids of all events of a kind inside `segments`. The kinds are those of `newest`."""
+    def locate(
+        self, segments: Segments, what: str = MESSAGES, *, newest_first: bool = False, expected: int = 256
+    ) -> Iterator[Message]:
+        """Yield the same events as `select`, without their texts."""
 
     def size(self, segments: Segments) -> Size:
         """Return the number of messages and tokens inside `segments`, from stored sums."""
@@ -227,54 +228,28 @@ class Snapshot(ChangesView, CopyingView, MemosView, Protocol):
     def bounds(self, segments: Segments) -> Segments:
         """Return `segments`, each reduced to the range from its oldest message to its newest, without empty ones."""
 
-    def message_before(self, agent_id: str, event_id: int) -> Message | None:
-        """Return the agent's newest message with an id up to and including `event_id`."""
-
-    def message_after(self, agent_id: str, event_id: int) -> Message | None:
-        """Return the agent's oldest message with an id above `event_id`."""
-
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
         """Return the messages of each of these turns in order; none for an id that is not a turn."""
-
-    def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        """Return the results of `calls` in order, wherever they are, of any agent; with `erased`, also those that have
-        since been erased."""
 
     def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
         """Return, for each of these events, the neighbouring messages of the same agent in order: up to `count` that
         end with it, and up to `count` after it."""
 
-    def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
-        """Return the results after `event_id` that answer a call before it and are apart from it: they do not directly
-        follow the calls of that answer, or other results of these calls."""
+    def calls(self, agent_id: str, call_id: str, *, waiting_since: int | None = None) -> list[Message]:
+        """Return the agent's newest calls with this provider's call id, newest first. With `waiting_since`, the id of
+        its open turn, return only those that have no result yet."""
 
-    def waiting(self, agent_id: str) -> list[Message]:
-        """Return the calls of the agent's open turn that have no result yet."""
+    def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
+        """Return the results of `calls` in order, wherever they are, of any agent; with `erased`, also those that have
+        since been erased."""
 
-    def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
-        """Return the newest call with this provider's call id that has no result yet in the agent's open `turn`."""
+    # Search
 
-    def calls(self, agent_id: str, call_id: str) -> list[Message]:
-        """Return the agent's newest calls with this provider's call id, newest first."""
-
-    def lookup(self, event_ids: Iterable[int]) -> list[Message]:
-        """Return the existing events with these ids, in the requested order."""
-
-    def tombstones(self, segments: Segments) -> list[Event]:
-        """Return the erased messages inside `segments`, without content, by id."""
-
-    def erased_by(self, event_id: int) -> Event | None:
-        """Return the redact operation that erased this event's content; None if it was not erased."""
+    def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
+        """Return the outlines of those agents that exist."""
 
     def index(self, scope: SearchScope) -> LogIndex:
         """Return an index of the unerased messages of all agents inside `scope`."""
-
-    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
-        """Return the surroundings of those messages that exist, in the requested order, with up to `turns` following
-        turns; without score, snippet and visibility."""
-
-    def opened(self, segments: Segments) -> list[int]:
-        """Return the ids of the turns that were opened inside `segments`, in order."""
 
 
 class Transaction(Snapshot, Copying, Memos, Protocol):
@@ -302,9 +277,6 @@ class Transaction(Snapshot, Copying, Memos, Protocol):
         CommandError if the agent has ended (`agents.refused`), StoreError if a new name is taken.
         """
 
-    def next_id(self, agent_id: str) -> int:
-        """Return the id that the next event appended to this agent will get."""
-
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`. Turn 0
         stands for all its events, including scratchpads and the content that its forks handed down.
@@ -320,17 +292,14 @@ class Transaction(Snapshot, Copying, Memos, Protocol):
         appended later in this transaction own them. From this call to the end of the transaction, also without texts,
         no other transaction erases a text or removes a memo."""
 
-    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
-        """Add an agent with its initial fold and the size of that fold. Raises StoreError if its name is taken."""
+    def create_agent(
+        self, record: AgentRecord, born: Fold | None = None, start: Size = NOTHING, *, at: int | None = None
+    ) -> None:
+        """Add an agent as it was created, without events, with its initial fold and the size of that fold. Raises
+        StoreError if its name is taken.
 
-    def lend(self, lease: Lease) -> None:
-        """Store a lease, replacing the agent's previous one, which the caller has read in the same transaction."""
-
-    def renew(self, holder: str, until: str) -> list[Lease]:
-        """Extend all leases of a runtime and return them."""
-
-    def give_back(self, agent_id: str, holder: str) -> None:
-        """End the agent's lease if `holder` still holds it."""
+        `at` is the place that it had among all agents of another store, from 1; it gets that place if nobody has it.
+        """
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         """Store the segment cache of an agent.
@@ -338,6 +307,13 @@ class Transaction(Snapshot, Copying, Memos, Protocol):
         `beside` is the size of the visible messages minus the size of all messages of the agent itself. An append
         changes both sizes by the same amount, so `beside` stays valid.
         """
+
+    def lend(self, agent_id: str, lease: Lease | None) -> None:
+        """Store a lease in place of the agent's previous one, which the caller has read in the same transaction; with
+        None, nobody runs the agent any longer."""
+
+    def renew(self, holder: str, until: str) -> list[Lease]:
+        """Extend all leases of a runtime and return them."""
 
 
 class Store(Maintenance, Protocol):

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.patterns import pattern
@@ -40,14 +39,9 @@ class Memo(Struct, frozen=True):
 class MemosView(Protocol):
     """The part of `Snapshot` that reads memos."""
 
-    def memo(self, memo_id: int) -> Memo | None:
-        """Return the memo with this id."""
-
-    def memos(self, limit: int) -> list[Memo]:
-        """Return the newest memos, newest first."""
-
-    def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
-        """Return memos with any of these tags: those with the most matching tags first, then the newest."""
+    def memos(self, limit: int, *, ids: Sequence[int] | None = None, tags: Sequence[str] = ()) -> list[Memo]:
+        """Return at most `limit` memos: the newest, newest first; those with these ids, in this order; or those with
+        any of these tags, those with the most of them first, then the newest."""
 
     def memos_with(self, queries: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
         """Return memos of any agent for each query, a pair of words and an event: memos with any of the words in
@@ -135,15 +129,21 @@ class CopiedEvent(Struct, frozen=True):
 
 
 class CopiedMemo(Struct, frozen=True):
-    """A memo with its tags, sorted; `event` is the newest event that existed when it was saved."""
+    """A memo with its tags, sorted; `event` is the newest event that existed when it was saved. Of the newest memo, if
+    it was removed, only the id is there: it is never given to another memo."""
 
     id: int
-    event: int
-    agent: str | None
-    actor: str
-    created_at: str
-    content: str
-    tags: tuple[str, ...]
+    event: int = 0
+    agent: str | None = None
+    actor: str = ""
+    created_at: str = ""
+    content: str = ""
+    tags: tuple[str, ...] = ()
+
+    @property
+    def is_removed(self) -> bool:
+        """True if nothing but the id is left."""
+        return not self.actor
 
 
 class CopyingView(Protocol):
@@ -154,24 +154,15 @@ class CopyingView(Protocol):
         order. They are read as they are consumed."""
 
     def copied_memos(self, after: int = 0) -> Iterator[CopiedMemo]:
-        """Yield the memos with ids above `after`, by id. They are read as they are consumed."""
-
-    def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
-        """Yield the id, the agent and the erasing operation of each erased event of these agents."""
+        """Yield the memos with ids above `after`, by id, and the id of the newest one if it was removed. They are read
+        as they are consumed."""
 
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
         """Return the existing texts of requests with these hashes, hash -> text."""
 
-    def highest_memo(self) -> int:
-        """Return the highest id ever given to a memo. Ids of removed memos are never reused."""
-
 
 class Copying(CopyingView, Protocol):
     """The part of `Transaction` that takes records from another store, with their ids."""
-
-    def take_agents(self, agents: Mapping[int, AgentRecord]) -> None:
-        """Add agents as they were created, without events and stored segments; parents come before their forks. The
-        keys are their places among all agents of their store, from 1. Raises StoreError if a name is taken."""
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
         """Append events with their ids to any agents; the texts of requests were kept before (`keep_texts`). Raises
@@ -185,11 +176,8 @@ class Copying(CopyingView, Protocol):
         """Name the operation that erased these events of an agent, which were taken as erased ones before it."""
 
     def take_memos(self, memos: Sequence[CopiedMemo]) -> None:
-        """Add memos with their ids, which are not taken yet."""
+        """Add memos with their ids, which are not taken yet; new memos get higher ids."""
 
     def disown(self, agent: str, hashes: Collection[str]) -> None:
         """Erase texts of an agent's requests that were erased in the source of a copy, unless something else owns
         them."""
-
-    def reserve_memos(self, highest: int) -> None:
-        """Reserve this id and all lower ones, so that they are never given to new memos."""

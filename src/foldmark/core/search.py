@@ -361,13 +361,6 @@ class Hit(Struct, frozen=True):
     highlights: tuple[tuple[int, int], ...] = ()
 
 
-class LogIndex(Index, Protocol):
-    """The messages of a log, searchable."""
-
-    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
-        """Return hits for messages that `around` returned, in the requested order, without score and snippet."""
-
-
 class Surroundings(NamedTuple):
     """The position of a found message in the log of its agent.
 
@@ -381,6 +374,17 @@ class Surroundings(NamedTuple):
     asked: str
     before: int
     behind: Sequence[tuple[int, int]]
+
+
+class LogIndex(Index, Protocol):
+    """The messages of a log, searchable."""
+
+    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
+        """Return hits for messages that `around` returned, in the requested order, without score and snippet."""
+
+    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
+        """Return the surroundings of those messages that exist, in the requested order, with up to `turns` following
+        turns; without score, snippet and visibility."""
 
 
 class Outline(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
+from foldmark.core import selections
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.caching import Block
 from foldmark.core.assembly.eviction import begins, in_place
@@ -64,7 +65,7 @@ def past_requests(moment: Snapshot, agent: Agent) -> list[PastRequest]:
 
 def own_messages(moment: Snapshot, at: Standing) -> Iterator[Event]:
     """Yield the agent's own messages, without turns that were dropped after the last message."""
-    return moment.messages(subtract((Segment(at.record.id, 1, at.newest),), _dropped_at_the_end(moment, at)))
+    return moment.select(subtract((Segment(at.record.id, 1, at.newest),), _dropped_at_the_end(moment, at)))
 
 
 class Group(Struct, eq=False):
@@ -117,7 +118,7 @@ def visible(
         shown = since(at.visible, newest + 1) if goes_on else at.visible
         now.opened = each.turn != now.turn
         now.at, now.turn, newest = at, each.turn, at.newest
-        now.follow([event for event in moment.messages(shown) if event.kind != "system"], goes_on=goes_on)
+        now.follow([event for event in moment.select(shown) if event.kind != "system"], goes_on=goes_on)
         yield each, now
 
 
@@ -302,8 +303,8 @@ def begins_answer(before: Event | None, event: Event) -> bool:
 
 def _dropped_at_the_end(moment: Snapshot, at: Standing) -> Segments:
     own = at.record.id
-    newest = next(moment.messages((Segment(own, 1, at.newest),), newest_first=True), None)
-    last = recorded(moment.operations(own, after=newest.id if newest else 0))
+    newest = next(moment.select((Segment(own, 1, at.newest),), newest_first=True), None)
+    last = recorded(selections.operations(moment, own, after=newest.id if newest else 0))
     restored = {operation.target for _, operation in last if isinstance(operation, Restore)}
     drops = [each for id, each in last if isinstance(each, Drop) and id not in restored]
     return tuple(segment for drop in drops for segment in drop.ranges)

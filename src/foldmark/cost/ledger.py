@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.codec import stored_time
 from foldmark.core.events import Event
 from foldmark.core.request import Usage
@@ -199,7 +200,7 @@ def answered(
         ledger, before = ledger.answered(usage, known), shares.at(ledger)
         return ledger, EditShares(ledger.answers, ledger.worth, tuple(before.items())) if before else shares
     with agent.reading() as (moment, at):
-        new = moment.operations(agent.id, after=after)
+        new = selections.operations(moment, agent.id, after=after)
         replaced = any(event.reason == LEFT or event.kind == "restore" for event in new)
         new = [event for event in new if event.actor != "system" and event.id <= until]
         if (new or replaced) and (request := NextRequest.of(moment, at, own)) is not None:

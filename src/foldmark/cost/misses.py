@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from foldmark.core import selections
 from foldmark.core.assembly.caching import LIFETIMES, Rules
 from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.codec import stored_time
@@ -295,6 +296,6 @@ def _at_last(agent: Agent, before: SentRequest, now: SentRequest) -> Reason:
 
 def _operations(moment: Snapshot, agent_id: str, after: int, until: int) -> list[tuple[int, str]]:
     """Return the agent's operations between two events that change what is sent."""
-    done = moment.operations(agent_id, after=after, until=until)
+    done = selections.operations(moment, agent_id, after=after, until=until)
     shaping = recorded(event for event in done if shapes(event))
     return [(event, words(operation)) for event, operation in shaping]

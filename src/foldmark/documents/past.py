@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import as_sent, begins
 from foldmark.core.events import OPERATION_KINDS, Event
 from foldmark.core.ports import Snapshot
@@ -41,7 +42,8 @@ def past(moment: Snapshot, at: Standing) -> Iterator[PastEvent]:
     operation of another agent that erased one of them is yielded in its place."""
     own, lineage = at.record.id, until(at.lineage, at.last)
     agents = list(dict.fromkeys(segment.agent for segment in lineage))
-    erased = {id: by for id, agent, by in moment.erased(agents) if contains(lineage, agent, id)}
+    gone = (each for each in selections.erased(moment, agents) if contains(lineage, each.agent_id, each.id))
+    erased = {each.id: each.erased_by or 0 for each in gone}
     erasing = moment.events(sorted(set(erased.values())))
     others = (PastEvent(event, event.id <= at.record.fork_event) for event in erasing if event.agent_id != own)
 
@@ -57,7 +59,7 @@ def past(moment: Snapshot, at: Standing) -> Iterator[PastEvent]:
 
 def _inside(moment: Snapshot, segment: Segment) -> Iterator[Event]:
     after = segment.first - 1
-    while page := moment.events_after(segment.agent, after, _PAGE):
+    while page := selections.events_after(moment, segment.agent, after, _PAGE):
         for event in page:
             if event.id > segment.last:
                 return
@@ -68,10 +70,10 @@ def _inside(moment: Snapshot, segment: Segment) -> Iterator[Event]:
 def shown(moment: Snapshot, at: Standing) -> Iterator[Event]:
     """Yield the messages in an agent's context as they are sent, each summary where what it replaced began. They are
     read as they are consumed, twice: summaries are found first."""
-    summaries = sorted((event for event in moment.messages(at.visible) if event.kind == "summary"), key=begins)
+    summaries = sorted((event for event in moment.select(at.visible) if event.kind == "summary"), key=begins)
     late = deque(event for event in summaries if begins(event) < event.id)
     moved = {event.id for event in late}
-    for event in moment.messages(at.visible):
+    for event in moment.select(at.visible):
         while late and begins(late[0]) < event.id:
             yield late.popleft()
         if event.id not in moved:

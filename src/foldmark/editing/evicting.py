@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import is_longer, placeholder
 from foldmark.core.assembly.superseded import STALE, Superseded, exchange, superseded
 from foldmark.core.codec import count_tokens
@@ -45,7 +46,7 @@ def _result(moment: Snapshot, at: Standing, event_id: int) -> int:
         wrong = f"event {event_id} is a tool call, not a tool result; {result}"
     elif message.kind != "tool_result":
         wrong = f"event {event_id} is of kind '{message.kind}', not a tool result"
-    elif not contains(at.visible, message.agent_id, message.id) or moment.erased_by(event_id) is not None:
+    elif not contains(at.visible, message.agent_id, message.id) or selections.erased_by(moment, event_id) is not None:
         wrong = f"result {event_id} is not in the context; `/context explain {event_id}` says why"
     elif event_id in at.fold.evicted:
         by = at.fold.evicted[event_id]
@@ -60,7 +61,7 @@ def _results_between(moment: Snapshot, at: Standing, first: int, last: int) -> s
         raise CommandError(f"the range {first}-{last} is reversed; write {last}-{first}")
     spans = until(since(at.visible, first), last)
     evicted = at.fold.evicted
-    found = {each.id for each in moment.messages(spans) if is_longer(each) and each.id not in evicted}
+    found = {each.id for each in moment.select(spans) if is_longer(each) and each.id not in evicted}
     if not found:
         raise CommandError(f"no tool result from {first} to {last} can be evicted; {_newest_results(moment, at)}")
     return found
@@ -68,7 +69,7 @@ def _results_between(moment: Snapshot, at: Standing, first: int, last: int) -> s
 
 def _newest_results(moment: Snapshot, at: Standing) -> str:
     """Return the newest results that can be evicted, for an error message."""
-    newest = islice(moment.messages(at.visible, newest_first=True), 200)
+    newest = islice(moment.select(at.visible, newest_first=True), 200)
     there_is = [each.id for each in newest if is_longer(each) and each.id not in at.fold.evicted][:6]
     return f"newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
 
@@ -155,8 +156,10 @@ def _in_request(moment: Snapshot, agent: "Agent") -> Iterator[_Answered]:
     """Yield the exchanges of the next request that Foldmark makes."""
     for part in agent.next_request().manifest.parts:
         if part.kind == "tool_result" and part.event is not None:
-            result = moment.event(part.event)
-            call = moment.event(result.answers) if result is not None and result.answers is not None else None
+            result = selections.event(moment, part.event)
+            call = (
+                selections.event(moment, result.answers) if result is not None and result.answers is not None else None
+            )
             if result is not None and call is not None:
                 sent = count_tokens(part.text, None)
                 saved = sent - count_tokens(placeholder(result, result.id), None)
@@ -166,12 +169,12 @@ def _in_request(moment: Snapshot, agent: "Agent") -> Iterator[_Answered]:
 def _in_client(moment: Snapshot, at: Standing, client: NextRequest) -> Iterator[_Answered]:
     """Yield the exchanges of the next request of a live session's agent, with whole results."""
     sizes, calls = client.by_event(), dict[int, Event]()
-    for event in moment.messages(at.visible):
+    for event in moment.select(at.visible):
         if event.kind == "tool_call":
             calls[event.id] = event
         elif event.kind == "tool_result" and event.answers is not None:
             # A client that changes an answer, for example for another model, sends its calls anew.
-            call = calls.get(event.answers) or moment.event(event.answers)
+            call = calls.get(event.answers) or selections.event(moment, event.answers)
             tokens = sizes.get(event.id, event.tokens)
             if call is not None:
                 saved = tokens - client.placeholder_tokens(event)

@@ -38,7 +38,7 @@ class Candidates:
         self.rows: list[Candidate] = []
         self._behind_system: set[int] = set()
         is_behind = False
-        for message in moment.messages(segments):
+        for message in moment.select(segments):
             if message.kind != "system":
                 self.rows.append(candidate(message))
                 if is_behind:
@@ -58,7 +58,7 @@ class Candidates:
         """Read the messages with these ids, in the order of the log, as they are consumed."""
         wanted = frozenset(ids)
         inside = until(since(self._segments, min(wanted)), max(wanted)) if wanted else ()
-        return (message for message in moment.messages(inside) if message.id in wanted)
+        return (message for message in moment.select(inside) if message.id in wanted)
 
 
 class _CandidateTexts:

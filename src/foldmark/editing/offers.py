@@ -114,7 +114,7 @@ def described(
         (near, near.among(kept.intersection(part))) for part in preview.parts for near in [_near(moment, at, part)]
     ]
     found = [row for _, rows in parts for row in rows]
-    said = list(moment.messages(intersect(at.visible, talk(moment, at))))
+    said = list(moment.select(intersect(at.visible, talk(moment, at))))
     inside = {message.id for message in said}
     closed = closure(moment, at, list(moment.lookup(event.id for event in found)))
     along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
@@ -122,7 +122,7 @@ def described(
     def size(segments: Segments) -> Size:
         return coming.of(showing(moment, at, segments))
 
-    tokens = [coming.tokens(event) for event in map(moment.event, along) if event is not None]
+    tokens = list(map(coming.tokens, moment.events(along)))
     now = subtract(at.visible, talk(moment, at))
     gone = _filter(moment, at, preview.mode, wanted, preview.criteria)
     return Offer(

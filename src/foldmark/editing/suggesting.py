@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, convert, to_builtins
 
+from foldmark.core import selections
 from foldmark.core.assembly.superseded import FAILED, REPEATED, STALE, TODOS
 from foldmark.core.errors import CommandError
 from foldmark.core.events import CONTEXT_KINDS, Event
@@ -170,9 +171,9 @@ def open_suggestion(moment: Snapshot, at: Standing) -> Suggestion | None:
     rows = (event.data or {}).get("suggested") if event is not None else None
     if event is None or not rows:
         return None
-    if any(each.kind in _ENDING for each in moment.operations(at.record.id, after=event.id)):
+    if any(each.kind in _ENDING for each in selections.operations(moment, at.record.id, after=event.id)):
         return None
-    since = moment.messages((Segment(at.record.id, event.id + 1, at.newest),))
+    since = moment.select((Segment(at.record.id, event.id + 1, at.newest),))
     if any(message.kind == "user" and message.actor == "human" for message in since):
         return None
     return Suggestion(event.id, convert(rows, tuple[Suggested, ...]), bool((event.data or {}).get("asked")))

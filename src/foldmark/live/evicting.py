@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from threading import Event
 from typing import NamedTuple
 
+from foldmark.core import selections
 from foldmark.core.codec import operation_of, stored_time
 from foldmark.core.events import CONTEXT_KINDS, Evict
 from foldmark.core.replay import Fold, advance
@@ -68,7 +69,7 @@ class Evictor:
         if now > sent.until.get(model, 0.0):
             free = EXPIRED if model in sent.until else SWITCHED
         with agent.reading() as (moment, _):
-            changed = any(each.kind in _CHANGES for each in moment.operations(agent.id, after=sent.known))
+            changed = any(each.kind in _CHANGES for each in selections.operations(moment, agent.id, after=sent.known))
         known = [each.key for each in transcript.known]
         if free or changed or known != [message.key for message in request.messages[: len(known)]]:
             over = Event()
@@ -83,7 +84,7 @@ class Evictor:
         agent, until = transcript.agent, dict[str, float]()
         with agent.reading() as (moment, at):
             newest = NextRequest.of(moment, at)
-            for event in moment.recent("usage", agent.id, at.last, _RECENT):
+            for event in selections.recent(moment, "usage", agent.id, at.last, _RECENT):
                 made = stored_time(event.created_at).timestamp() + self._lifetime(request)
                 # An answer may name its model otherwise than the request did.
                 until.setdefault(at.model[1], made)
@@ -105,7 +106,7 @@ class Evictor:
         agent.context()
         wanted = superfluous(agent, self._reasons)
         with agent.reading() as (moment, at):
-            client, operations = NextRequest.of(moment, at), map(operation_of, moment.operations(agent.id))
+            client, operations = NextRequest.of(moment, at), map(operation_of, selections.operations(moment, agent.id))
             # What a person has restored stays, and so does what no answered request has shown to the model.
             before = {id for each in operations if isinstance(each, Evict) for id in each.results}
             upto = 0 if client is None else client.answered.event.id

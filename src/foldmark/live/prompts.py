@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from foldmark.commands import REGISTRY
+from foldmark.core import selections
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.wording import nearest, one_line
 from foldmark.editing import answering
@@ -326,7 +327,9 @@ def _carried_out(agent: Agent, line: str) -> str:
 def _of_operation(agent: Agent, id: int) -> str:
     """Return the arguments of a difference: what an operation did, or what has changed since a mark or a message."""
     with agent.reading() as (moment, _):
-        found = [each for each in moment.operations(agent.id, after=id - 1, until=id) if each.kind != "mark"]
+        found = [
+            each for each in selections.operations(moment, agent.id, after=id - 1, until=id) if each.kind != "mark"
+        ]
     return f" {id - 1} {id}" if found else f" {id}"
 
 

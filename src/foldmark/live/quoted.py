@@ -32,8 +32,8 @@ class LeftMessages:
         for agent in named[:LOADED]:
             with agent.reading() as (moment, at):
                 own = (Segment(agent.id, 1, at.newest),)
-                visible.update(_begin(each.content) for each in moment.messages(at.visible))
-                left.update(_begin(each.content) for each in moment.messages(subtract(own, at.visible)))
+                visible.update(_begin(each.content) for each in moment.select(at.visible))
+                left.update(_begin(each.content) for each in moment.select(subtract(own, at.visible)))
         return frozenset(left - visible - {""})
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
+from foldmark.core import selections
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, normal, subtract
@@ -142,7 +143,7 @@ def status(agent: Agent, session: str) -> LiveStatus:
     """Return the status of one recorded session."""
     with agent.reading() as (moment, at):
         out = taken_out(moment, at)
-        operations = [event for event in moment.operations(agent.id) if event.actor != "system"]
+        operations = [event for event in selections.operations(moment, agent.id) if event.actor != "system"]
         tokens, (ledger, shares) = client_tokens(agent, moment, at), ledger_of(agent, moment, at)
         request = NextRequest.of(moment, at)
         thinking = (0, 0) if request is None else request.thinking()
@@ -163,7 +164,7 @@ def first_keys(agent: Agent) -> set[str]:
         found = _beginnings(agent.events(0, _FIRST))
         for operation in reversed(list(left_out(moment, at))):
             # The messages that replaced others, and the record of them.
-            if newest := _beginnings(moment.events_after(agent.id, operation.id, _FIRST)):
+            if newest := _beginnings(selections.events_after(moment, agent.id, operation.id, _FIRST)):
                 return found | newest
     return found
 
@@ -177,7 +178,7 @@ def _beginnings(events: Iterable[Event]) -> set[str]:
 def taken_out(moment: Snapshot, at: Standing) -> int:
     """Return the tokens that operations take out of the client's next request (`NextRequest`): messages, evicted
     results, and thinking that can no longer be sent. Without recorded sizes, the estimate of the messages."""
-    if not any(event.actor != "system" for event in moment.operations(at.record.id)):
+    if not any(event.actor != "system" for event in selections.operations(moment, at.record.id)):
         return 0
     if (request := NextRequest.of(moment, at)) is not None:
         return request.taken_out()
@@ -189,14 +190,14 @@ def taken_out(moment: Snapshot, at: Standing) -> int:
 def ledger_of(agent: Agent, moment: Snapshot, at: Standing) -> tuple[Ledger, EditShares]:
     """Return the sums over a session's requests, and the shares of its operations, from the newest record; all answers
     are read only if an older version recorded it."""
-    newest = moment.recent("usage", agent.id, at.last, 1)
-    events = moment.events_after(agent.id, newest[0].id if newest else 0, _PAGE)
+    newest = selections.recent(moment, "usage", agent.id, at.last, 1)
+    events = selections.events_after(moment, agent.id, newest[0].id if newest else 0, _PAGE)
     about = next(filter(None, map(gateway_record, reversed(events))), None)
     if (found := ledger_in(about)) is not None:
-        changed = None if "shares" in (about or {}) else moment.event(found.shares)
+        changed = None if "shares" in (about or {}) else selections.event(moment, found.shares)
         shares = shares_in(about if changed is None else gateway_record(changed))
         return found, shares or EditShares()
     ledger = Ledger(prevented=int((about or {}).get("prevented", 0)))
-    for event in moment.events(moment.of_kind("usage", (Segment(agent.id, 1, END),))):
+    for event in moment.events(selections.ids(moment, "usage", (Segment(agent.id, 1, END),))):
         ledger = counted(ledger, event, agent.log.model_named)
     return ledger, EditShares()

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.events import Fork
 from foldmark.core.segments import END
@@ -215,7 +216,7 @@ class ClientTranscript(TranscriptView):
         """Return the tokens that were taken out, and the number of operations by people and models. The tokens are
         computed when the operations have changed: messages that are added since are all sent."""
         with self.agent.reading() as (moment, at):
-            operations = moment.operations(self.agent.id)
+            operations = selections.operations(moment, self.agent.id)
             newest = operations[-1].id if operations else 0
             if newest != self._out[0]:
                 self._out = newest, taken_out(moment, at)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.assembly.caching import common_length
 from foldmark.core.assembly.eviction import begins, client_placeholder, in_place
 from foldmark.core.errors import StoreError
@@ -216,7 +217,7 @@ class TranscriptView:
         try:
             if event_id:
                 with self.agent.reading() as (moment, _):
-                    event = moment.event(event_id)
+                    event = selections.event(moment, event_id)
                 text = event.content if event is not None and event.kind == "user" else ""
                 self._notices[event_id] = text
                 return text
@@ -348,7 +349,7 @@ class TranscriptView:
         """Return the place of each summary: the first event that it replaces."""
         if "summary" not in at.newest_of:
             return {}
-        return {each.id: begins(each) for each in moment.operations(at.record.id) if each.kind == "summary"}
+        return {each.id: begins(each) for each in selections.operations(moment, at.record.id) if each.kind == "summary"}
 
     def inserted(self, moment: Snapshot, at: Standing, known: Sequence[KnownMessage]) -> Iterator[tuple[int, bytes]]:
         """Yield the messages that the context shows but the client does not send: summaries, and messages that the

@@ -40,7 +40,7 @@ class Messages(Sequence[Event]):
         left, done = self._segments, 0
         while left:
             with self._store.read() as moment:
-                read = moment.messages(left, newest_first=newest_first, expected=count)
+                read = moment.select(left, newest_first=newest_first, expected=count)
                 page = list(islice(read, count))
             yield from page
             done += len(page)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from foldmark.core import selections
 from foldmark.core.agents import (
     AgentRecord,
     Lease,
@@ -55,7 +56,7 @@ def ancestors(agent: Agent) -> Iterator[Agent]:
 def root(agent: Agent) -> Agent:
     """Return the root agent: the conversation that this agent belongs to."""
     with agent.log.store.read() as moment:
-        top = moment.root_of(agent.id)
+        top = selections.root_of(moment, agent.id)
     return agent if top == agent.id else agent.log.agent(top)
 
 
@@ -137,7 +138,7 @@ def archive(conversation: Agent, actor: str) -> None:
     with log.store.write() as transaction:
         _check_there(transaction, conversation)
         record = transaction.agent(conversation.id)
-        if record is not None and (since := transaction.event(record.archived)) is not None:
+        if record is not None and (since := selections.event(transaction, record.archived)) is not None:
             when = log.minute(since.created_at)
             raise CommandError(f"{label(conversation)} was already archived on {when}; `unarchive` brings it back")
         transaction.append(conversation.id, None, [archived(actor, log.clock())])
@@ -165,9 +166,9 @@ def _check_there(moment: Snapshot, agent: Agent) -> None:
 def waits_for(moment: Snapshot, child: AgentRecord) -> str | None:
     """Return the state in words of a living fork that has not begun: it waits to be run, or for its first message.
     None for any other agent, and for a sub-agent of a coding agent, which the coding agent runs."""
-    if child.parent is None or child.messages or child.ended or moment.recent("request", child.id, END, 1):
+    if child.parent is None or child.messages or child.ended or selections.recent(moment, "request", child.id, END, 1):
         return None
-    born = moment.event(child.fork_event)
+    born = selections.event(moment, child.fork_event)
     if born is None or born.actor == "system":
         return None
     return WAITS if is_delegation(moment, born) else WAITS_FOR_MESSAGE
@@ -275,11 +276,11 @@ def deliver(agent: Agent) -> Delivery | None:
     """
     with agent.reading() as (moment, at):
         _check_alive(moment, agent)
-        if not moment.unread(agent.id):
+        if not selections.unread(moment, agent.id):
             return None
         not_while_planning(moment, at, "the mail would leave the context with it")
     with agent.batch() as transaction:
-        mail = tuple(transaction.unread(agent.id))
+        mail = tuple(selections.unread(transaction, agent.id))
         if not mail:
             return None
         # The agent may just have been killed. The append alone would succeed, since a dead agent's turn can be closed.

@@ -3,6 +3,7 @@ agent's context is."""
 
 from collections.abc import Iterator
 
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -16,14 +17,18 @@ from foldmark.request.usage import usage_of
 
 def left_out(moment: Snapshot, at: Standing) -> Iterator[Event]:
     """Yield the operations that removed messages because the client had left them out, oldest first."""
-    return (event for event in moment.operations(at.record.id) if event.kind == "filter" and event.reason == LEFT)
+    return (
+        event
+        for event in selections.operations(moment, at.record.id)
+        if event.kind == "filter" and event.reason == LEFT
+    )
 
 
 def check_not_compacted(moment: Snapshot, at: Standing, position: int) -> None:
     """Raise CommandError for a rewind to `position` if the client has replaced messages before it since, as in a
     compaction: what it put in their place would leave, and nothing would come back."""
     left = [event for event in left_out(moment, at) if event.id > position]
-    back = taken_back(recorded(moment.operations(at.record.id))) if left else ()
+    back = taken_back(recorded(selections.operations(moment, at.record.id))) if left else ()
     for event in left:
         first = min((first for _, first, _ in (event.data or {}).get("ranges", ())), default=position + 1)
         if first <= position and event.id not in back:
@@ -58,7 +63,7 @@ def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:
     estimates of the messages that were added or left since."""
     if (request := NextRequest.of(moment, at)) is not None:
         return request.tokens()
-    newest = moment.recent("usage", agent.id, at.last, 1)
+    newest = selections.recent(moment, "usage", agent.id, at.last, 1)
     usage = usage_of(newest[0].data) if newest else None
     if usage is None:
         return at.size.tokens

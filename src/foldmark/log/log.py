@@ -63,7 +63,7 @@ class Agent(Operable):
     def children(self) -> "list[Agent]":
         """The agents forked from this one, oldest first."""
         with self._store.read() as moment:
-            return [self.log.agent(record.id) for record in moment.children(self.id)]
+            return [self.log.agent(record.id) for record in moment.agents(parent=self.id)]
 
     def append_answer(self, provider: str, answer: Mapping[str, Any], *, request: Request | None = None) -> list[int]:
         """Record a provider's complete answer as its API returned it, and return the events' ids: the model's text,
@@ -388,7 +388,7 @@ class Log:
 
     def _named(self, moment: Snapshot, name: str) -> AgentRecord | None:
         # No agent has an unprintable name. Such a name could contain lone surrogates, which no database accepts.
-        return moment.named(self.secrets.hidden(name)) if name.isprintable() else None
+        return next(iter(moment.agents(name=self.secrets.hidden(name))), None) if name.isprintable() else None
 
     def _root(self, name: str) -> AgentRecord:
         return AgentRecord(self.new_id(), self.secrets.hidden(name), None, 0, self.clock())

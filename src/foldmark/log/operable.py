@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from foldmark.core import codec
+from foldmark.core import codec, selections
 from foldmark.core.agents import AgentRecord, Size, check_limit
 from foldmark.core.errors import CommandError, ConflictError
 from foldmark.core.events import (
@@ -163,7 +163,7 @@ class Operable(Timeline):
             raise CommandError(f"after must be an event's id, or 0 for the beginning, not {str(after)[:40]}")
         check_limit(limit)
         with self._store.read() as moment:
-            return moment.events_after(self.id, after, limit)
+            return selections.events_after(moment, self.id, after, limit)
 
     def at(self, event_id: int) -> Context:
         """Return the context as it was after event `event_id` of any agent. Erased messages stay erased.
@@ -190,7 +190,7 @@ class Operable(Timeline):
         """Return the agent's standing after an event that it knows; 0 is before its first one."""
         now = self.standing_in(moment)
         event_id = min(event_id, now.newest)  # metadata behind the newest event of the timeline changes nothing
-        fold = replay(now.origin, recorded(moment.operations(self.id, until=event_id)))
+        fold = replay(now.origin, recorded(selections.operations(moment, self.id, until=event_id)))
         then = as_of(moment, now, event_id)
         record = replace(then.record, open_turn=None)
         return replace(then, record=record, fold=fold, size=moment.size(until(fold.segments, event_id)))
@@ -282,13 +282,12 @@ class Operable(Timeline):
                 outcome = self.outcome(moment, at, operation, likely_id, erasing)
             with self.batch() as transaction:
                 if self._head == at.record.head:
-                    event_id = transaction.next_id(self.id)
-                    if event_id != likely_id:
-                        outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
                     # The size after recording is not known here: a summary would have to contain its own size.
                     receipt = {key: value for key, value in outcome.data().items() if key != "after"}
                     data = {**data, "receipt": receipt, **({} if reason is None else {"reason": reason})}
-                    self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
+                    event_id = self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
+                    if event_id != likely_id:
+                        outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
                     after = self._keep(transaction, at, outcome, event_id)
                     break
             # Another thread has appended meanwhile: decide again.

@@ -13,6 +13,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, DamagedError
@@ -117,12 +118,12 @@ def around(moment: Snapshot, visible: Callable[[str], Segments], event_id: int, 
         raise CommandError(f"the number of neighbours must be from 0 to {MOST}, not {str(reach)[:40]}")
     event = message(moment, event_id)
     agent = event.agent_id
-    before = list(islice(moment.messages((Segment(agent, 1, event_id - 1),), newest_first=True), reach))
-    behind = list(islice(moment.messages((Segment(agent, event_id + 1, END),)), reach))
+    before = list(islice(moment.select((Segment(agent, 1, event_id - 1),), newest_first=True), reach))
+    behind = list(islice(moment.select((Segment(agent, event_id + 1, END),)), reach))
     first = [event_id, *(each.id for each in before)][-1] if len(before) == reach else 1
     last = [event_id, *(each.id for each in behind)][-1] if len(behind) == reach else END
     near = Segment(agent, max(first, event_id - _FAR), min(last, event_id + _FAR))
-    gone = {each.id: each for each in moment.tombstones((near,))}
+    gone = {each.id: each for each in selections.tombstones(moment, (near,))}
     found = sorted({event_id: event, **{each.id: each for each in (*before, *behind)}, **gone}.items())
     at = next(place for place, (id, _) in enumerate(found) if id == event_id)
     record = moment.agent(agent)
@@ -135,7 +136,7 @@ def around(moment: Snapshot, visible: Callable[[str], Segments], event_id: int, 
 
 def message(moment: Snapshot, event_id: int) -> Event:
     """Return the message with this id. Raises CommandError."""
-    event = moment.event(event_id) if isinstance(event_id, int) and 0 < event_id < END else None
+    event = selections.event(moment, event_id) if isinstance(event_id, int) and 0 < event_id < END else None
     if event is None:
         raise CommandError(f"there is no message {str(event_id)[:40]}; a search gives the ids of messages")
     if event.kind not in ROLES:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.core.errors import CommandError, ProviderError
 from foldmark.core.ports import Snapshot
@@ -108,14 +109,14 @@ def save_memo(agent: Operable, content: str, tags: Iterable[str], actor: str) ->
     text, each = checked_content(secrets.hidden(content)), checked_tags(map(secrets.hidden, tags))
     with agent.log.store.write() as transaction:
         memo_id = transaction.save_memo(text, each, agent.id, actor, agent.log.clock())
-        memo = transaction.memo(memo_id)
+        memo = selections.memo(transaction, memo_id)
     assert memo is not None
     return memo
 
 
 def memo_with_id(moment: Snapshot, memo_id: int) -> Memo:
     """Return the memo with this id. Raises CommandError."""
-    memo = moment.memo(memo_id) if 0 < memo_id < END else None
+    memo = selections.memo(moment, memo_id) if 0 < memo_id < END else None
     if memo is None:
         newest = listing(each.id for each in moment.memos(5))
         raise CommandError(f"there is no memo {memo_id}; {f'the newest: {newest}' if newest else 'there is none yet'}")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.agents import check_limit
 from foldmark.core.codec import stored_time
 from foldmark.core.errors import CommandError, FoldmarkError
@@ -220,7 +221,7 @@ def message_named(log: Log, named: str) -> int | None:
     else. Raises CommandError for a message that is not in the named conversation."""
     with log.store.read() as moment:
         if _NUMBER.fullmatch(named):
-            event = moment.event(int(named))
+            event = selections.event(moment, int(named))
             return event.id if event is not None and event.kind in ROLES else None
         match = _PLACE.fullmatch(named)
         if match is None:
@@ -229,7 +230,7 @@ def message_named(log: Log, named: str) -> int | None:
             agent = log.find(match[1])
         except CommandError:
             return None
-        event = moment.event(int(match[2]))
+        event = selections.event(moment, int(match[2]))
         if event is not None and contains(agent.standing_in(moment).lineage, event.agent_id, event.id):
             return message(moment, event.id).id
         owner = _owner_note(moment, event)
@@ -248,9 +249,9 @@ def message_excerpt(log: Log, event_id: int, reach: int) -> Excerpt:
 
 def _line(moment: Snapshot, neighbour: Neighbour, wanted: int) -> PassageMessage:
     event, note = neighbour.event, "" if neighbour.visible else "out"
-    if neighbour.erased and (by := moment.erased_by(event.id)):
+    if event.erased_by and (by := selections.event(moment, event.erased_by)):
         note = f"erased by a {by.actor} on {by.created_at[:10]}"
-    call = moment.event(event.answers) if event.kind == "tool_result" and event.answers else event
+    call = selections.event(moment, event.answers) if event.kind == "tool_result" and event.answers else event
     tool = (call.data or {}).get("name") if call and event.kind in ("tool_call", "tool_result") else None
     tool, text = tool if isinstance(tool, str) else None, event.content or _without_text(event)
     place = f"message {event.id}", str(event.id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 from msgspec import to_builtins
 
-from foldmark.core import codec
+from foldmark.core import codec, selections
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.codec import Secrets
@@ -201,7 +201,8 @@ class Timeline:
         if there is one."""
         at = self.standing_in(moment)
         turn = at.record.open_turn
-        waiting = None if turn is None else moment.waiting_call(self.id, turn, call_id)
+        calls = () if turn is None else moment.calls(self.id, call_id, waiting_since=turn)
+        waiting = next(iter(calls), None)
         call, answered = (waiting, False) if waiting else awaiting(moment, at, call_id)
         if call is not None and not shown(moment, at, call, waits=waiting is not None):
             return notice(moment, at, call, call_id, codec.well_formed(text)), None
@@ -330,7 +331,7 @@ class Timeline:
 
     def replay(self, moment: Snapshot) -> Fold:
         """Return the fold of all operations in the log, without using the stored segments."""
-        return replay(self.born(moment).fold, recorded(moment.operations(self.id)))
+        return replay(self.born(moment).fold, recorded(selections.operations(moment, self.id)))
 
     @property
     def past(self) -> History:
@@ -339,7 +340,7 @@ class Timeline:
             self._keep_until_rollback(moment)
             if self._past is None:
                 self._past = History(self.born(moment).fold)
-            for each in recorded(moment.operations(self.id, after=self._past.at)):
+            for each in recorded(selections.operations(moment, self.id, after=self._past.at)):
                 self._past.add(*each)
             return self._past
 

@@ -11,8 +11,9 @@ from foldmark.app import Setup
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.ports import Progress
+from foldmark.core.ports import WAITING, Progress
 from foldmark.core.request import ToolCall
+from foldmark.core.segments import END, Segment
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
 from foldmark.log.listening import wait_for
@@ -98,7 +99,7 @@ def _caller(log: Log, call: ToolCall) -> Agent | None:
     def waiting() -> list[str]:
         with log.store.read() as moment:
             asked = {
-                record.id: moment.events([each.id for each in moment.waiting(record.id)])
+                record.id: list(moment.select((Segment(record.id, 0, END),), WAITING, expected=END))
                 for record in moment.agents()
                 if record.open_turn is not None
             }

@@ -16,6 +16,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
 from mcp.types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 
+from foldmark.core import selections
 from foldmark.core.agents import LIVES, PAGE, Change
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Snapshot
@@ -172,7 +173,7 @@ class News:
         killed = [each.agent_id for each in lives if each.kind == "killed"]
         touched = {*records, *(records[agent_id].parent for agent_id in killed)}  # their parents are notified
         # An erasure concerns all agents that inherited the turn.
-        erased = {moment.root_of(each.agent_id) for each in changes if each.kind == "redact"}
+        erased = {selections.root_of(moment, each.agent_id) for each in changes if each.kind == "redact"}
         roots = {id for id, record in records.items() if record.parent is None}
         for uri in followed - found:
             agent = now[uri]
@@ -182,7 +183,7 @@ class News:
                 new = bool(roots)
             else:
                 new = not about.past and (agent in touched or (about.shows_metadata and agent in asked))
-                new = new or (bool(erased) and agent is not None and moment.root_of(agent) in erased)
+                new = new or (bool(erased) and agent is not None and selections.root_of(moment, agent) in erased)
             if new:
                 found.add(uri)
         return found

@@ -304,7 +304,7 @@ def _session(wanted: Read) -> list[tuple[int, str]]:
 def _conversation(wanted: Read, conversations: Conversations) -> list[tuple[int, str]]:
     named = unquote(wanted.path.removeprefix(CONVERSATION))
     with conversations.agent(named) as agent, agent.log.store.read() as moment:
-        messages = moment.messages((Segment(agent.id, wanted.start, wanted.end),))
+        messages = moment.select((Segment(agent.id, wanted.start, wanted.end),))
         return [(message.id, message_line(message, whole=True)) for message in messages]
 
 

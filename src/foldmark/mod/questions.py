@@ -14,6 +14,7 @@ from typing import Any
 from foldmark.chat.display.operated import line as operation_line
 from foldmark.chat.display.turns import ORDERS, arranged, edits, prices
 from foldmark.chat.display.turns import TurnRow as Turn
+from foldmark.core import selections
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.request import Request
 from foldmark.cost.messages import SENT, Place
@@ -115,7 +116,7 @@ class Questions:
         except LookupError:  # nothing is recorded yet
             return {"operation": 0}
         with agent.reading() as (moment, _):
-            recorded = moment.operations(agent.id)
+            recorded = selections.operations(moment, agent.id)
             return {"operation": recorded[-1].id if recorded else 0}
 
     def _pending(self, found: SessionConversation, asked: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.events import Event
 from foldmark.core.segments import contains
@@ -164,7 +165,7 @@ class ModTranscript(ClientTranscript):
         """Return a finder among the messages in the context that the client may send again: those that have left, the
         summaries, and `more`, but none of `without`."""
         with self.agent.reading() as (moment, at):
-            summaries = (each.id for each in moment.operations(self.agent.id) if each.kind == "summary")
+            summaries = (each.id for each in selections.operations(moment, self.agent.id) if each.kind == "summary")
             wanted = {*more, *self.left, *summaries} - without
             return _PutBack(moment.events(sorted(id for id in wanted if contains(at.visible, self.agent.id, id))))
 

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import takers
@@ -83,7 +84,7 @@ def typed(value: Any) -> str:
 def changes(moment: Snapshot, at: Standing) -> list[SettingChange]:
     """Return the changes of the agent's settings and scratchpad, oldest first. Cost grows with their number."""
     own = (Segment(at.record.id, 1, at.newest),)
-    ids = sorted(event_id for kind in CHANGE_KINDS for event_id in moment.of_kind(kind, own))
+    ids = sorted(event_id for kind in CHANGE_KINDS for event_id in selections.ids(moment, kind, own))
     found, known, settings = list[SettingChange](), set[int](), _of_change(at.inherited)
     handed_down = at.handed_down.get(SCRATCHPAD)
     pad = {SCRATCHPAD: handed_down if isinstance(handed_down, str) else ""}

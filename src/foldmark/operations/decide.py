@@ -8,6 +8,7 @@ alternatives. Nothing is written here. Cost follows the turns and ids named, nev
 from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import in_place_newest_first
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
@@ -21,7 +22,7 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
-from foldmark.core.ports import Snapshot
+from foldmark.core.ports import OPENERS, Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns
@@ -66,7 +67,7 @@ def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]
 
 def undo(moment: Snapshot, at: Standing) -> Undo:
     """Return a drop of the turn of the newest visible message."""
-    for message in in_place_newest_first(moment.messages(at.visible, newest_first=True)):
+    for message in in_place_newest_first(moment.select(at.visible, newest_first=True)):
         if message.kind == "summary":
             back = f"`/restore {message.id}` brings back the messages that it replaces"
             raise CommandError(f"the newest turn is a summary; {back}")
@@ -81,7 +82,7 @@ def undo(moment: Snapshot, at: Standing) -> Undo:
 def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int], bool]) -> Restore:
     """Return a restore of one of this agent's operations in force. `is_back` returns True for an operation that was
     taken back already."""
-    event = moment.event(target) if target < END else None
+    event = selections.event(moment, target) if target < END else None
     if event is None:
         wrong = f"there is no event {target}"
     elif event.agent_id != at.record.id:
@@ -94,7 +95,7 @@ def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int]
         wrong = f"operation {target} was already taken back"
     else:
         return Restore(target)
-    pairs = recorded(moment.operations(at.record.id))
+    pairs = recorded(selections.operations(moment, at.record.id))
     back = taken_back(pairs)
     done = [(id, type(each).__name__.lower()) for id, each in pairs if id not in back and each.restorable]
     done += [(each.event.id, each.event.kind) for each in changes(moment, at) if each.is_listed and each.by is None]
@@ -177,7 +178,7 @@ def exactly(moment: Snapshot, at: Standing, ids: Iterable[int], criteria: str | 
 def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) -> Filter:
     """Return the filter that ends the planning conversation that began with event `first`, before a message, and
     forgets nothing."""
-    last = moment.message_before(at.record.id, message_id - 1)
+    last = selections.message_before(moment, at.record.id, message_id - 1)
     return filter(moment, at, "forget", (), (first, last.id if last is not None else first), None)
 
 
@@ -195,7 +196,9 @@ def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int,
     if first > last:
         raise CommandError(f"the range {first}-{last} is reversed; write {last}-{first}")
     agents = {segment.agent for segment in at.visible}
-    opened = moment.opened(tuple(Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)))
+    opened = selections.ids(
+        moment, OPENERS, tuple(Segment(agent, first, min(last, at.newest)) for agent in sorted(agents))
+    )
     found = {turn: messages for turn, messages in moment.turns(opened).items() if _visible_ids(at, messages)}
     if not found:
         raise CommandError(f"no turn from {first} to {last} is in the context; {_newest_turns(moment, at)}")
@@ -205,7 +208,7 @@ def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int,
 def _newest_turns(moment: Snapshot, at: Standing) -> str:
     """Return the newest turns in words, for an error message."""
     # A turn may have thousands of messages, so only some are read.
-    newest = newest_turns(islice(moment.messages(at.visible, newest_first=True), 200), 6)
+    newest = newest_turns(islice(moment.select(at.visible, newest_first=True), 200), 6)
     listed = listing(turn.id for turn in reversed(newest) if turn.id is not None)
     return f"newest turns: {listed}" if listed else "the context is empty"
 

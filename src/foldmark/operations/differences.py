@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from foldmark.core import selections
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segments, subtract
@@ -77,7 +78,7 @@ def difference(moment: Snapshot, before: Standing, after: Standing) -> Differenc
     read, not with the number of messages that left or came."""
     left, came = subtract(before.visible, after.visible), subtract(after.visible, before.visible)
     first, last = sorted((before.newest, after.newest))
-    events = moment.operations(after.record.id, after=first, until=last)
+    events = selections.operations(moment, after.record.id, after=first, until=last)
     operations = tuple(event for event in events if event.kind != "turn_ended")
     states = [state_of(moment, place) for place in (before, after)]
     was, now = (None if state is None else state.content for state in states)
@@ -86,7 +87,7 @@ def difference(moment: Snapshot, before: Standing, after: Standing) -> Differenc
 
 
 def _newest(moment: Snapshot, segments: Segments) -> tuple[Turn, ...]:
-    return tuple(newest_turns(moment.messages(segments, newest_first=True), MOST_TURNS + 1))
+    return tuple(newest_turns(moment.select(segments, newest_first=True), MOST_TURNS + 1))
 
 
 def _only(these: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:

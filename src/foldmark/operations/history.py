@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
@@ -128,7 +129,7 @@ def _change_entry(change: SettingChange) -> OperationEntry:
 
 def operations(moment: Snapshot, at: Standing) -> list[OperationEntry]:
     """Return all operations of the agent, oldest first. Cost grows with the number of operations."""
-    events = [event for event in moment.operations(at.record.id) if event.kind != "turn_ended"]
+    events = [event for event in selections.operations(moment, at.record.id) if event.kind != "turn_ended"]
     restores = taken_back_by(recorded(events))
     return [_entry(event, restores) for event in events]
 
@@ -150,7 +151,7 @@ def newest_restorable(moment: Snapshot, at: Standing) -> int | None:
 
     Restoring it repeatedly walks back through the operations.
     """
-    pairs = recorded(moment.operations(at.record.id))
+    pairs = recorded(selections.operations(moment, at.record.id))
     back = taken_back(pairs)
     walked = (id for id, done in pairs if done.restorable and not isinstance(done, Restore) and id not in back)
     return max(walked, default=None)
@@ -162,7 +163,7 @@ def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
     for event in moment.events(list(names)):
         _, _, position = places.marked(moment, at, names[event.id])
         removed = visible_after(moment, at, position)
-        first = next(moment.messages(removed), None)
+        first = next(moment.select(removed), None)
         found.append(MarkEntry(names[event.id], event, moment.size(removed), first))
     return found
 
@@ -288,16 +289,18 @@ def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
     if event.kind not in OPERATION_KINDS or found.reason in ("elsewhere", "not inherited"):
         return found
     own = event.agent_id == at.record.id
-    later = moment.operations(event.agent_id, after=event.id) if own else []  # a restore comes after its target
+    later = (
+        selections.operations(moment, event.agent_id, after=event.id) if own else []
+    )  # a restore comes after its target
     restores = taken_back_by(recorded(later))
     return replace(found, did=_entry(event, restores))
 
 
 def _explained(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
-    event = moment.event(event_id) if 0 < event_id < END else None
+    event = selections.event(moment, event_id) if 0 < event_id < END else None
     if event is None:
         raise CommandError(f"there is no event {event_id}; `/message list` shows turns, `/context show` what is sent")
-    by = moment.erased_by(event_id)
+    by = None if event.erased_by is None else selections.event(moment, event.erased_by)
     if by is not None:
         text = f"its content was erased by a {by.actor} at {by.created_at[:19]}Z (event {by.id}), for good"
         return Explanation(event, False, "erased", text, (by,))
@@ -373,7 +376,7 @@ def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Ev
     if event.id > child.fork_event:
         child_name = "this agent" if child.id == at.record.id else f"agent {child.id[:8]}, above this one,"
         return f"{child_name} was forked before it, with event {child.fork_event}; nothing later is handed down"
-    born = moment.event(at.record.fork_event)
+    born = selections.event(moment, at.record.fork_event)
     operation = operation_of(born) if born else None
     after = ""
     if isinstance(operation, Fork) and not operation.is_full:
@@ -384,7 +387,7 @@ def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Ev
 def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation, frozenset[int]], bool]) -> list[Event]:
     """Return the agent's operations in force that are `wanted`, a function of their id, their content and the ids of
     the operations taken back."""
-    operations = moment.operations(at.record.id)
+    operations = selections.operations(moment, at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
     return [
@@ -415,7 +418,7 @@ def _keeps_out(
 
 def _planning_end(moment: Snapshot, at: Standing, filter_id: int) -> int:
     """Return the id of the event that closed a planning conversation, `END` if it is still open."""
-    pairs = recorded(moment.operations(at.record.id, after=filter_id))
+    pairs = recorded(selections.operations(moment, at.record.id, after=filter_id))
     back = taken_back(pairs)
     for id, operation in pairs:
         if isinstance(operation, PlanningEnded) or (isinstance(operation, Clear | Rewind) and id not in back):

@@ -4,6 +4,7 @@ A model that rewinds in the middle of a turn must learn afterwards that it did s
 otherwise it would try the same again. So the notice also quotes the messages that left.
 """
 
+from foldmark.core import selections
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
@@ -19,7 +20,7 @@ _ASKED = {"model": "at your request", "human": "by the user", "system": "by the 
 
 def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: str) -> str:
     """Return the text of the user message that replaces a result: the events since the call, and the result."""
-    operations = moment.operations(at.record.id, after=call.id)
+    operations = selections.operations(moment, at.record.id, after=call.id)
     cause, more = "The call has left the context.", ""
     for event in reversed(operations):
         ((_, operation),) = recorded([event])
@@ -55,21 +56,21 @@ def _times(moment: Snapshot, at: Standing, call: Message, event: Event, operatio
     """Return a remark on how often the model has returned to the same place in this turn, from the second time on."""
     if event.actor != "model" or call.turn_id is None or not isinstance(operation, Clear | Rewind):
         return ""
-    since = recorded(moment.operations(at.record.id, after=call.turn_id))
+    since = recorded(selections.operations(moment, at.record.id, after=call.turn_id))
     same = [each for _, each in since if happened(each) == happened(operation)]
     return f", {len(same)} times in this turn now: try something else" if len(same) > 1 else ""
 
 
 def _is_reported(moment: Snapshot, at: Standing, event: Event) -> bool:
     """Return True if another notice has already reported the operation."""
-    newest = moment.message_before(at.record.id, at.newest)
+    newest = selections.message_before(moment, at.record.id, at.newest)
     return newest is not None and newest.id > event.id
 
 
 def _lost_texts(moment: Snapshot, at: Standing, call: Message) -> str:
     """Return the model's text next to its call and the person's question, if these left with the call."""
     text = _text_of_call(moment, at, call)
-    question = None if call.turn_id is None else moment.event(call.turn_id)
+    question = None if call.turn_id is None else selections.event(moment, call.turn_id)
     parts = []
     if text is not None and text.content.strip() and not _visible(at, text):
         parts.append(f"\n[Foldmark: With that call you had said:]\n{quoted(text.content)}")
@@ -84,8 +85,8 @@ def _lost_results(moment: Snapshot, at: Standing, call: Message) -> str:
     """Return the results of the other calls of the same answer, if these left with the call [SPEC 3]."""
     parts = []
     for exchange in exchanges(moment, at, [call]):
-        for result in map(moment.event, exchange.results):
-            if result is not None and result.answers != call.id and not _visible(at, result):
+        for result in moment.events(exchange.results):
+            if result.answers != call.id and not _visible(at, result):
                 head = f"[Foldmark: The result of call {one_line(result.call_id or '')}, gone as well, begins:]"
                 parts.append(f"\n{head}\n{quoted(result.content)}")
     return "".join(parts)
@@ -95,11 +96,11 @@ def _text_of_call(moment: Snapshot, at: Standing, call: Message) -> Event | None
     """Return the text message of the answer that made the call."""
     before = call
     while before.kind == "tool_call":
-        found = moment.message_before(before.agent_id, before.id - 1)
+        found = selections.message_before(moment, before.agent_id, before.id - 1)
         if found is None or found.turn_id != call.turn_id:
             return None
         before = found
-    return moment.event(before.id) if before.kind == "assistant" else None
+    return selections.event(moment, before.id) if before.kind == "assistant" else None
 
 
 def _visible(at: Standing, event: Event) -> bool:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import in_place_newest_first
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Fork, Rewind
@@ -29,7 +30,7 @@ def retry(moment: Snapshot, at: Standing) -> Rewind:
     """Return a rewind to the newest question, so that it can be answered again: the message of a person, or another one
     that opened a turn."""
     not_while_planning(moment, at, "its questions are not asked again")
-    for message in in_place_newest_first(moment.messages(at.visible, newest_first=True)):
+    for message in in_place_newest_first(moment.select(at.visible, newest_first=True)):
         if message.kind == "summary":
             raise _is_summary("the newest turn", message.id)
         opens = message.id == message.turn_id or bool((message.data or {}).get("birth"))
@@ -67,7 +68,7 @@ def delegated(moment: Snapshot, at: Standing, fork: Fork) -> Fork:
             "fork again. `/fork` alone gives a child the whole context"
         )
     turn, said = None, list[int]()
-    for message in moment.messages(fork.start):
+    for message in moment.select(fork.start):
         if message.kind == "user" and message.actor == "human":
             if said and message.turn_id != turn:
                 return fork
@@ -158,7 +159,7 @@ def _settled_position(moment: Snapshot, at: Standing, position: int) -> int:
     last result of one exchange it may still be inside another one."""
     own, waiting = at.record.id, still_open(moment, at)
     while True:
-        apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
+        apart = moment.lookup(each.answers or 0 for each in selections.apart_results(moment, own, position))
         found = exchanges(moment, at, [*calls_before(moment, own, position), *apart])
         moved = settle(position, found, waiting)
         if moved <= position:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.agents import Size
 from foldmark.core.codec import operation_kind
 from foldmark.core.errors import CommandError
@@ -261,7 +262,7 @@ def changed_results(moment: Snapshot, at: Standing, fold: Fold, visible: Segment
 
     def shown(ids: Iterable[int]) -> list[Event]:
         spans = normal(Segment(each.agent_id, each.id, each.id) for each in moment.lookup(ids))
-        return list(moment.messages(intersect(visible, spans)))
+        return list(moment.select(intersect(visible, spans)))
 
     now, then = at.fold.evicted.keys(), fold.evicted.keys()
     return shown(then - now), shown(now - then)
@@ -287,7 +288,9 @@ def request_change(
     except CommandError:  # the provider is no longer configured
         return None
     thoughts = ThinkingChange()
-    if (binding(at) or binding(after)) and moment.newest("usage", at.lineage) is not None:  # a model has answered
+    if (binding(at) or binding(after)) and selections.newest(
+        moment, "usage", at.lineage
+    ) is not None:  # a model has answered
         left, returned = now.thinking - then.thinking, then.thinking - now.thinking
         if isinstance(operation, Summary) and operation.kept and operation.native:  # its source is not recorded yet
             (items,) = operation.native.values()

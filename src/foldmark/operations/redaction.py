@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Head, Snapshot, Transaction
 from foldmark.core.segments import END, Segments, contains, intersect, until
@@ -32,7 +33,7 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
     lineage = at.lineage
     if not any(contains(lineage, message.agent_id, message.id) for message in messages):
         inside = next(iter(moment.lookup([turn_id])), None) if 0 < turn_id < END else None
-        by = moment.erased_by(turn_id) if inside is not None else None
+        by = selections.erased_by(moment, turn_id) if inside is not None else None
         if inside is not None and by is not None:
             which = inside.turn_id or turn_id
             raise CommandError(f"turn {which} was erased already, by a {by.actor} at {by.created_at[:19]}Z")
@@ -44,9 +45,9 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
     record = at.record if owner == at.record.id else moment.head(owner).record
     if record.open_turn == turn_id and record is not at.record:
         raise CommandError(f"turn {turn_id} is still open in agent {owner[:8]}; wait for its end, then repeat")
-    following = moment.message_after(owner, last)
+    following = selections.message_after(moment, owner, last)
     while following is not None and following.kind == "summary":  # inside the turn, whose metadata may follow it
-        following = moment.message_after(owner, following.id)
+        following = selections.message_after(moment, owner, following.id)
     return Erasure(owner, turn_id, following.id - 1 if following else record.last, ranges_of(moment, at, messages))
 
 
@@ -57,7 +58,7 @@ def heirs(moment: Snapshot, owner: str) -> Iterator[Head]:
         head = moment.head(waiting.pop(0))
         yield head
         if "children" in head.beside:
-            waiting += [child.id for child in moment.children(head.record.id)]
+            waiting += [child.id for child in moment.agents(parent=head.record.id)]
 
 
 def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int, recorded: Outcome | None = None) -> None:

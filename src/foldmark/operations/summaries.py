@@ -4,6 +4,7 @@ provider has summed up in its own form."""
 from collections.abc import Iterable
 from typing import Any
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import begins
 from foldmark.core.codec import Secrets, operation_of
 from foldmark.core.errors import CommandError
@@ -44,7 +45,7 @@ def _summary_of_span(moment: Snapshot, at: Standing, span: str) -> Summary:
     the new summary only if it was in the span: a later one stays in force anyway.
     """
     first, last = _bounds(moment, at, span)
-    summaries = moment.events(moment.of_kind("summary", at.visible))
+    summaries = moment.events(selections.ids(moment, "summary", at.visible))
     inside = [each for each in summaries if first <= begins(each) <= last]
     ranges = normal((*subtract(until(since(at.visible, first), last), _places(summaries)), *_places(inside)))
     ranges, widened = whole_exchanges(moment, at, messages_in(moment, ranges))
@@ -85,9 +86,9 @@ def _bound(moment: Snapshot, at: Standing, name: str, *, last: bool) -> int:
     if name in at.fold.marks or not (name.isascii() and name.isdecimal()):
         return marked(moment, at, name)[2] + (0 if last else 1)
     event_id = int(name)
-    event = moment.event(event_id) if event_id < END else None
+    event = selections.event(moment, event_id) if event_id < END else None
     known = event is not None and event.kind in ROLES and contains(at.lineage, event.agent_id, event_id)
-    if event is None or not known or moment.erased_by(event_id) is not None:
+    if event is None or not known or event.erased_by is not None:
         raise CommandError(f"there is no message {name[:40]} in this conversation; `/context show` shows ids")
     if event.kind == "summary":
         return begins(event)
@@ -112,7 +113,7 @@ def provider_summary(
         ranges: Segments = subtract(every.ranges, ranges_of(moment, at, system))
     else:
         ranges = intersect(every.ranges, normal(within))
-    operations = recorded(moment.operations(at.record.id))
+    operations = recorded(selections.operations(moment, at.record.id))
     back = taken_back(operations)
     for id, operation in reversed(operations):
         if isinstance(operation, Summary) and id not in back and contains(ranges, at.record.id, id):

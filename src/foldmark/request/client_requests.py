@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import begins, client_placeholder
 from foldmark.core.events import Event, Operation, Restore
 from foldmark.core.ports import Snapshot
@@ -93,7 +94,7 @@ class NextRequest:
             return None
         from foldmark.request.prepare import binding  # takes 20 ms
 
-        operations = moment.operations(at.record.id)
+        operations = selections.operations(moment, at.record.id)
         ids = [each.id for each in operations]
         requests = PassedRequests(binding(at))
         for each in answered:
@@ -267,7 +268,7 @@ class NextRequest:
         sent = normal(Segment(agent, id, id) for id, _ in self._places)
         back = subtract(intersect(own, (Segment(agent, 1, newest),)), sent)
         size = self._moment.size(back).messages
-        found = self._moment.messages(back, expected=size) if size else ()
+        found = self._moment.select(back, expected=size) if size else ()
         return [
             (each.id, each.id, len(each.content.encode()) + ENVELOPE + RESULT)
             for each in found

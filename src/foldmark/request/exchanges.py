@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import blocks_of, forms
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, Summary
@@ -76,12 +77,12 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
 
 def messages_in(moment: Snapshot, segments: Segments) -> list[Message]:
     """Return the messages inside segments, without their texts."""
-    return [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in moment.messages(segments)]
+    return [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in moment.select(segments)]
 
 
 def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
     """Return the exchanges of the open turn that wait for a result, except for calls that left the context."""
-    visible, waiting = at.visible, moment.waiting(at.record.id)
+    visible, waiting = at.visible, selections.waiting(moment, at.record.id)
     return exchanges(moment, at, [call for call in waiting if contains(visible, call.agent_id, call.id)])
 
 
@@ -105,7 +106,7 @@ def summaries_before(moment: Snapshot, at: Standing, position: int, agents: Iter
     messages [SPEC 5.7]. A summary counts as replacing nothing of agents that are not named."""
     later = normal(Segment(agent, position + 1, at.newest) for agent in agents or (at.record.id,))
     found = dict[int, str]()
-    for event in moment.events(sorted(moment.of_kind("summary", later))):  # one may replace another
+    for event in moment.events(sorted(selections.ids(moment, "summary", later))):  # one may replace another
         operation = operation_of(event)
         replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), later)
         # It counts only if everything that it replaces after the position is such a summary, so nothing else is lost.
@@ -116,13 +117,13 @@ def summaries_before(moment: Snapshot, at: Standing, position: int, agents: Iter
 
 def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message]:
     """Return the run of calls that ends with the newest message up to `event_id`, or directly before its results."""
-    message = moment.message_before(agent_id, event_id)
+    message = selections.message_before(moment, agent_id, event_id)
     while message is not None and message.kind == "tool_result":
-        message = moment.message_before(agent_id, message.id - 1)
+        message = selections.message_before(moment, agent_id, message.id - 1)
     found: list[Message] = []
     while message is not None and message.kind == "tool_call" and (not found or message.turn_id == found[0].turn_id):
         found.append(message)
-        message = moment.message_before(agent_id, message.id - 1)
+        message = selections.message_before(moment, agent_id, message.id - 1)
     return found
 
 
@@ -179,7 +180,7 @@ def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> S
     shown = of_kind(moment, at, "summary", intersect(at.visible, own))
     if not any(_is_foreign(moment, at, each, reads) for each in shown):
         return at
-    operations = recorded(moment.operations(at.record.id))
+    operations = recorded(selections.operations(moment, at.record.id))
     back = taken_back(operations)
     out, behind = set[int](), normal(Segment(at.record.id, each, each) for each in shown)
     # Newest first: leaving out a summary brings back the summaries that it replaced, which may be foreign as well.
@@ -202,5 +203,5 @@ def read_as(reader: str) -> Callable[[Event], bool]:
 
 
 def _is_foreign(moment: Snapshot, at: Standing, event_id: int, reads: Callable[[Event], bool]) -> bool:
-    event = moment.event(event_id)
+    event = selections.event(moment, event_id)
     return event is not None and bool(forms(event)) and bool((event.data or {}).get("ranges")) and not reads(event)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord, Fate
 from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, WAITS_FOR_MESSAGE, family_line
 from foldmark.core.assembly.prompt import CHILDREN
@@ -83,7 +84,7 @@ def is_delegation(moment: Snapshot, fork: Event) -> bool:
 def fork_text(moment: Snapshot, fork: Event) -> Event | None:
     """Return the model's last text in the turn in which it forked."""
     text = _texts_before(moment, [fork]).get(fork.id)
-    return moment.event(text) if text else None
+    return selections.event(moment, text) if text else None
 
 
 def _texts_before(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
@@ -125,20 +126,20 @@ def _sent_report(moment: Snapshot, at: Standing) -> Family | None:
     if newest is None or newest.turn != turn:
         return None
     own = Segment(at.record.id, newest.event + 1, at.newest)
-    answered = any(each.kind == "user" and each.actor == "human" for each in moment.messages((own,)))
-    forks = moment.operations(at.record.id, after=newest.event)
+    answered = any(each.kind == "user" and each.actor == "human" for each in moment.select((own,)))
+    forks = selections.operations(moment, at.record.id, after=newest.event)
     if answered or any(each.kind == "fork" and each.actor == "human" for each in forks):
         return None
     return newest.plan.told.get(0, Family())
 
 
 def _present_family(moment: Snapshot, at: Standing) -> Family:
-    children = moment.children(at.record.id) if "children" in at.beside else []
-    unread = moment.unread(at.record.id) if "mail" in at.beside else []
+    children = moment.agents(parent=at.record.id) if "children" in at.beside else []
+    unread = selections.unread(moment, at.record.id) if "mail" in at.beside else []
     mail = tuple(dict.fromkeys(each.sender for each in unread))
-    fates = moment.fates(at.record.id) if children else {}
-    living = [record for record in children if fates[record.id] != "killed"]
-    killed = tuple(record.id for record in children if fates[record.id] == "killed")
+    fates: dict[str, Fate] = {record.id: record.fate for record in children}
+    living = [record for record in children if not record.killed]
+    killed = tuple(record.id for record in children if record.killed)
     shown = _children(moment, at, living[-SHOWN:], fates)
     return Family(shown, max(0, len(living) - SHOWN), killed[-KILLED:], mail)
 
@@ -190,7 +191,11 @@ def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
     from foldmark.text.keywords import entry_in_layer
 
     ids = [(part.memo, part.text) for part in parts if part.memo is not None]
-    return {memo_text_name(memo_id): entry_in_layer(text) for memo_id, text in ids if moment.memo(memo_id) is not None}
+    return {
+        memo_text_name(memo_id): entry_in_layer(text)
+        for memo_id, text in ids
+        if selections.memo(moment, memo_id) is not None
+    }
 
 
 def memo_text(memo: Memo) -> str:
@@ -233,7 +238,7 @@ def summary_in_force(moment: Snapshot, at: Standing, before: int, since: int, re
     it is not newer than event `since`."""
     searched = until(at.lineage, recorded)
     for _ in range(LOOKED_AT):
-        event = moment.newest("window_summary", searched)
+        event = selections.newest(moment, "window_summary", searched)
         if event is None or event.id <= since:
             break
         try:

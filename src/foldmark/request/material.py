@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from msgspec import structs
 
+from foldmark.core import selections
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.eviction import begins
 from foldmark.core.assembly.layers import describe_commands, identity
@@ -84,7 +85,7 @@ class Material:
         """Return the visible messages, newest first, without `system` messages."""
         if self._only is not None:
             return ReadOnce(reversed(self.inside(self._only)))
-        read = self.moment.messages(self.at.visible, newest_first=True, expected=self._expected)
+        read = self.moment.select(self.at.visible, newest_first=True, expected=self._expected)
         return ReadOnce(event for event in read if event.kind != "system")
 
     @property
@@ -113,7 +114,7 @@ class Material:
         before."""
         if self._only is not None or "messages" in self.__dict__:
             return self._held(first)
-        read = self.moment.messages(since(self.at.visible, first), expected=self._expected)
+        read = self.moment.select(since(self.at.visible, first), expected=self._expected)
         return [event for event in read if event.kind != "system"]
 
     def _held(self, first: int) -> list[Event]:
@@ -121,7 +122,7 @@ class Material:
 
     def inside(self, segments: Segments) -> list[Event]:
         """Return the visible messages in `segments`, in the order of the log, without `system` messages."""
-        return [e for e in self.moment.messages(intersect(self.at.visible, segments)) if e.kind != "system"]
+        return [e for e in self.moment.select(intersect(self.at.visible, segments)) if e.kind != "system"]
 
     @once
     def pinned(self) -> dict[int, list[Event]]:
@@ -174,14 +175,18 @@ class Material:
     def event(self, event_id: int) -> Event | None:
         """Return an event by its id; None if it is not in this database."""
         if event_id not in self._known:
-            self._known[event_id] = self.moment.event(event_id)
+            self._known[event_id] = selections.event(self.moment, event_id)
         return self._known[event_id]
 
     def memo(self, memo_id: int) -> str | None:
         """Return a memo as it is sent; None if it was removed."""
         if memo_id not in self._memos:
             self._memos |= self._sent_memos
-        if not self.hashes and memo_id not in self._memos and (memo := self.moment.memo(memo_id)) is not None:
+        if (
+            not self.hashes
+            and memo_id not in self._memos
+            and (memo := selections.memo(self.moment, memo_id)) is not None
+        ):
             self._memos[memo_id] = memo_text(memo)
         return self._memos.get(memo_id)
 

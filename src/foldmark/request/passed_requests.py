@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from foldmark.core import selections
 from foldmark.core.assembly.caching import LIFETIMES, common_length
 from foldmark.core.codec import stored_time
 from foldmark.core.events import Event
@@ -34,7 +35,7 @@ def gateway_record(event: Event) -> dict[str, Any] | None:
 
 def client_record(moment: Snapshot, agent_id: str) -> dict[str, Any] | None:
     """Return the gateway's data about the client of an agent; None for an agent without a client."""
-    return next(filter(None, map(gateway_record, moment.events_after(agent_id, 0, _BEGINNING))), None)
+    return next(filter(None, map(gateway_record, selections.events_after(moment, agent_id, 0, _BEGINNING))), None)
 
 
 class Recorded(NamedTuple):
@@ -125,7 +126,7 @@ def recorded_requests(moment: Snapshot, at: Standing, before: int = END) -> tupl
     if not answered:
         return [], []
     newest = answered[-1].event.id
-    later = [each for each in moment.events_after(at.record.id, newest, _RECENT) if each.id < before]
+    later = [each for each in selections.events_after(moment, at.record.id, newest, _RECENT) if each.id < before]
     refused = {about[REFUSED] for each in later if (about := gateway_record(each)) and REFUSED in about}
     since = [each for each in _unanswered(later) if each.event.id not in refused]
     ids = [id for each in answered for id in each.about.get(UNANSWERED, ())]
@@ -143,7 +144,7 @@ def _answered(moment: Snapshot, at: Standing) -> list[Recorded]:
     found: list[Recorded] = []
     page, until = 1, at.last
     while True:
-        events = moment.recent("usage", at.record.id, until, page)
+        events = selections.recent(moment, "usage", at.record.id, until, page)
         for event in events:
             about, usage = (event.data or {}).get(SENT), usage_of(event.data)
             if about is None:

@@ -185,7 +185,7 @@ class Planner:
         if not blocks_of(event, self.target.dialect.reads):
             return None
         window, first = self._material.window(begins(event)), summary.kept
-        gone = [e for e in self._moment.messages(since(summary.ranges, plan.first)) if begins(e) >= plan.first]
+        gone = [e for e in self._moment.select(since(summary.ranges, plan.first)) if begins(e) >= plan.first]
         kept = [e for e in window if e.id >= first and e.id != event.id]
         if not any(e.id == first for e in kept) or first < plan.first:
             return None

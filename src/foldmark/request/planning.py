@@ -20,6 +20,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
+from foldmark.core import selections
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import CONTEXT_KINDS, Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
@@ -74,7 +75,7 @@ def planning(moment: Snapshot, at: Standing) -> Planning | None:
     found = _read(at.newest_of.get("command"))
     if found is None or not moment.size((Segment(own, found.first, found.first),)).messages:
         return None
-    operations = moment.operations(own, after=found.first, until=at.newest)
+    operations = selections.operations(moment, own, after=found.first, until=at.newest)
     if any(ends(operation_of(event), own, found.first) for event in operations):
         return None
     # The newest visible record counts: a preview that has left the context does not.
@@ -102,7 +103,7 @@ def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
     preview = _alone(at) if open_one is None else open_one.preview
     if preview is None or not preview.ids:
         return None
-    since = moment.operations(at.record.id, after=preview.event_id)
+    since = selections.operations(moment, at.record.id, after=preview.event_id)
     # After one of these the offer may differ from the preview that the person has seen.
     return None if any(event.kind in CONTEXT_KINDS for event in since) else preview
 
@@ -110,7 +111,7 @@ def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
 def replies(moment: Snapshot, at: Standing, event_id: int) -> list[Event]:
     """Return the messages of people since event `event_id`: a preview, or the beginning of a planning conversation."""
     since = intersect(at.visible, (Segment(at.record.id, event_id + 1, at.newest),))
-    return [event for event in moment.messages(since) if event.kind == "user" and event.actor == "human"]
+    return [event for event in moment.select(since) if event.kind == "user" and event.actor == "human"]
 
 
 def offer(moment: Snapshot, at: Standing) -> RecordedPreview | None:
@@ -145,7 +146,7 @@ def unpreviewed(moment: Snapshot, at: Standing) -> bool:
 
 def result_of(moment: Snapshot, at: Standing, preview: RecordedPreview) -> int | None:
     """Return the tool result that showed the preview to the model."""
-    after = moment.message_after(at.record.id, preview.event_id)
+    after = selections.message_after(moment, at.record.id, preview.event_id)
     return after.id if after is not None and after.kind == "tool_result" else None
 
 
@@ -169,7 +170,7 @@ def talk(moment: Snapshot, at: Standing) -> Segments:
         return ()
     filter_id, first = at.fold.closing
     # The filter already hides the conversation; a replay without the filter gives the part that the turn still shows.
-    others = [(event.id, operation_of(event)) for event in moment.operations(own) if event.id != filter_id]
+    others = [(event.id, operation_of(event)) for event in selections.operations(moment, own) if event.id != filter_id]
     return intersect(replay(at.origin, others).segments, (Segment(own, first, END),))
 
 

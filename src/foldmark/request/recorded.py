@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.assembly.sent import SentRequest, sent_request
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import DamagedError
@@ -58,10 +59,10 @@ class SentPlan(NamedTuple):
 
     def since(self, moment: Snapshot, at: Standing) -> list[Event]:
         """Return the operations since the request."""
-        own = moment.operations(at.record.id, after=self.event, until=at.newest)
+        own = selections.operations(moment, at.record.id, after=self.event, until=at.newest)
         if self.agent == at.record.id:
             return own
-        return [*moment.operations(self.agent, after=self.event, until=at.record.fork_event), *own]
+        return [*selections.operations(moment, self.agent, after=self.event, until=at.record.fork_event), *own]
 
 
 def newest_plan(moment: Snapshot, at: Standing) -> SentPlan | None:
@@ -73,7 +74,7 @@ def newest_plan(moment: Snapshot, at: Standing) -> SentPlan | None:
 
 
 def _is_full(moment: Snapshot, fork_event: int) -> bool:
-    event = moment.event(fork_event)
+    event = selections.event(moment, fork_event)
     fork = operation_of(event) if event is not None else None
     return isinstance(fork, Fork) and fork.is_full
 
@@ -147,7 +148,7 @@ def _numbered(moment: Snapshot, agent_id: str, number: int) -> Event | None:
 
 def _newest_first(moment: Snapshot, agent_id: str, page: int, until: int = END) -> Iterator[Event]:
     """Yield the `request` events of an agent up to event `until`, read as they are consumed: first `page` of them."""
-    while events := moment.recent("request", agent_id, until, page):
+    while events := selections.recent(moment, "request", agent_id, until, page):
         yield from events
         if len(events) < page:
             return

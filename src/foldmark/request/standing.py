@@ -5,11 +5,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
+from foldmark.core import selections
 from foldmark.core.agents import AgentRecord, End, Size
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
-from foldmark.core.ports import NEWEST_KINDS, Snapshot
+from foldmark.core.ports import NEWEST_KINDS, RESTORABLE, Snapshot
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segments, contains, until
 from foldmark.settings.given import Settings, machine
@@ -115,7 +116,7 @@ class Standing(Struct, frozen=True):
 def end_of(moment: Snapshot, agent_id: str) -> End | None:
     """Return an agent's end; None if it is alive. Deletion takes precedence over a kill."""
     record = moment.agent(agent_id)
-    event = moment.event(record.ended) if record is not None and record.ended else None
+    event = selections.event(moment, record.ended) if record is not None and record.ended else None
     return None if event is None else End.of(event)
 
 
@@ -176,12 +177,12 @@ def latest(moment: Snapshot, at: Standing, kind: str, within: Segments) -> Event
     fits = own is not None and (kind != "summary" or (own.data or {}).get("state") is not None)
     if own is not None and fits and contains(within, own.agent_id, own.id):  # inherited ones are older
         return own
-    return moment.newest(kind, within)
+    return selections.newest(moment, RESTORABLE if kind == "summary" else kind, within)
 
 
 def of_kind(moment: Snapshot, at: Standing, kind: str, segments: Segments) -> list[int]:
     """Return the ids of all events of a kind inside segments."""
-    return [] if _knows_none(at, kind, segments) else moment.of_kind(kind, segments)
+    return [] if _knows_none(at, kind, segments) else selections.ids(moment, kind, segments)
 
 
 def showing(moment: Snapshot, at: Standing, segments: Segments) -> Standing:
@@ -194,7 +195,7 @@ def as_of(moment: Snapshot, at: Standing, event_id: int) -> Standing:
     """Return the standing of the agent at an event after which no operation was recorded."""
     newest_of = at.newest_of
     if any(event.id > event_id for event in newest_of.values()):
-        newest_of = moment.newest_of(at.record.id, event_id)
+        newest_of = moment.head(at.record.id, until=event_id).newest
     return structs.replace(at, record=structs.replace(at.record, head=event_id, last=event_id), newest_of=newest_of)
 
 

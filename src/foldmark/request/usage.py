@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from foldmark.core import selections
 from foldmark.core.agents import Size
 from foldmark.core.assembly.caching import RECENT, Use, lifetime
 from foldmark.core.codec import stored_time
@@ -61,7 +62,7 @@ def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
     had different sizes.
     """
     uses: list[Use] = []
-    for event in reversed(moment.recent("usage", at.record.id, opener.id, RECENT)):
+    for event in reversed(selections.recent(moment, "usage", at.record.id, opener.id, RECENT)):
         usage = usage_of(event.data)
         if usage is not None:
             made_at = stored_time(event.created_at).timestamp()
@@ -104,7 +105,7 @@ class Cost(NamedTuple):
 def costs(moment: Snapshot, segments: Segments) -> list[Cost]:
     """Return the costs recorded inside segments, oldest first, without usages that have no counts."""
     found = []
-    for event in moment.events(moment.of_kind("usage", segments)):
+    for event in moment.events(selections.ids(moment, "usage", segments)):
         usage, request = usage_of(event.data), (event.data or {}).get("request")
         if usage is not None:
             found.append(Cost(usage, event.agent_id, event.id, request if isinstance(request, int) else None))

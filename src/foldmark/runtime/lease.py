@@ -55,12 +55,14 @@ class HeldLease:
     def state(self, state: str) -> None:
         """Record the agent's state. Raises like `check`, so that no work starts on an agent of another runtime."""
         with self._store.write() as transaction:
-            transaction.lend(replace(self._lease(), state=state))
+            transaction.lend(self._agent.id, replace(self._lease(), state=state))
 
     def give_back(self) -> None:
         """Give the lease back."""
         with self._store.write() as transaction:
-            transaction.give_back(self._agent.id, self._holder)
+            lease = transaction.lease(self._agent.id)
+            if lease is not None and lease.holder == self._holder:
+                transaction.lend(self._agent.id, None)
 
 
 def take(agent: Agent, holder: str) -> HeldLease:
@@ -77,7 +79,7 @@ def take(agent: Agent, holder: str) -> HeldLease:
                 f"{family.label(agent)} is being run by {_whom(old)}, {old.state}; wait until it is idle, or end it "
                 "there. Nothing was recorded"
             )
-        transaction.lend(Lease(agent.id, holder, place.host, place.process, MODEL, now, _later(now)))
+        transaction.lend(agent.id, Lease(agent.id, holder, place.host, place.process, MODEL, now, _later(now)))
         if old is not None and old.holder != holder:
             agent.end_turn(interrupted=True)
     return HeldLease(agent, holder)
@@ -101,7 +103,7 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
         if lease is not None and not lease.interrupt:
             with agent.log.store.write() as transaction:
                 if (now := transaction.lease(agent.id)) is not None:
-                    transaction.lend(replace(now, interrupt=True))
+                    transaction.lend(agent.id, replace(now, interrupt=True))
         return lease is None
 
     if not wait_for(agent.log.store, over, patience) and (lease := running(agent)) is not None:

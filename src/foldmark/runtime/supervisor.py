@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from foldmark.core import selections
 from foldmark.core.assembly.layers import WAITS
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, FoldmarkError
@@ -113,7 +114,7 @@ class Supervisor:
         self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
         self._listening = ThreadPoolExecutor(1, thread_name_prefix="foldmark-watch")  # tools may fill the other threads
         with self.log.store.read() as moment:
-            self._earlier = {each.id for each in moment.unstarted()}
+            self._earlier = {each.id for each in selections.unstarted(moment)}
         self._commits = self.log.store.watch()
         self.log.listeners.append(self._happened)
         self._watch = asyncio.create_task(self._look())
@@ -244,7 +245,7 @@ class Supervisor:
 
         def words() -> str | None:
             with self.log.store.read() as moment:
-                recorded = moment.operations(agent.id, after=since)
+                recorded = selections.operations(moment, agent.id, after=since)
             done = [operation for event in reversed(recorded) if (operation := operation_of(event)) is not None]
             return next(filter(None, map(happened, done)), None)
 
@@ -392,9 +393,9 @@ class Supervisor:
             return
         without = {*self._started, *self._tasks, *(self._earlier if self.attended is not None else ())}
         with self.log.store.read() as moment:
-            waiting = [each for each in moment.unstarted() if each.id not in without]
+            waiting = [each for each in selections.unstarted(moment) if each.id not in without]
             there = [each.id for each in waiting if family.waits_for(moment, each) == WAITS]
-            ours = [each for each in there if self._at_hand(moment, moment.root_of(each))]
+            ours = [each for each in there if self._at_hand(moment, selections.root_of(moment, each))]
         for agent in map(self.log.agent, ours):
             self.start(agent)
 
@@ -403,7 +404,7 @@ class Supervisor:
         if self.attended is None:
             record = moment.agent(conversation)
             return record is not None and not record.archived
-        return any(moment.root_of(agent) == conversation for agent in {self.attended, *self._hosted})
+        return any(selections.root_of(moment, agent) == conversation for agent in {self.attended, *self._hosted})
 
 
 _ENDED = "the answer was ended for that, and the part received so far stays in the log"

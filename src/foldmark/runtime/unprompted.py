@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
+from foldmark.core import selections
 from foldmark.core.assembly.layers import WAITS, birth_message, mail_notice
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
@@ -36,11 +37,11 @@ def append_birth(agent: Agent) -> bool:
         parent = at.record.parent
         if parent is None or family.waits_for(moment, at.record) is None:
             return False
-        event = moment.event(at.record.fork_event)
+        event = selections.event(moment, at.record.fork_event)
         operation = operation_of(event) if event is not None else None
         if event is None or not isinstance(operation, Fork):
             return False
-        newest = next(moment.messages(at.visible, newest_first=True), None)
+        newest = next(moment.select(at.visible, newest_first=True), None)
         if event.actor == "human" and newest is not None and newest.kind == "user":
             return True
         words = fork_text(moment, event) if event.actor == "model" else None
@@ -82,7 +83,7 @@ class MailNotices:
         instead. An agent that a coding agent runs is not notified.
         """
         with agent.reading() as (moment, at):
-            mail = moment.unread(agent.id)
+            mail = selections.unread(moment, agent.id)
             if not mail or mail[-1].id <= self._announced.get(agent.id, 0) or end_of(moment, agent.id) is not None:
                 return None
             if planning(moment, at) is not None:  # mail waits until planning ends; a later look finds it
@@ -98,7 +99,7 @@ def append_mail_notice(agent: Agent) -> bool:
     """Append a notice of new mail to an agent's log, after the task of a fork that waits to be run; return False if
     there is no longer any mail."""
     with agent.reading() as (moment, at):
-        mail, has_task = moment.unread(agent.id), family.waits_for(moment, at.record) == WAITS
+        mail, has_task = selections.unread(moment, agent.id), family.waits_for(moment, at.record) == WAITS
     if mail:
         if has_task:
             append_birth(agent)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.assembly.window import Units
 from foldmark.core.config import check_together
 from foldmark.core.errors import CommandError, ContextOverflowError, FoldmarkError
@@ -161,13 +162,13 @@ def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
 def _opens(moment: Snapshot, event_id: int) -> bool:
     """Return True if the event is a message of the user's side that opened its turn, or if the id is 0: the end of the
     context."""
-    event = moment.event(event_id) if event_id else None
+    event = selections.event(moment, event_id) if event_id else None
     return not event_id or (event is not None and event.kind in OPENING_KINDS and event.turn_id == event_id)
 
 
 def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -> bool:
     """Return True if all messages in `ranges` are older than an event, except summaries, whose ids are newer."""
-    summaries = [Segment(at.record.id, each, each) for each in moment.of_kind("summary", ranges)]
+    summaries = [Segment(at.record.id, each, each) for each in selections.ids(moment, "summary", ranges)]
     return all(each.last < event_id or not event_id for each in moment.bounds(subtract(ranges, summaries)))
 
 
@@ -266,7 +267,7 @@ def _fitting(
 
     room = agent.window / 2 * uncalibrated(*at.model)
     room -= len(earlier.event.content.encode()) if earlier else 0
-    units = Units(event for event in moment.messages(new, newest_first=True) if event.kind != "system")
+    units = Units(event for event in moment.select(new, newest_first=True) if event.kind != "system")
     count = 0
     while units.reach(count + 1):
         room -= sum(map(weigh, units[count].events))

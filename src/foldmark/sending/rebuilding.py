@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.layers import describe_commands, guidelines
 from foldmark.core.assembly.sent import QUESTION, MessageSet, SentRequest
@@ -169,14 +170,16 @@ class SentMaterial(Material):
     @once
     def system(self) -> list[int]:
         """Return the ids of the visible `system` messages, also of erased ones that were sent."""
-        gone = (self.as_known(each) for each in self.moment.tombstones(self.at.visible) if each.kind == "system")
+        gone = (
+            self.as_known(each) for each in selections.tombstones(self.moment, self.at.visible) if each.kind == "system"
+        )
         return sorted((*super().system, *(each.id for each in gone if each.id in self.erased)))
 
     @once
     def pinned(self) -> dict[int, list[Event]]:
         """Return the visible messages of the pinned turns, erased ones that were sent as far as they are known."""
         found, pins = {turn: [*events] for turn, events in super().pinned.items()}, self.sent.plan.pins
-        for event in self.moment.tombstones(since(self.at.visible, min(pins))) if pins else ():
+        for event in selections.tombstones(self.moment, since(self.at.visible, min(pins))) if pins else ():
             if event.turn_id in pins and (known := self.as_known(event)).id in self.erased:
                 found.setdefault(event.turn_id, []).append(known)
         return {turn: sorted(events, key=lambda event: event.id) for turn, events in sorted(found.items())}
@@ -203,8 +206,8 @@ class SentMaterial(Material):
         which are all that is sent of it."""
         if event.kind == "fork":
             return event
-        by = self.moment.erased_by(event.id)
-        return self._without(event) if by is not None and by.id > self._erased_after else event
+        by = event.erased_by
+        return self._without(event) if by is not None and by > self._erased_after else event
 
     def memo(self, memo_id: int) -> str | None:
         """Return a memo as it was sent."""
@@ -219,8 +222,12 @@ class SentMaterial(Material):
     def _messages(self, named: MessageSet) -> list[Event]:
         if named.ids:
             return [event for each in named.ids if (event := self.event(each)) is not None]
-        gone = (each for each in map(self.as_known, self.moment.tombstones(named.ranges)) if each.id in self.erased)
-        return sorted((*self.moment.messages(named.ranges), *gone), key=lambda event: event.id)
+        gone = (
+            each
+            for each in map(self.as_known, selections.tombstones(self.moment, named.ranges))
+            if each.id in self.erased
+        )
+        return sorted((*self.moment.select(named.ranges), *gone), key=lambda event: event.id)
 
     def _instruction(self) -> str | None:
         if self.sent.quoted is None:
@@ -240,7 +247,7 @@ class SentMaterial(Material):
         return text
 
     def _is_turn_erased(self) -> bool:
-        return self.sent.turn is not None and self.moment.erased_by(self.sent.turn) is not None
+        return self.sent.turn is not None and selections.erased_by(self.moment, self.sent.turn) is not None
 
     def _part(self, part: Part) -> Part:
         gone = part.event in self.erased or part.memo in self.removed

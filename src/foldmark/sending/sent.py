@@ -11,6 +11,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import structs
 
+from foldmark.core import selections
 from foldmark.core.assembly.sent import OF_AGENT, QUESTION, MessageSet, RequestRecord, SentRequest, owners
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -60,7 +61,7 @@ def record_sent(
         if quoted is not None and instruction is not None and now.record.open_turn is not None:
             texts[QUESTION] = instruction
         hashes = {name: _sha256(text) for name, text in texts.items()}
-        before = next(iter(transaction.recent("request", agent.id, END, 1)), None)
+        before = next(iter(selections.recent(transaction, "request", agent.id, END, 1)), None)
         same = owners(before.turn_id, before.data) if before is not None else ()
         kept = {sha for sha, owner in same if owner == OF_AGENT}  # as long as the agent is
         transaction.keep_texts({hashes[name]: text for name, text in texts.items() if hashes[name] not in kept})

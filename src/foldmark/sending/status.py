@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
+from foldmark.core import selections
 from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.config import Config
@@ -79,7 +80,7 @@ def reminder(agent: Agent, tokens: int, window: int) -> str | None:
 def _reminded(moment: Snapshot, visible: Segments, now: str, seconds: int) -> bool:
     """Return True if one of the messages from the last `seconds` seconds is a reminder."""
     since = timestamp(utc(now) - timedelta(seconds=seconds))
-    for message in moment.messages(visible, newest_first=True):
+    for message in moment.select(visible, newest_first=True):
         if message.created_at <= since:
             return False
         if (message.data or {}).get("reminder"):
@@ -95,17 +96,17 @@ def waits(agent: Agent) -> bool:
 
 def is_unanswered(moment: Snapshot, at: Standing) -> bool:
     """Return True if the context ends with something that a model can answer again."""
-    newest = next(moment.messages(at.visible, newest_first=True), None)
+    newest = next(moment.select(at.visible, newest_first=True), None)
     return newest is not None and _wants_answer(newest)
 
 
 def was_cut_off(moment: Snapshot, at: Standing) -> bool:
     """Return True if the newest answer failed or was interrupted, and can be asked for again."""
-    newest = next(moment.messages(at.visible, newest_first=True), None)
+    newest = next(moment.select(at.visible, newest_first=True), None)
     if newest is None or at.record.open_turn is not None or not _wants_answer(newest):
         return False
     after = newest.id
-    while behind := moment.events_after(at.record.id, after, _RECORDS):
+    while behind := selections.events_after(moment, at.record.id, after, _RECORDS):
         if (end := next((each for each in behind if each.kind == "turn_ended"), None)) is not None:
             return end.interrupted
         after = behind[-1].id
@@ -123,7 +124,7 @@ def unanswered(moment: Snapshot, at: Standing) -> Iterator[Event]:
     A repeated answer is a separate turn without a text, so the turn before it is considered as well.
     """
     turn: int | None = -1
-    for message in moment.messages(at.visible, newest_first=True):
+    for message in moment.select(at.visible, newest_first=True):
         if message.turn_id != turn:  # the last message of its turn
             if not _wants_answer(message):
                 return

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from foldmark.core.assembly.sent import Owner, is_readable, owners
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.wording import count
-from foldmark.stores.reader import Row, SqlReader, carried_mail
+from foldmark.stores.rows import Row, carried_mail
+from foldmark.stores.session import Session
 
 Check = Callable[[], Iterator[str]]
 
@@ -26,33 +27,38 @@ _FAULTS = {
     "wrong_remains": "agent {0:.8}: it is deleted, but {1} of its events still hold text",
     "wrong_names": "agent {0:.8}: its name is '{1}', which its events do not give it",
     "wrong_archive": "agent {0:.8}: it is archived, but not a conversation",
+    "wrong_roots": "agent {0:.8}: it is recorded in another tree than its parent's",
 }
 """Statement -> the line for each of its rows."""
 
 
-class SqlChecks(SqlReader, Protocol):
-    """The checks of one database."""
+class SqlChecks:
+    """The checks of one database, as far as all databases have them."""
 
-    _own_faults: ClassVar[Mapping[str, str]]
+    own_faults: ClassVar[Mapping[str, str]] = {}
     """Further statements, which only this database has."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._run = session, session.run
 
     def found(self) -> Iterator[str]:
         """Yield one line for each fault. An unreadable part gives one line, and the other checks continue."""
         seen = set[str]()
-        shared = [partial(self._found_by, name, line) for name, line in {**_FAULTS, **self._own_faults}.items()]
+        shared = [partial(self._found_by, name, line) for name, line in {**_FAULTS, **self.own_faults}.items()]
         own = (self._wrong_texts, self._wrong_owners, self._wrong_rows, self._wrong_mail)
-        checks: list[Check] = [*self._checks(), *shared, *own]
+        checks: list[Check] = [*self.own_checks(), *shared, *own]
         for check in checks:
             for line in _lines(check):
                 if line not in seen:
                     seen.add(line)
                     yield line
 
-    def _checks(self) -> tuple[Check, ...]:
+    def own_checks(self) -> tuple[Check, ...]:
         """Return the checks that only this database has."""
+        return ()
 
     def _found_by(self, name: str, line: str) -> Iterator[str]:
-        for row in self._run(name, kinds=self._list(OPERATION_KINDS)):
+        for row in self._run(name, kinds=self._session.listed(OPERATION_KINDS)):
             yield line.format(*row)
 
     def _pages(self, name: str, keys: int, **after: Any) -> Iterator[Row]:
@@ -79,15 +85,16 @@ class SqlChecks(SqlReader, Protocol):
             except DamagedError:
                 read = None
             if not is_readable(read):
-                yield f"agent {self._id(agent)[:8]}: the record of its request, event {id}, is not readable"
+                yield f"agent {self._session.id(agent)[:8]}: the record of its request, event {id}, is not readable"
             missing = 0
             for hash, owner in owners(turn, read):
                 left.discard((agent, hash, owner))
                 missing += (agent, hash, owner) not in stored and not (owner.memo or (owner.turn and is_erased))
             if missing:
-                yield f"agent {self._id(agent)[:8]}: its request, event {id}, lacks {count(missing, 'text')}"
+                yield f"agent {self._session.id(agent)[:8]}: its request, event {id}, lacks {count(missing, 'text')}"
         for agent, hash, _ in sorted(left):
-            yield f"requests: the text with the hash {hash[:12]} belongs to no request of agent {self._id(agent)[:8]}"
+            whose = self._session.id(agent)[:8]
+            yield f"requests: the text with the hash {hash[:12]} belongs to no request of agent {whose}"
         for (hash,) in self._run("texts_of_nobody"):
             yield f"requests: the text with the hash {hash[:12]} belongs to nothing; it should have been erased"
 
@@ -108,7 +115,17 @@ class SqlChecks(SqlReader, Protocol):
 
     def _wrong_rows(self) -> Iterator[str]:
         for agent_id, *row in self._run("wrong_rows"):
-            names = ("head", "newest event", "messages", "tokens", "open turn", "killed", "deleted", "archived")
+            names = (
+                "head",
+                "newest event",
+                "messages",
+                "tokens",
+                "open turn",
+                "newest request",
+                "killed",
+                "deleted",
+                "archived",
+            )
             half = len(row) // 2
             stored, counted = row[:half], row[half:]
             for name, recorded, actual in zip(names, stored, counted, strict=True):

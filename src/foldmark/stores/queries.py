@@ -1,6 +1,7 @@
 """The schema and the named queries of each database, read once from its folder `sql` and never changed."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import dropwhile
 from pathlib import Path
@@ -13,19 +14,50 @@ from foldmark.core.errors import StoreError
 _HERE = Path(__file__).parent
 
 
-def queries(dialect: str, file: str = "queries") -> dict[str, str]:
-    """Return the named queries in a database's file, name -> SQL."""
-    return named_queries(_HERE / dialect / "sql" / f"{file}.sql")
+_BLOCK = re.compile(r"^-- (name|part|what): (.*)$", re.MULTILINE)
+_PART = re.compile(r"<<(\w+)(?: ([^>]*))?>>")
+
+
+def queries(dialect: str) -> dict[str, str]:
+    """Return the statements of a database, name -> SQL: those that all databases have, and its own."""
+    return named_queries(_HERE / "sql" / "queries.sql", _HERE / dialect / "sql" / "queries.sql")
 
 
 @cache
-def named_queries(path: Path) -> dict[str, str]:
-    """Return the queries in a file, name -> SQL. A query begins with `-- name:` and descriptive lines."""
-    found = {}
-    for block in path.read_text(encoding="utf-8").split("-- name: ")[1:]:
-        name, *lines = block.split("\n")
-        found[name.strip()] = "\n".join(dropwhile(lambda line: line.startswith("-- "), lines)).strip()
-    return found
+def named_queries(*paths: Path) -> dict[str, str]:
+    """Return the statements in some files, name -> SQL.
+
+    A block begins with `-- name:`, `-- part:` or `-- what:`, and lines that describe it. `<<part one two>>` stands for
+    the text of a part, in which `$1` and `$2` stand for `one` and `two`. Each `what` gives four statements, `select
+    what` and `locate what`, both also `newest first`: it is the condition of the events that are selected, or several
+    ones where the rows of several indices are merged.
+    """
+    found: dict[str, dict[str, str]] = {"name": {}, "part": {}, "what": {}}
+    for path in paths:
+        _, *blocks = _BLOCK.split(path.read_text(encoding="utf-8"))
+        for sort, name, text in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
+            lines = dropwhile(lambda line: line.startswith("-- "), text.strip().split("\n"))
+            found[sort][name.strip()] = "\n".join(lines).strip()
+    names, parts = found["name"], found["part"]
+    templates = {name: names.pop(name) for name in ("select", "locate") if name in names}
+    for what, condition in found["what"].items():
+        branches = [parts["branch"].replace("$1", each.strip()) for each in condition.split("OTHERWISE")]
+        for end, order in (("", ""), (" newest first", "DESC")):
+            own = {**parts, "branches": " UNION ALL ".join(branches), "order": order}
+            names.update({f"{name} {what}{end}": _expanded(sql, own) for name, sql in templates.items()})
+    return {name: _expanded(sql, parts) for name, sql in names.items()}
+
+
+def _expanded(sql: str, parts: Mapping[str, str]) -> str:
+    """Return a statement with its parts."""
+
+    def part(found: re.Match[str]) -> str:
+        text = parts[found[1]]
+        for number, argument in enumerate((found[2] or "").split(None, 1) or [""], 1):
+            text = text.replace(f"${number}", argument)
+        return _PART.sub(part, text)
+
+    return _PART.sub(part, sql)
 
 
 class Schema(NamedTuple):

@@ -5,16 +5,20 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from foldmark.core.codec import timestamp
-from foldmark.core.search import Hit, IndexedMessage, SearchScope, TermQuery, is_unfound
+from foldmark.core.search import Hit, IndexedMessage, SearchScope, Surroundings, TermQuery, is_unfound
 from foldmark.core.segments import END
 from foldmark.recall.searching import joined
-from foldmark.stores.reader import Row
+from foldmark.stores.rows import Row
+from foldmark.stores.session import Session
 
 _MORE = 4
 """Factor for the number of rows read at first: some are excluded, such as those of planning conversations."""
+
+_BEGINNING = 2000
 
 
 class MessageStatements(Protocol):
@@ -35,8 +39,8 @@ class MessageStatements(Protocol):
 class StoredIndex(MessageStatements):
     """One search's view of the log: the messages of `foldmark.core.search.LogIndex`. Each database derives its own."""
 
-    def __init__(self, scope: SearchScope) -> None:
-        self._scope = scope
+    def __init__(self, session: Session, scope: SearchScope) -> None:
+        self._session, self._scope = session, scope
         self._agents = None if scope.agents is None else frozenset(scope.agents)
         self._narrowed = scope._replace(judge=None) != SearchScope()
         filters = scope.filters
@@ -84,6 +88,17 @@ class StoredIndex(MessageStatements):
         judge = self._scope.judge
         read = [self._read[id] for id in event_ids]
         return [replace(hit, visible=judge is not None and judge.shows(hit.agent_id, hit.event_id)) for hit in read]
+
+    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
+        given = self._session.for_events(event_ids)
+        rows = self._session.run("surroundings", **given, turns=turns, beginning=_BEGINNING, end=END)
+        found = []
+        for id, agent, name, kind, turn, at, tool, text, places in rows:
+            hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
+            (_, before), *behind = sorted((place, messages) for place, messages in msgspec.json.decode(places))
+            # Damage can change the types of columns.
+            found.append(Surroundings(hit, str(text or ""), before, behind))
+        return found
 
     def _meet(self, agents: Iterable[str]) -> None:
         if self._scope.judge is not None:

@@ -13,7 +13,19 @@ from foldmark.core.agents import Change
 from foldmark.core.codec import utc
 from foldmark.core.errors import ConflictError, DamagedError
 from foldmark.core.events import MESSAGE_KINDS
-from foldmark.core.ports import Store
+from foldmark.core.ports import (
+    ALL,
+    APART,
+    ERASED,
+    INDEXED_KINDS,
+    MESSAGES,
+    OPENERS,
+    OPERATIONS,
+    RESTORABLE,
+    UNREAD,
+    WAITING,
+    Store,
+)
 from foldmark.core.search import Filters, SearchScope, Term, TermQuery
 from foldmark.core.segments import END, Segment, normal
 from foldmark.recall.query import read as read_query
@@ -21,10 +33,10 @@ from foldmark.testing.histories import HOLDERS, KEPT_TEXTS, NAMES, TAGS, WORDS, 
 from foldmark.testing.memory import MemoryStore
 from foldmark.testing.suite import NOW
 
-_GIVING = ("append", "next_id", "save_memo")
+_GIVING = ("append", "save_memo")
 """Methods that return new ids, which the oracle then gives as well."""
 
-_UNORDERED = ("erased", "copied_events", "around")
+_UNORDERED = ("copied_events", "around")
 
 
 def exact(value: Any) -> Any:
@@ -71,12 +83,12 @@ class Compared:
             assert len(self._one.best([query], 2)) == min(2, len(two))
         assert len(self._one.best(wanted, 10_000)) == sum(len(self._two.best([query], 10_000)) for query in wanted)
 
-    def _ask(self, name: str, *given: Any, **named: Any) -> Any:
+    def _ask(self, name: str, /, *given: Any, **named: Any) -> Any:
         one = _outcome(getattr(self._one, name), *given, **named)
         if name in _GIVING and not isinstance(one, Exception):
             self._oracle.given.extend(one if isinstance(one, list) else [one])
             if name == "save_memo":
-                assert one > self._two.highest_memo(), "ids are never reused"
+                assert one > max((each.id for each in self._two.copied_memos()), default=0), "ids are never reused"
         two = _outcome(getattr(self._two, name), *given, **named)
         self._oracle.given.clear()
         both = [each if isinstance(each, list) else [each] for each in (one, two)]
@@ -89,7 +101,7 @@ class Compared:
         return one
 
 
-def _outcome(method: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def _outcome(method: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
     try:
         found = method(*given, **named)
         return list(found) if isinstance(found, Iterator) else found
@@ -142,23 +154,22 @@ def _pages(store: Any, after: str, limit: int) -> Iterator[tuple[str, int, str]]
             yield each.agent_id, each.event_id or 0, each.kind
 
 
-KINDS = ("state", "scratchpad", "system", "config", "command", "request", "usage", "mail", "killed", "window_summary")
-ABOUT_AGENTS = ("head", "agent", "root_of", "children", "fates", "unread", "waiting", "lease", "operations")
-ABOUT_ALL = ("agents", "overview", "unstarted", "highest_memo")
-ABOUT_SEGMENTS = ("size", "bounds", "tombstones", "opened")
+WHAT = (ALL, MESSAGES, OPENERS, OPERATIONS, ERASED, APART, WAITING, UNREAD, RESTORABLE, *INDEXED_KINDS)
 
 
 def ask_all(moment: Any, agents: list[str], chance: Random) -> None:
     """Ask a moment every question, with arguments about these agents."""
     ids = ask_agents(moment, agents, chance)
-    for name in ABOUT_ALL:
-        getattr(moment, name)()
+    moment.agents()
+    moment.overview()
     for name in NAMES:
-        moment.named(name)
-    for name in ABOUT_AGENTS:
+        moment.agents(name=name)
+    with suppress(DamagedError):
+        moment.agents(parent="nobody")
+    for name in ("head", "agent", "lease"):
         with suppress(DamagedError):
             getattr(moment, name)("nobody")
-    for name in (*ABOUT_SEGMENTS, "messages", "ids"):
+    for name in ("size", "bounds", "select", "locate"):
         with suppress(DamagedError):
             getattr(moment, name)((Segment("nobody", 1, 2),))
     moment.outlines([*agents, "nobody"])
@@ -168,63 +179,46 @@ def ask_all(moment: Any, agents: list[str], chance: Random) -> None:
 
 def ask_agents(moment: Any, agents: list[str], chance: Random) -> list[int]:
     """Ask a moment everything about these agents and their events, and return the ids of these."""
-    logs = {agent: moment.events_after(agent, 0, 10_000) for agent in agents}
+    logs = {agent: list(moment.select((Segment(agent, 1, END),), ALL)) for agent in agents}
     ids = [each.id for log in logs.values() for each in log]
     places = [0, END, *(id + beside for id in ids for beside in (-1, 0, 1))]
     some = [*chance.choices(ids or [0], k=4), 10**15]
     for agent, log in logs.items():
-        at, until, most = chance.choice(places), chance.choice(places), chance.randint(1, 3)
-        for name in ABOUT_AGENTS:
-            getattr(moment, name)(agent)
-        moment.events_after(agent, at, most)
-        moment.operations(agent, after=at, until=until)
-        moment.newest_of(agent, until)
-        moment.message_before(agent, at)
-        moment.message_after(agent, at)
-        for kind in KINDS:
-            moment.recent(kind, agent, until, most)
+        most = chance.randint(1, 3)
+        record = moment.head(agent, until=chance.choice(places)).record
+        assert moment.agent(agent) == moment.head(agent).record == record
+        moment.agents(parent=agent)
+        moment.lease(agent)
         for call_id in ("c0", "c1", "none"):
             moment.calls(agent, call_id)
-            if (turn := moment.head(agent).record.open_turn) is not None:
-                moment.waiting_call(agent, turn, call_id)
+            if record.open_turn is not None:
+                moment.calls(agent, call_id, waiting_since=record.open_turn)
         said = moment.lookup([each.id for each in log if each.kind in MESSAGE_KINDS])
         for erased in (False, True):
             moment.results([each for each in said if each.kind == "tool_call"], erased=erased)
         moment.next_to(said, most)
-        moment.surroundings([each.id for each in said], most)
-        for each in log:
-            moment.erased_by(each.id)
-            moment.apart_results(agent, each.id)
-    root = moment.root_of(chance.choice(agents))
-    tree = [agent for agent in agents if moment.root_of(agent) == root]
+    root = moment.agent(chance.choice(agents)).root
+    tree = [agent for agent in agents if moment.agent(agent).root == root]
     drawn = [Segment(chance.choice(tree), *sorted(chance.choices(places, k=2))) for _ in range(chance.randrange(4))]
     for segments in (*((Segment(agent, 1, END),) for agent in agents), normal(drawn)):
-        for expected in (1, 8, 1000):
-            moment.messages(segments, expected=expected, newest_first=chance.random() < 0.5)
-            moment.ids(segments, expected=expected)
-        for name in ABOUT_SEGMENTS:
-            getattr(moment, name)(segments)
-        for kind in KINDS:
-            moment.newest(kind, segments)
-            moment.of_kind(kind, segments)
-        moment.newest("summary", segments)
-    for id in some:
-        moment.event(id)
+        moment.size(segments)
+        moment.bounds(segments)
+        for what in WHAT:
+            for read in (moment.select, moment.locate):
+                read(segments, what, newest_first=chance.random() < 0.5, expected=chance.choice((1, 8, 1000, END)))
     moment.events(some)
     moment.lookup(some)
     moment.turns(list(dict.fromkeys(some)))
     moment.copied_events({agent: chance.choice(places) for agent in agents})
-    moment.erased(agents)
     moment.kept_texts([*KEPT_TEXTS, "0" * 64])
     return ids
 
 
 def ask_memos(moment: Any, events: list[int], chance: Random) -> None:
     """Ask a moment about memos."""
-    for memo in moment.memos(chance.choice((1, 1000))):
-        moment.memo(memo.id)
-    moment.memo(0)
-    moment.memos_tagged(chance.choices(TAGS, k=2), chance.choice((1, 1000)))
+    some = [memo.id for memo in moment.memos(chance.choice((1, 1000)))]
+    moment.memos(chance.choice((1, 1000)), ids=[*some, 0])
+    moment.memos(chance.choice((1, 1000)), tags=chance.choices(TAGS, k=2))
     moment.memo_tags(chance.choice((1, 1000)))
     queries = [(chance.choices(WORDS, k=chance.randrange(3)), chance.choice([END, *events])) for _ in range(3)]
     moment.memos_with(queries, chance.choice((1, 1000)))
@@ -253,11 +247,12 @@ def ask_index(moment: Any, agents: list[str], ids: list[int], chance: Random) ->
     terms = terms_of(" ".join(chance.choices(HOLDERS, k=chance.randint(1, 3))))
     index.counted(terms)
     index.best([TermQuery("all", terms), TermQuery("any", terms), *(TermQuery("any", [term]) for term in terms)])
-    said = [each.id for agent in agents for each in moment.messages((Segment(agent, 1, END),))]
+    said = [each.id for agent in agents for each in moment.select((Segment(agent, 1, END),))]
     index.passing(said)
     near = chance.choices(said, k=3) if said else []
     found = index.around(near, chance.randrange(3))
     index.hits([each.id for run in found for each in run])
+    index.surroundings(said, chance.randrange(3))
 
 
 CHANCE = st.integers(0, 10**6).map(Random)

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.agents import MODEL, TOOLS, Lease, Size, archived, deleted, killed, mailed, renamed, unarchived
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Draft, Event
@@ -124,7 +125,7 @@ class History:
         if kind in ("tool_call", "tool_result"):
             data = {"call_id": f"c{pick % 2}", "name": TOOLS_USED[pick % len(TOOLS_USED)]}
         if kind == "tool_result":
-            own = writing.lookup([each.id for each in writing.messages((Segment(agent, 1, END),))])
+            own = writing.lookup([each.id for each in writing.select((Segment(agent, 1, END),))])
             calls = [each for each in own if each.kind == "tool_call"]
             answered = {each.answers for each in writing.results(calls, erased=True)}
             waiting = [call.id for call in calls if call.id not in answered]
@@ -151,23 +152,24 @@ class History:
     def messages(self, store: Any) -> list[Event]:
         """Return the messages of all agents."""
         with store.read() as moment:
-            return [each for agent in self.agents for each in moment.messages((Segment(agent, 1, END),))]
+            return [each for agent in self.agents for each in moment.select((Segment(agent, 1, END),))]
 
 
 def _erase(history: History, writing: Any, agent: str, pick: int) -> None:
     """Erase a whole turn at the request of the agent itself or of another agent in its tree. First end an open turn, as
     the library does."""
-    turns = sorted({each.turn_id for each in writing.events_after(agent, 0, 10_000) if each.turn_id})
+    turns = sorted({each.turn_id for each in selections.events_after(writing, agent, 0, 10_000) if each.turn_id})
     if turns:
         turn, record = turns[pick % len(turns)], writing.agent(agent)
         if record.open_turn == turn:
             writing.append(agent, None, [draft("turn_ended", "")])
-        tree = [each for each in history.agents if writing.root_of(each) == writing.root_of(agent)]
+        root = writing.agent(agent).root
+        tree = [each for each in history.agents if writing.agent(each).root == root]
         erase(writing, agent, turn, writing.agent(agent).head, by=tree[pick % len(tree)])
 
 
 def _delete(history: History, writing: Any, agent: str, pick: int) -> None:
-    if all(each.deleted for each in writing.children(agent)):
+    if all(each.deleted for each in writing.agents(parent=agent)):
         if writing.agent(agent).open_turn is not None:
             writing.append(agent, None, [draft("turn_ended", "")])
         erase(writing, agent, 0)
@@ -192,10 +194,10 @@ def _mail(history: History, writing: Any, agent: str, pick: int) -> None:
 
 
 def _carry(history: History, writing: Any, agent: str, pick: int) -> None:
-    if not writing.unread(agent):
+    if not selections.unread(writing, agent):
         _mail(history, writing, agent, pick)
-    (no_mail,) = writing.events_after(history.agents[0], 0, 1)
-    carried = [*writing.unread(agent)[: pick + 1], no_mail]
+    (no_mail,) = selections.events_after(writing, history.agents[0], 0, 1)
+    carried: list[Any] = [*selections.unread(writing, agent)[: pick + 1], no_mail]
     data = {"mail": [{"id": each.id} for each in carried]}
     writing.append(agent, None, [draft(content="carried", data=data)])
 
@@ -226,11 +228,6 @@ def _conflict(history: History, writing: Any, agent: str, pick: int) -> None:
         writing.append(agent, 10**12 if pick < 5 else None, drafts[pick])
 
 
-def _reserve(history: History, writing: Any, agent: str, pick: int) -> None:
-    writing.next_id(agent)
-    writing.append(agent, None, [draft("state")])
-
-
 def _save_fold(history: History, writing: Any, agent: str, pick: int) -> None:
     writing.save_fold(birth(agent, pick) if pick % 2 else _fold(agent, pick), Size(-pick, pick))
 
@@ -243,11 +240,11 @@ def _fold(agent: str, pick: int) -> Fold:
 def _lend(history: History, writing: Any, agent: str, pick: int) -> None:
     holder = f"holder {pick % 2}"
     if pick < 3:
-        writing.lend(Lease(agent, holder, f"host {HARD}", 2**31, MODEL, NOW, f"{NOW[:-3]}{pick}1Z", True))
+        writing.lend(agent, Lease(agent, holder, f"host {HARD}", 2**31, MODEL, NOW, f"{NOW[:-3]}{pick}1Z", True))
     writing.renew(f"holder {pick % 3}", f"{NOW[:-3]}{pick}0Z")
     lease = writing.lease(agent)
     if lease is not None and pick % 2:
-        writing.lend(replace(lease, state=TOOLS, interrupt=True))
+        writing.lend(agent, replace(lease, state=TOOLS, interrupt=True))
 
 
 def _save_memo(history: History, writing: Any, agent: str, pick: int) -> None:
@@ -275,10 +272,9 @@ DEEDS: dict[str, Deed] = {
     ),
     "repeat": _repeat,
     "conflict": _conflict,
-    "reserve": _reserve,
     "fold": _save_fold,
     "lease": _lend,
-    "give back": lambda history, writing, agent, pick: writing.give_back(agent, f"holder {pick % 3}"),
+    "give back": lambda history, writing, agent, pick: writing.lend(agent, None),
     "memo": _save_memo,
     "remove memo": _remove_memo,
     # Only a copy takes texts from a request, those that its source has erased.

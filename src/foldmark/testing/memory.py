@@ -24,9 +24,7 @@ from foldmark.core.agents import (
     Change,
     Changes,
     End,
-    Fate,
     Lease,
-    Mail,
     Size,
     mail_of,
     refused,
@@ -35,13 +33,28 @@ from foldmark.core.assembly.sent import Owner, is_readable, owners
 from foldmark.core.codec import count_tokens, decode_data, encode_data, outlives, timestamp, without_content
 from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
 from foldmark.core.events import MESSAGE_KINDS, METADATA_KINDS, Draft, Event, is_replayed
-from foldmark.core.ports import NEWEST_KINDS, Clock, Head, Overview
+from foldmark.core.ports import (
+    ALL,
+    APART,
+    ERASED,
+    MESSAGES,
+    NEWEST_KINDS,
+    NOTHING,
+    OPENERS,
+    OPERATIONS,
+    RESTORABLE,
+    UNREAD,
+    WAITING,
+    Clock,
+    Head,
+    Overview,
+)
 from foldmark.core.records import CopiedEvent, CopiedMemo, Memo
 from foldmark.core.replay import Fold
-from foldmark.core.search import Hit, Outline, SearchScope, Surroundings
+from foldmark.core.search import Outline, SearchScope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message, place
-from foldmark.testing.memory_search import MemoryIndex, tool_name
+from foldmark.testing.memory_search import MemoryIndex
 from foldmark.text.keywords import folded, occurring, ranked
 
 _KEPT = ("turn_ended", "archived", "unarchived", "killed", "deleted")
@@ -143,9 +156,24 @@ class MemoryMoment:
     def _inside(self, segments: Segments) -> list[CopiedEvent]:
         return [each for agent, first, last in segments for each in self._log(agent) if first <= each.id <= last]
 
-    def _of_kind(self, kind: str, segments: Segments) -> list[CopiedEvent]:
-        found = (each for each in self._inside(segments) if each.kind == kind and each.redacted is None)
-        return sorted(found, key=lambda each: each.id)
+    def _selected(self, segments: Segments, what: str) -> list[CopiedEvent]:
+        """Return the events of a selection (see `Snapshot.select`)."""
+        agents = {segment.agent for segment in segments}
+        waiting = {id for agent in agents for id in self._waiting(agent)} if what == WAITING else ()
+        unread = {id for agent in agents for id in self._unread(agent)} if what == UNREAD else ()
+        belongs: dict[str, Callable[[CopiedEvent], object]] = {
+            ALL: lambda each: True,
+            MESSAGES: is_message,
+            OPENERS: lambda each: is_message(each) and each.turn == each.id,
+            OPERATIONS: lambda each: is_replayed(each.kind, each.data),
+            ERASED: lambda each: each.redacted is not None,
+            APART: lambda each: each.apart,
+            WAITING: lambda each: each.id in waiting,
+            UNREAD: lambda each: each.id in unread,
+            RESTORABLE: lambda each: each.kind == "summary" and (data_of(each) or {}).get("state") is not None,
+        }
+        kind = belongs.get(what, lambda each: each.kind == what and each.redacted is None)
+        return list(filter(kind, self._inside(segments)))
 
     def _with_ids(self, ids: Iterable[int]) -> list[CopiedEvent]:
         return [self._all.events[id] for id in ids if id in self._all.events]
@@ -169,33 +197,40 @@ class MemoryMoment:
             open_turn=open_turn,
             messages=len(said),
             tokens=sum(map(tokens, said)),
+            asked=newest("request"),
             killed=newest("killed"),
             deleted=newest("deleted"),
             archived=newest("archived") if newest("archived") > newest("unarchived", "deleted") else 0,
+            root=self._root_of(agent_id),
         )
+
+    def _root_of(self, agent_id: str) -> str:
+        parent = self._all.agents[agent_id].parent
+        return agent_id if parent is None else self._root_of(parent)
 
     # Agents
 
-    def head(self, agent_id: str) -> Head:
+    def head(self, agent_id: str, *, until: int = END) -> Head:
         exists = {
-            "memos": self.highest_memo() > 0,
-            "mail": bool(self.unread(agent_id)),
-            "children": bool(self.children(agent_id)),
+            "memos": self._all.highest.get("memo", 0) > 0,
+            "mail": bool(self._unread(agent_id)),
+            "children": bool(self.agents(parent=agent_id)),
         }
         beside = frozenset(name for name, there in exists.items() if there)
-        return Head(self._record(agent_id), self._all.folds.get(agent_id), dict(self.newest_of(agent_id, END)), beside)
-
-    def newest_of(self, agent_id: str, until: int) -> Mapping[str, Event]:
         found = [each for each in self._log(agent_id) if each.id <= until and each.redacted is None]
-        return {each.kind: event(each) for each in found if each.kind in NEWEST_KINDS}
+        newest = {each.kind: event(each) for each in found if each.kind in NEWEST_KINDS}
+        return Head(self._record(agent_id), self._all.folds.get(agent_id), newest, beside)
 
-    def agents(self) -> list[AgentRecord]:
-        return self._agents()
+    def agents(self, *, parent: str | None = None, name: str | None = None) -> list[AgentRecord]:
+        if parent is not None:
+            self._log(parent)
+            return self._agents(lambda record: record.parent == parent)
+        return self._agents() if name is None else self._agents(lambda record: record.name == name)
 
     def overview(self) -> list[Overview]:
         found = []
         for record in self._agents():
-            newest, archive = self.event(record.head), self.event(record.archived)
+            newest, archive = (self._all.events.get(id) for id in (record.head, record.archived))
             fold, beside = self._all.folds.get(record.id, (None, Size(0, 0)))
             size = beside.plus(record.own) if fold is not None and fold.grows and record.parent is None else None
             used = record.created_at if newest is None else newest.created_at
@@ -205,50 +240,15 @@ class MemoryMoment:
     def agent(self, agent_id: str) -> AgentRecord | None:
         return self._record(agent_id) if agent_id in self._all.agents else None
 
-    def root_of(self, agent_id: str) -> str:
-        self._log(agent_id)
-        parent = self._all.agents[agent_id].parent
-        return agent_id if parent is None else self.root_of(parent)
-
-    def named(self, name: str) -> AgentRecord | None:
-        return next(iter(self._agents(lambda record: record.name == name)), None)
-
-    def children(self, agent_id: str) -> list[AgentRecord]:
-        self._log(agent_id)
-        return self._agents(lambda record: record.parent == agent_id)
-
-    def _has_begun(self, record: AgentRecord) -> bool:
-        return record.messages > 0 or any(each.kind == "request" for each in self._log(record.id))
-
-    def unstarted(self) -> list[AgentRecord]:
-        forks = self._agents(lambda record: record.parent is not None)
-        return [record for record in forks if not record.ended and not self._has_begun(record)]
-
-    def fates(self, agent_id: str) -> dict[str, Fate]:
-        return {
-            each.id: "killed" if each.killed else "begun" if self._has_begun(each) else "waits"
-            for each in self.children(agent_id)
-        }
-
-    def unread(self, agent_id: str) -> list[Mail]:
+    def _unread(self, agent_id: str) -> list[int]:
         log = [each for each in self._log(agent_id) if each.redacted is None]
         carried = {id for each in log if each.kind == "user" for id in mail_of(data_of(each))}
-        return [Mail.of(event(each)) for each in log if each.kind == "mail" and each.id not in carried]
+        return [each.id for each in log if each.kind == "mail" and each.id not in carried]
 
     # Events
 
-    def event(self, event_id: int) -> Event | None:
-        return next(iter(self.events([event_id])), None)
-
     def events(self, event_ids: Sequence[int]) -> list[Event]:
         return [event(each) for each in self._with_ids(sorted(set(event_ids)))]
-
-    def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
-        return [event(each) for each in self._log(agent_id) if each.id > after][:limit]
-
-    def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
-        found = (each for each in self._log(agent_id) if after < each.id <= until)
-        return [event(each) for each in found if is_replayed(each.kind, each.data)]
 
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
         found = {}
@@ -261,27 +261,19 @@ class MemoryMoment:
                 found[agent] = Outline(fold, list(map(event, planning)) if opening else ())
         return found
 
-    def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
-        found = list(filter(is_message, self._inside(segments)))
+    def select(
+        self, segments: Segments, what: str = MESSAGES, *, newest_first: bool = False, expected: int = 8
+    ) -> Iterator[Event]:
+        found = self._selected(segments, what)
         for each in reversed(found) if newest_first else found:
             self.check()  # the moment may have ended meanwhile
             yield event(each)
 
-    def ids(self, segments: Segments, *, expected: int = 256) -> Iterator[int]:
-        return (each.id for each in self.messages(segments, newest_first=True))
-
-    def newest(self, kind: str, segments: Segments) -> Event | None:
-        found = self._of_kind(kind, segments)
-        if kind == "summary":
-            found = [each for each in found if (data_of(each) or {}).get("state") is not None]
-        return event(found[-1]) if found else None
-
-    def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
-        found = self._of_kind(kind, (Segment(agent_id, 0, until),))
-        return [event(each) for each in reversed(found)][:limit]
-
-    def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        return [each.id for each in self._of_kind(kind, segments)]
+    def locate(
+        self, segments: Segments, what: str = MESSAGES, *, newest_first: bool = False, expected: int = 256
+    ) -> Iterator[Message]:
+        found = self.select(segments, what, newest_first=newest_first)
+        return (Message(each.id, each.agent_id, each.turn_id, each.kind, each.answers) for each in found)
 
     def size(self, segments: Segments) -> Size:
         found = list(filter(is_message, self._inside(segments)))
@@ -290,12 +282,6 @@ class MemoryMoment:
     def bounds(self, segments: Segments) -> Segments:
         found = [[each.id for each in self._inside((segment,)) if is_message(each)] for segment in segments]
         return tuple(Segment(agent, ids[0], ids[-1]) for (agent, _, _), ids in zip(segments, found, strict=True) if ids)
-
-    def message_before(self, agent_id: str, event_id: int) -> Message | None:
-        return next((bare(each) for each in reversed(self._said(agent_id)) if each.id <= event_id), None)
-
-    def message_after(self, agent_id: str, event_id: int) -> Message | None:
-        return next((bare(each) for each in self._said(agent_id) if each.id > event_id), None)
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
         openers = {each.id: each for each in self._with_ids(turn_ids) if each.turn == each.id}
@@ -319,37 +305,20 @@ class MemoryMoment:
             found.append([*said[: len(said) - len(after)][-count:], *after[:count]])
         return found
 
-    def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
-        later = [each for each in self._log(agent_id) if each.apart and each.id > event_id]
-        return [bare(each) for each in later if each.answers is not None and each.answers <= event_id]
-
-    def waiting(self, agent_id: str) -> list[Message]:
+    def _waiting(self, agent_id: str) -> list[int]:
         turn = self._record(agent_id).open_turn
         answered = {each.answers for each in self._log(agent_id)}
         calls = (each for each in self._said(agent_id) if each.kind == "tool_call" and each.turn == turn)
-        return [bare(each) for each in calls if turn is not None and each.id not in answered]
+        return [each.id for each in calls if turn is not None and each.id not in answered]
 
-    def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
-        waiting = self.waiting(agent_id)
-        return next((each for each in self.calls(agent_id, call_id) if each in waiting), None)
-
-    def calls(self, agent_id: str, call_id: str) -> list[Message]:
+    def calls(self, agent_id: str, call_id: str, *, waiting_since: int | None = None) -> list[Message]:
         found = [each for each in self._log(agent_id) if each.kind == "tool_call" and each.call_id == call_id]
+        if waiting_since is not None:
+            found = [each for each in found if each.id in self._waiting(agent_id)]
         return [bare(each) for each in reversed(found)]
 
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
         return [bare(each) for each in self._with_ids(event_ids)]
-
-    def tombstones(self, segments: Segments) -> list[Event]:
-        erased = (each for each in self._inside(segments) if each.kind in MESSAGE_KINDS and each.redacted is not None)
-        return sorted(map(event, erased), key=lambda each: each.id)
-
-    def erased_by(self, event_id: int) -> Event | None:
-        found = self._with_ids([event_id])
-        return self.event(found[0].redacted or 0) if found else None
-
-    def opened(self, segments: Segments) -> list[int]:
-        return sorted(each.id for each in self._inside(segments) if is_message(each) and each.turn == each.id)
 
     # Search
 
@@ -358,40 +327,18 @@ class MemoryMoment:
         names = {agent: record.name for agent, record in self._all.agents.items()}
         return MemoryIndex(scope, sorted(said, key=lambda each: each.id), self._all.events, names)
 
-    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
-        found = []
-        for each in self._with_ids(event_ids):
-            said = self._said(each.agent)
-            turn, name = each.turn, self._all.agents[each.agent].name
-            opener: CopiedEvent | None = each
-            if each.kind != "user":
-                opener = next((one for one in said if one.id >= (turn or END) and one.kind != "client"), None)
-            asked = opener is not None and opener.kind == "user" and opener.turn == turn
-            text = opener.content[:_BEGINNING] if opener is not None and asked else ""
-            begun = [one.id for one in said if turn is not None and one.turn == one.id and one.id > turn]
-            counts = [(id, sum(one.id < id for one in said)) for id in (turn or each.id, *begun[:turns], END)]
-            tool = tool_name(each, self._all.events)
-            hit = Hit(each.id, each.agent, name, each.kind, turn, each.created_at, 0.0, "", False, tool)
-            found.append(Surroundings(hit, text, counts[0][1], counts[1:]))
-        return found
-
     # Leases, memos
 
     def lease(self, agent_id: str) -> Lease | None:
         self._log(agent_id)
         return self._all.leases.get(agent_id)
 
-    def memo(self, memo_id: int) -> Memo | None:
-        found = self._all.memos.get(memo_id)
-        return None if found is None else memo(found)
-
-    def memos(self, limit: int) -> list[Memo]:
-        return [memo(self._all.memos[id]) for id in sorted(self._all.memos, reverse=True)[:limit]]
-
-    def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
-        matching = {each.id: len({*tags} & {*each.tags}) for each in self._all.memos.values()}
-        found = sorted((id for id in matching if matching[id]), key=lambda each: (-matching[each], -each))
-        return [memo(self._all.memos[id]) for id in found[:limit]]
+    def memos(self, limit: int, *, ids: Sequence[int] | None = None, tags: Sequence[str] = ()) -> list[Memo]:
+        if tags:
+            matching = {each.id: len({*tags} & {*each.tags}) for each in self._all.memos.values()}
+            ids = sorted((id for id in matching if matching[id]), key=lambda each: (-matching[each], -each))
+        wanted = sorted(self._all.memos, reverse=True) if ids is None else ids
+        return [memo(self._all.memos[id]) for id in wanted[:limit] if id in self._all.memos]
 
     def memo_tags(self, limit: int) -> list[tuple[str, int]]:
         return sorted(Counter(tag for each in self._all.memos.values() for tag in each.tags).items())[:limit]
@@ -437,19 +384,13 @@ class MemoryMoment:
                 yield each
 
     def copied_memos(self, after: int = 0) -> Iterator[CopiedMemo]:
-        return iter([each for id, each in sorted(self._all.memos.items()) if id > after])
-
-    def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
-        for agent in agents:
-            for each in self._log(agent):
-                if each.redacted is not None:
-                    yield each.id, agent, each.redacted
+        found = [each for id, each in sorted(self._all.memos.items()) if id > after]
+        highest = self._all.highest.get("memo", 0)
+        removed = [CopiedMemo(highest)] if highest > after and highest not in self._all.memos else []
+        return iter([*found, *removed])
 
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
         return {hash: self._all.texts[hash] for hash in hashes if hash in self._all.texts}
-
-    def highest_memo(self) -> int:
-        return self._all.highest.get("memo", 0)
 
 
 class MemoryTransaction(MemoryMoment):
@@ -457,7 +398,7 @@ class MemoryTransaction(MemoryMoment):
 
     def __init__(self, contents: Contents, clock: Clock, is_closed: Callable[[], bool], given: deque[int]) -> None:
         super().__init__(contents, clock, is_closed)
-        self._given, self._reserved, self._drawn = given, dict[str, int](), Counter[str]()
+        self._given, self._drawn = given, Counter[str]()
         self._undoing: list[Callable[[], None]] = []
         self.done: list[Write] = []
         """Everything that was written."""
@@ -514,7 +455,7 @@ class MemoryTransaction(MemoryMoment):
                 count_tokens(draft.content, data)  # refuses what UTF-8 cannot hold
                 if draft.kind in ("renamed", "deleted"):
                     self._name(agent_id, draft.content or None)
-                id, run = self._next(agent_id), self._all.runs.get(agent_id)
+                id, run = self._draw("event"), self._all.runs.get(agent_id)
                 turn, open_turn = place(draft.kind, id, open_turn)
                 apart = draft.answers is not None and (run is None or draft.answers < run)
                 called = draft.data["call_id"] if draft.data and draft.kind in ("tool_call", "tool_result") else None
@@ -536,15 +477,6 @@ class MemoryTransaction(MemoryMoment):
         id = self._given.popleft() if self._given else newest + 1
         self._drawn[numbers] = max(id, newest)
         return id
-
-    def _next(self, agent_id: str) -> int:
-        return self._reserved.pop(agent_id, None) or self._draw("event")
-
-    def next_id(self, agent_id: str) -> int:
-        self._log(agent_id)
-        if agent_id not in self._reserved:
-            self._reserved[agent_id] = self._draw("event")
-        return self._reserved[agent_id]
 
     def _add(self, each: CopiedEvent) -> None:
         """Add an event to the log."""
@@ -594,11 +526,14 @@ class MemoryTransaction(MemoryMoment):
 
     # Agents
 
-    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
+    def create_agent(
+        self, record: AgentRecord, born: Fold | None = None, start: Size = NOTHING, *, at: int | None = None
+    ) -> None:
         with self.whole():
-            self._create(record, 0)
+            self._create(record, at or 0)
             self._announce(Change(record.id, None, BORN))
-            self.save_fold(born, start)
+            if born is not None:
+                self.save_fold(born, start)
 
     def _create(self, record: AgentRecord, at: int) -> None:
         if record.id in self._all.agents:
@@ -625,21 +560,19 @@ class MemoryTransaction(MemoryMoment):
 
     # Leases, memos
 
-    def lend(self, lease: Lease) -> None:
-        self._log(lease.agent)
-        self._put("leases", lease.agent, lease)
+    def lend(self, agent_id: str, lease: Lease | None) -> None:
+        self._log(agent_id)
+        if lease is None:
+            self._remove("leases", agent_id)
+        else:
+            self._put("leases", agent_id, lease)
 
     def renew(self, holder: str, until: str) -> list[Lease]:
         held = [lease for lease in self._all.leases.values() if lease.holder == holder]
         renewed = [replace(lease, until=until) for lease in held]
         for lease in renewed:
-            self.lend(lease)
+            self.lend(lease.agent, lease)
         return sorted(renewed, key=lambda lease: self._all.places[lease.agent])
-
-    def give_back(self, agent_id: str, holder: str) -> None:
-        lease = self.lease(agent_id)
-        if lease is not None and lease.holder == holder:
-            self._remove("leases", agent_id)
 
     def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
         "".join((content, *tags)).encode()  # refuses what UTF-8 cannot hold
@@ -647,7 +580,7 @@ class MemoryTransaction(MemoryMoment):
         id = self._draw("memo")
         made = CopiedMemo(id, newest, agent_id, actor, created_at, content, tuple(sorted(set(tags))))
         self._put("memos", id, made)
-        self.reserve_memos(id)
+        self._reserve_memos(id)
         return id
 
     def remove_memo(self, memo_id: int) -> None:
@@ -656,11 +589,6 @@ class MemoryTransaction(MemoryMoment):
             self._disown(lambda _, of, __: of.memo == memo_id > 0)
 
     # Records copied from another store
-
-    def take_agents(self, agents: Mapping[int, AgentRecord]) -> None:
-        with self.whole():
-            for at, record in agents.items():
-                self._create(record, at)
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
         with self.whole():
@@ -687,15 +615,16 @@ class MemoryTransaction(MemoryMoment):
 
     def take_memos(self, memos: Sequence[CopiedMemo]) -> None:
         for each in memos:
-            self._put("memos", each.id, each)
-            self.reserve_memos(each.id)
+            if not each.is_removed:
+                self._put("memos", each.id, each)
+            self._reserve_memos(each.id)
+
+    def _reserve_memos(self, highest: int) -> None:
+        self._put("highest", "memo", max(highest, self._all.highest.get("memo", 0)))
 
     def disown(self, agent: str, hashes: Collection[str]) -> None:
         with self.whole():
             self._disown(lambda one, _, text: one == agent and text in hashes)
-
-    def reserve_memos(self, highest: int) -> None:
-        self._put("highest", "memo", max(highest, self.highest_memo()))
 
 
 class _Database:
@@ -870,7 +799,7 @@ def event(each: CopiedEvent) -> Event:
     data = data_of(each)
     how = (each.dialect, each.actor, tokens(each), each.created_at, each.interrupted, each.answers)
     damaged = each.data is not None and data is None
-    return Event(each.id, each.agent, each.turn, each.kind, each.content, data, *how, damaged)
+    return Event(each.id, each.agent, each.turn, each.kind, each.content, data, *how, each.redacted, damaged)
 
 
 def bare(each: CopiedEvent) -> Message:

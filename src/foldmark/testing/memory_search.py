@@ -5,9 +5,12 @@ from functools import lru_cache
 
 from foldmark.core.codec import decode_data, timestamp
 from foldmark.core.records import CopiedEvent
-from foldmark.core.search import Hit, IndexedMessage, Phrase, SearchScope, Term, TermQuery, is_unfound
+from foldmark.core.search import Hit, IndexedMessage, Phrase, SearchScope, Surroundings, Term, TermQuery, is_unfound
+from foldmark.core.segments import END
 from foldmark.recall.searching import joined
 from foldmark.text.tokens import parts_of, stems
+
+_BEGINNING = 2000
 
 
 def tool_name(each: CopiedEvent, events: Mapping[int, CopiedEvent]) -> str | None:
@@ -118,3 +121,21 @@ class MemoryIndex:
             and (filters.tool is None or (tool is not None and tool.lower() == filters.tool.lower()))
             and filters.visible in (None, self._shows(each))
         )
+
+    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
+        found = []
+        for each in (self._events[id] for id in event_ids if id in self._events):
+            said = [one for one in self._said if one.agent == each.agent]
+            turn, opener = each.turn, each if each.kind == "user" else None
+            if each.kind != "user":
+                opener = next((one for one in said if one.id >= (turn or END) and one.kind != "client"), None)
+            asked = opener is not None and opener.kind == "user" and opener.turn == turn
+            text = opener.content[:_BEGINNING] if opener is not None and asked else ""
+            begun = [one.id for one in said if turn is not None and one.turn == one.id and one.id > turn]
+            counts = [(id, sum(one.id < id for one in said)) for id in (turn or each.id, *begun[:turns], END)]
+            tool = tool_name(each, self._events)
+            hit = Hit(
+                *(each.id, each.agent, self._names[each.agent], each.kind, turn, each.created_at, 0.0, ""), tool=tool
+            )
+            found.append(Surroundings(hit, text, counts[0][1], counts[1:]))
+        return found

@@ -139,7 +139,7 @@ def _shown(moment: Snapshot, at: Standing, mode: str, looked: FilterMatches) -> 
     """Return the preview as JSON. The counts come first, because a long result is cut at its end [SPEC 5.2]."""
     candidates, found = looked.candidates.rows, looked.matches
     rows = {row.id: row for row in candidates}
-    said = [message.id for message in moment.messages(intersect(at.visible, talk(moment, at)))]
+    said = [message.id for message in moment.select(intersect(at.visible, talk(moment, at)))]
     closed = closure(moment, at, list(moment.lookup((*(event.id for event in found), *said))))
     wanted = {event.id for event in found}
     added = sorted(message.id for message in closed if message.id in rows and message.id not in wanted)

@@ -90,7 +90,7 @@ def _retrieve(agent: Agent, arguments: RetrieveMemoArguments, asking: Asking) ->
     with agent.log.store.read() as moment:
         if not tags:
             return _answer(moment, "The newest memos", moment.memos(RETRIEVED))
-        if found := moment.memos_tagged(tags, RETRIEVED):
+        if found := moment.memos(RETRIEVED, tags=tags):
             return _answer(moment, f"Memos with a tag of {listing(tags)}", found)
         (words,) = moment.memos_with([(tags, END)], RETRIEVED)
         return _answer(moment, f"No memo is tagged {listing(tags)}. Memos with these words", words)

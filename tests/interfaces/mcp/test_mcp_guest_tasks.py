@@ -13,6 +13,7 @@ from mcp.types import ElicitResult, Tool
 
 import foldmark
 from foldmark.commands import REGISTRY
+from foldmark.core import selections
 from foldmark.mcp.tools import TOOLS
 from foldmark.tools import TOOLS as MODELS
 from foldmark.tools.tool import THIS_CONVERSATION
@@ -236,7 +237,7 @@ def test_a_clear_without_a_place_is_refused(
             )
 
     visit(visiting)
-    assert stored(log).operations(agent.id)[-1].actor == "model"
+    assert selections.operations(stored(log), agent.id)[-1].actor == "model"
     assert list(log.agent("notes").context().messages) == []
 
 

@@ -15,6 +15,7 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS, ElicitResult, InputRequiredResult
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.segments import END, Segment
 from foldmark.mcp import conversations
 from foldmark.mcp.tools import TOOLS
@@ -102,7 +103,7 @@ def test_a_visit(db: str, log: foldmark.Log, era: str) -> None:
     visit(visiting)
     agent.context()
     assert agent.context().scratchpad == "a list"
-    mark = next(each for each in stored(log).operations(agent.id) if each.kind == "mark")
+    mark = next(each for each in selections.operations(stored(log), agent.id) if each.kind == "mark")
     assert mark.actor == "model"
 
 
@@ -292,7 +293,7 @@ def test_the_person_agrees_through_the_client(db: str, log: foldmark.Log, era: s
     with agent.reading() as (moment, at):
         assert planning(moment, at) is None
     assert agent.open_turn is None
-    said = [each for each in stored(log).messages((Segment(agent.id, 1, END),)) if each.actor == "human"]
+    said = [each for each in stored(log).select((Segment(agent.id, 1, END),)) if each.actor == "human"]
     assert said[-1].content == "Yes."
 
 

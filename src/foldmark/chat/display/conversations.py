@@ -40,7 +40,7 @@ def conversation_rows(log: Log, agent: Agent | None) -> list[ConversationRow]:
         found = [each for each in conversations(log, agent) if not each["archived"]]
         read = {each["agent"]: log.agent(each["agent"]).standing().config.model for each in found[:MOST_READ]}
         newest = {
-            each: next(moment.messages((Segment(each, 1, END),), newest_first=True, expected=1), None) for each in read
+            each: next(moment.select((Segment(each, 1, END),), newest_first=True, expected=1), None) for each in read
         }
         turns = {each: message.turn_id for each, message in newest.items() if message and message.turn_id}
         titles = {event.id: title(event.content) for event in moment.events(sorted(turns.values()))}

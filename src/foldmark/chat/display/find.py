@@ -8,6 +8,7 @@ from typing import NamedTuple
 from foldmark.commands import REGISTRY
 from foldmark.commands.recall import read_recall
 from foldmark.commands.registry import CommandCall, split_options
+from foldmark.core import selections
 from foldmark.core.agents import minute
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
@@ -74,7 +75,7 @@ def find(agent: Agent, line: str) -> Found:
 
 def _placed(agent: Agent, found: Sequence[SearchResult]) -> tuple[FoundHit, ...]:
     with agent.reading() as (moment, at):
-        root, roots = moment.root_of(agent.id), dict[str, str]()
+        root, roots = selections.root_of(moment, agent.id), dict[str, str]()
         coming: NextMessages | None = None
         hits = []
         for each in found:
@@ -85,7 +86,7 @@ def _placed(agent: Agent, found: Sequence[SearchResult]) -> tuple[FoundHit, ...]
                 hits.append(FoundHit(each, "own", coming.where(each.id, each.event_id)))
             else:
                 if each.id not in roots:
-                    roots[each.id] = moment.root_of(each.id)
+                    roots[each.id] = selections.root_of(moment, each.id)
                 hits.append(FoundHit(each, "family" if roots[each.id] == root else "elsewhere"))
         return tuple(hits)
 
@@ -97,7 +98,7 @@ def surroundings(log: Log, hit: FoundHit, reach: int) -> Excerpt:
         return message_excerpt(log, result.event_id, reach)
     if hit.place == "memo":
         with log.store.read() as moment:
-            memo = moment.memo(int(result.id))
+            memo = selections.memo(moment, int(result.id))
         text = memo.content if memo is not None else "(it was removed)"
         line = PassageMessage(f"memo {result.id}", result.id, "memo", None, result.at, text, True, result.name)
         return Excerpt("memo of this database", (line,))

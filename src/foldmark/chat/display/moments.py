@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from foldmark.chat.display.operated import WHO, told
 from foldmark.commands.history import difference_lines
 from foldmark.commands.show import context_text, message_line, rebuilt_text, request_text
+from foldmark.core import selections
 from foldmark.core.agents import Size
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
@@ -76,21 +77,21 @@ def timeline(agent: Agent) -> MomentList:
     """Return the timeline of an agent. Cost grows with its operations."""
     with agent.reading() as (moment, at):
         done = {entry.event.id: entry for entry in operations(moment, at)}
-        first = at.record.fork_event or next((event.id for event in moment.events_after(agent.id, 0, 1)), 0)
+        first = at.record.fork_event or next((event.id for event in selections.events_after(moment, agent.id, 0, 1)), 0)
     return MomentList(first, at.newest, done, tuple(done))
 
 
 def before(agent: Agent, line: MomentList, event_id: int) -> int:
     """Return the newest message or operation before an event; the first event if there is none."""
     with agent.log.store.read() as moment:
-        message = moment.message_before(agent.id, max(0, event_id - 1))
+        message = selections.message_before(moment, agent.id, max(0, event_id - 1))
     return max(message.id if message is not None else line.first, line.operation_before(event_id))
 
 
 def after(agent: Agent, line: MomentList, event_id: int) -> int:
     """Return the oldest message or operation after an event; the event itself if there is none."""
     with agent.log.store.read() as moment:
-        message = moment.message_after(agent.id, event_id)
+        message = selections.message_after(moment, agent.id, event_id)
     found = [
         each for each in (message.id if message is not None else 0, line.operation_after(event_id)) if each > event_id
     ]
@@ -117,7 +118,7 @@ def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, 
         found = difference(moment, *((then, now) if earlier <= at else (now, then)))
         coming = next_messages(agent, moment, agent.standing_in(moment))
         before, after = coming.of(found.before), coming.of(found.after)
-        event = moment.event(at)
+        event = selections.event(moment, at)
     entry = line.operations.get(at)
     head = _head(event, entry, agent.log.minute, *((before, after) if second is None else (None, None)))
     changed = difference_lines(found, before, after, coming.tokens)

@@ -47,7 +47,7 @@ def _goal(agent: Agent) -> str:
     with agent.reading() as (moment, at):
         if (state := state_of(moment, at)) is not None and (found := goal(state.content)):
             return found
-        newest = islice(moment.messages(at.visible, newest_first=True), LOOKED_AT)
+        newest = islice(moment.select(at.visible, newest_first=True), LOOKED_AT)
         texts = (each for each in newest if each.kind == "user" and each.actor == "human")
         return title(text.content, 80) if (text := next(texts, None)) is not None else ""
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.chat.display.operated import brief, line
+from foldmark.core import selections
 from foldmark.core.agents import Size
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
@@ -189,12 +190,12 @@ def page(
     lineage = until(at.lineage, at.newest)
     shown = normal((*at.visible, *intersect(lineage, opened)))
     if after is None:
-        read = moment.messages(until(shown, before - 1), newest_first=True, expected=LIMIT + 1)
+        read = moment.select(until(shown, before - 1), newest_first=True, expected=LIMIT + 1)
         messages, beyond = _whole_turns(read)
         first, last = messages[-1].id if beyond else 0, before - 1 if before < END else END
         messages.reverse()
     else:
-        messages, beyond = _whole_turns(moment.messages(since(shown, after + 1), expected=LIMIT + 1))
+        messages, beyond = _whole_turns(moment.select(since(shown, after + 1), expected=LIMIT + 1))
         first, last = after + 1, beyond - 1 if beyond else END
     entries = operations(moment, at)
     rows: list[Entry] = [*_gaps(at, subtract(lineage, at.visible), entries, (first, last), opened)]
@@ -221,7 +222,7 @@ def page_at(
 
     Raises CommandError if the event is not in the agent's lineage.
     """
-    event = moment.event(event_id)
+    event = selections.event(moment, event_id)
     lineage = until(at.lineage, at.newest)
     if event is None or not contains(lineage, event.agent_id, event_id):
         raise CommandError(f"event {event_id} is not in this conversation")
@@ -317,9 +318,9 @@ def _end_of_turn(moment: Snapshot, inside: Event, low: int, high: int) -> int:
     """Return the last message of a turn, given one that is `inside`, and ids between which the turn ends."""
     while low < high:
         middle = (low + high + 1) // 2
-        found = moment.message_after(inside.agent_id, middle - 1)
+        found = selections.message_after(moment, inside.agent_id, middle - 1)
         while found is not None and found.kind == "summary":  # a turn of its own in the middle of another
-            found = moment.message_after(inside.agent_id, found.id)
+            found = selections.message_after(moment, inside.agent_id, found.id)
         if found is not None and found.turn_id == inside.turn_id:
             low = found.id
         else:

@@ -164,7 +164,7 @@ class _Listed(NamedTuple):
 def _listed(moment: Snapshot, segments: Segments, most: int, coming: NextMessages, inside: Collection[int]) -> _Listed:
     """Return a row for each turn of the newest `most` messages in segments that are not sent, except the turns that are
     listed already, and the number of messages read."""
-    read = list(islice(moment.messages(segments, newest_first=True, expected=most), most)) if most else []
+    read = list(islice(moment.select(segments, newest_first=True, expected=most), most)) if most else []
     turns: dict[int, TurnRow] = {}
     for each in read:
         place = coming.place(each)

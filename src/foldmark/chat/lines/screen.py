@@ -12,6 +12,7 @@ from typing import TextIO
 from foldmark.chat.display.operated import line
 from foldmark.chat.lines.keyboard import PROMPT
 from foldmark.chat.live import fullness
+from foldmark.core import selections
 from foldmark.core.events import ANSWER_KINDS, MESSAGE_KINDS, Event
 from foldmark.core.request import Edge, Piece, Stopped, ToolCall, Usage, Waiting
 from foldmark.core.segments import contains
@@ -158,7 +159,7 @@ def last_turns(agent: Agent, edge: Edge) -> str:
         return ""
     room = max(1, os.get_terminal_size().lines - OTHER_LINES)
     with agent.reading() as (moment, at):
-        turns = newest_turns(islice(moment.messages(at.visible, newest_first=True), room), room)
+        turns = newest_turns(islice(moment.select(at.visible, newest_first=True), room), room)
         shown: list[str] = []
         size = partial(next_messages(agent, moment, at).inside, moment)
         for turn in reversed(turns):
@@ -183,7 +184,7 @@ def begun_at(edge: Edge, turn: Turn) -> str:
 def moved_to(agent: Agent, edge: Edge) -> str:
     """Return the rule for a window that has moved."""
     with agent.log.store.read() as moment:
-        first = None if edge.first is None else moment.event(edge.first)
+        first = None if edge.first is None else selections.event(moment, edge.first)
     messages = () if first is None else (first,)
     return rule(begun_at(edge, Turn(None if first is None else first.turn_id, messages)))
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import as_sent, placeholder
 from foldmark.core.assembly.media import media_of
@@ -60,7 +61,7 @@ def newest_items(moment: Snapshot, at: Standing, limit: int | None, window: "Giv
 def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator[Given]:
     """Yield the visible events inside `segments` that have items, newest first."""
     beside: list[int] = []
-    for event in moment.messages(segments, newest_first=True):
+    for event in moment.select(segments, newest_first=True):
         if event.kind == "tool_result" and not _called(moment, at, event):
             continue
         items = _evicted(event, items_of(event), at.fold.evicted)
@@ -96,7 +97,7 @@ class GivenWindow:
         if first is None:
             return at.visible
         kept = [part.event for part in manifest.parts if part.layer == "pinned" and part.event is not None]
-        kept += moment.of_kind("system", at.visible)
+        kept += selections.ids(moment, "system", at.visible)
         shown = [Segment(each.agent, first, END) for each in at.visible]
         shown += [Segment(each.agent_id, each.id, each.id) for each in moment.lookup(kept)]
         return intersect(at.visible, normal(shown))

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import OPAQUE as OPAQUE_TOLD
 from foldmark.core.events import ANSWER_KINDS, Event, Restore, Summary
 from foldmark.core.ports import Snapshot
@@ -99,7 +100,7 @@ def end_turn(agent: Agent) -> None:
     """End the open turn if there is one, as interrupted if its last message was not answered."""
     with agent.reading() as (moment, at):
         is_open = at.record.open_turn is not None
-        newest = moment.message_before(agent.id, at.newest) if is_open else None
+        newest = selections.message_before(moment, agent.id, at.newest) if is_open else None
     if is_open:
         agent.end_turn(interrupted=newest is not None and newest.kind in ("user", "tool_call"))
 
@@ -107,7 +108,7 @@ def end_turn(agent: Agent) -> None:
 def _waits(agent: Agent) -> bool:
     """Return True if a call of the open turn has no result yet."""
     with agent.log.store.read() as moment:
-        return bool(moment.waiting(agent.id))
+        return bool(selections.waiting(moment, agent.id))
 
 
 def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
@@ -125,7 +126,7 @@ def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
                 reading.call_id, reading.text, dialect=DIALECT, is_error=reading.failed, data=data
             )
             with agent.log.store.read() as moment:
-                event = moment.event(event_id)
+                event = selections.event(moment, event_id)
             if (
                 event is not None and event.kind == "user"
             ):  # its call has left the context; a notice was appended instead
@@ -240,7 +241,7 @@ def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
     if not any(map(_is_opaque, items)):
         return False
     with agent.reading() as (moment, at):
-        operations = [] if at.size.messages else moment.operations(agent.id)
+        operations = [] if at.size.messages else selections.operations(moment, agent.id)
     if not operations or (operations[-1].kind, operations[-1].actor) != ("clear", "system"):
         return False
     target = operations[-1].id

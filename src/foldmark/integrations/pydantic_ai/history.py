@@ -18,6 +18,7 @@ from pydantic_ai.tools import Tool, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
 import foldmark
+from foldmark.core import selections
 from foldmark.core.assembly.eviction import begins, placeholder
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.events import Event
@@ -178,8 +179,8 @@ class FoldmarkHistory(AbstractCapability[Any]):
     def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Fragment]:
         """Return the pieces for a model; without a model, for the provider of each summary."""
         at = read_by(moment, beside(moment, standing), partial(self._reads, moment, model))
-        shown = list(moment.ids(at.visible))
-        summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
+        shown = [each.id for each in moment.locate(at.visible, newest_first=True)]
+        summaries = {event.id: begins(event) for event in moment.events(selections.ids(moment, "summary", at.visible))}
         shown.sort(key=lambda event: (summaries.get(event, event), event))
         pieces = _evicted(self._logbook.pieces(moment, shown), moment, standing.fold.evicted)
         if not self.window and not self.truncation:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
 
+from foldmark.core import selections
 from foldmark.core.assembly.wire import HINT
 from foldmark.core.events import Event, Summary
 from foldmark.core.ports import Snapshot, Transaction
@@ -143,7 +144,7 @@ class Logbook:
                 text = getattr(message, "instructions", None)
                 if text and data and (self._instructions is None or self._instructions[0] != text):
                     self._instructions = text, event_id
-                event = transaction.event(event_id)
+                event = selections.event(transaction, event_id)
                 assert event is not None
                 self._pieces[event_id] = plain(event)
             heads[entry.standing] = head = head or event_id
@@ -237,7 +238,7 @@ def _envelope(moment: Snapshot, first: Event | None) -> Json | None:
 
 
 def _event(moment: Snapshot, named: Any) -> Event | None:
-    return moment.event(named) if isinstance(named, int) and 0 < named <= END else None
+    return selections.event(moment, named) if isinstance(named, int) and 0 < named <= END else None
 
 
 def _message(event: Event | None) -> Json | None:

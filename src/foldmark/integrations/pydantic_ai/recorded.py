@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from foldmark.core import codec
+from foldmark.core import codec, selections
 from foldmark.core.agents import AgentRecord
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -63,7 +63,7 @@ class Recorded:
         """Return the event of each entry, None if it is not recorded. No event is returned twice, and none of
         `used`."""
         found: list[int | None] = [None] * len(sought)
-        for event in moment.messages(_between(self._lineage, self._newest + 1, END)):
+        for event in moment.select(_between(self._lineage, self._newest + 1, END)):
             self.add(event)
         while True:
             self._match(sought, found, used)
@@ -82,7 +82,7 @@ class Recorded:
         """Return the newest system prompt that an agent began with, one event for each of its parts."""
         newest: list[Event] = []
         for event_id in sorted(of_kind(moment, at, "system", at.lineage), reverse=True):
-            event = moment.event(event_id)
+            event = selections.event(moment, event_id)
             own = kept_in(event) if event else None
             if event is None or own is None or not own.get("standing"):
                 continue
@@ -94,7 +94,7 @@ class Recorded:
     # Reading
 
     def _read_older(self, moment: Snapshot) -> None:
-        page = moment.messages(_between(self._lineage, 0, self._oldest), newest_first=True)
+        page = moment.select(_between(self._lineage, 0, self._oldest), newest_first=True)
         for event in islice(page, _PAGE):
             self.add(event)
             self._oldest = event.id - 1
@@ -153,8 +153,8 @@ def _take(index: int, event_id: int | None, found: list[int | None], used: set[i
 
 
 def _run_of(moment: Snapshot, event_id: int) -> str | None:
-    event = moment.event(event_id)
-    head = moment.event(head_of(event)) if event else None
+    event = selections.event(moment, event_id)
+    head = selections.event(moment, head_of(event)) if event else None
     envelope = (kept_in(head) or {}).get("message") if head else None
     run_id = envelope.get("run_id") if isinstance(envelope, dict) else None
     return run_id if isinstance(run_id, str) else None

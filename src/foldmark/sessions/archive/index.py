@@ -18,7 +18,7 @@ from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.stores.queries import listed, named_queries
-from foldmark.stores.reader import Row
+from foldmark.stores.rows import Row
 from foldmark.stores.sqlite.file import address_to_read, is_only_read, switch_to_wal
 
 NAME = "index.db"
@@ -41,9 +41,9 @@ class IndexFile(apsw.Connection):
         """Return the rows of a statement."""
         return self.execute(statement(name), bindings).fetchall()
 
-    # The names that `stores.beside.SqlVectors` calls.
-    _run = _write = run
-    _list = staticmethod(listed)
+    # The names that `stores.vectors.SqlVectors` calls.
+    write = run
+    listed = staticmethod(listed)
 
 
 def statement(name: str) -> str:

@@ -21,7 +21,7 @@ from foldmark.sessions.formats import format_named
 from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.places import NoSessionError, session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
-from foldmark.stores.reader import Row
+from foldmark.stores.rows import Row
 
 LONGEST = 100_000
 """Maximum characters of one message that are searched."""

@@ -24,7 +24,7 @@ from foldmark.sessions.archive.syncing import index_for
 from foldmark.sessions.archive.vectors import ArchiveVectors
 from foldmark.sessions.session_file import SessionFile
 from foldmark.stores.queries import listed
-from foldmark.stores.reader import Row
+from foldmark.stores.rows import Row
 
 if TYPE_CHECKING:
     from foldmark.log.embedding import LogVectors

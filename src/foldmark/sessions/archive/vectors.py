@@ -14,7 +14,7 @@ from foldmark.sessions.archive import index
 from foldmark.sessions.archive.index import IndexFile
 from foldmark.sessions.archive.reading import searched
 from foldmark.sessions.session_file import SessionFile
-from foldmark.stores.beside import SqlVectors
+from foldmark.stores.vectors import SqlVectors
 
 
 @contextmanager

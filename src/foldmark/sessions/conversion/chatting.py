@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
+from foldmark.core import selections
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
@@ -91,7 +92,7 @@ def session_model(agent: Agent) -> str | None:
     event, note = imported
     with suppress(FoldmarkError), agent.log.store.read() as moment:
         provider = format_named(note.source).provider
-        for usage in moment.recent("usage", agent.id, event.id, ANSWERS):
+        for usage in selections.recent(moment, "usage", agent.id, event.id, ANSWERS):
             data = usage.data or {}
             if provider and "provider" not in data and isinstance(data.get("model"), str):  # Foldmark's own name it
                 agent.log.check_model(name := f"{provider}/{data['model']}")

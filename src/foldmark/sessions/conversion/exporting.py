@@ -30,6 +30,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.agents import is_uuid
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import all_as_sent, in_place
@@ -347,7 +348,7 @@ def _model(agent: Agent) -> str:
 def _models(agent: Agent) -> dict[str, str]:
     """Return the models of responses by their ids, for all responses whose model the provider reported."""
     with agent.reading() as (moment, at):
-        usages = moment.events(moment.of_kind("usage", until(at.fold.segments, at.last)))
+        usages = moment.events(selections.ids(moment, "usage", until(at.fold.segments, at.last)))
     found = {}
     for event in usages:
         if (response := _response(event)) and (model := filled_text(member(event.data, "model"))):

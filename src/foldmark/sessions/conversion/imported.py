@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
+from foldmark.core import selections
 from foldmark.core.agents import is_uuid
 from foldmark.core.events import Event
 from foldmark.core.records import IMPORTED_LINE
@@ -84,7 +85,7 @@ class ImportedSession:
         self.notes: list[tuple[int, ImportRecord]] = []
         self._agent, self._lists = agent, []
         with agent.log.store.read() as moment:
-            commands = moment.events(moment.of_kind("command", (Segment(agent.id, 1, END),)))
+            commands = moment.events(selections.ids(moment, "command", (Segment(agent.id, 1, END),)))
         for event in commands:
             if (note := import_record(event.data)) is not None:
                 self.notes.append((event.id, note))
@@ -156,8 +157,10 @@ def newest_import(agent: Agent) -> tuple[Event, ImportRecord] | None:
 def _imports(log: Log, agents: Iterable[Agent]) -> Iterator[tuple[Event, ImportRecord]]:
     """Yield the events and records of imports into these conversations, the newest first."""
     with log.store.read() as moment:
-        for event_id in reversed(moment.of_kind("command", tuple(Segment(agent.id, 1, END) for agent in agents))):
-            event = moment.event(event_id)
+        for event_id in reversed(
+            selections.ids(moment, "command", tuple(Segment(agent.id, 1, END) for agent in agents))
+        ):
+            event = selections.event(moment, event_id)
             if event is not None and (note := import_record(event.data)) is not None:
                 yield event, note
 
@@ -170,7 +173,7 @@ def packed(key: bytes, line: ImportedLine) -> bytes:
 def model_of(agent: Agent) -> str | None:
     """Return the model of the newest usage that was imported into a conversation; None if there is none."""
     with agent.reading() as (moment, at):
-        newest = moment.recent("usage", agent.id, at.last, 1)
+        newest = selections.recent(moment, "usage", agent.id, at.last, 1)
     model = (newest[0].data or {}).get("model") if newest else None
     return model if isinstance(model, str) else None
 

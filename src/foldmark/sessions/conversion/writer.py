@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from foldmark.core import selections
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
@@ -357,7 +358,7 @@ class ImportWriter:
         if not events or self._is_undone(line):
             return False
         with self._agent.log.store.read() as moment:
-            event = moment.event(line.first)
+            event = selections.event(moment, line.first)
             replaced = operation_of(event) if event is not None and event.kind == "summary" else None
         return isinstance(replaced, Summary) and any(
             contains(replaced.ranges, self._agent.id, event_id) for event_id in events

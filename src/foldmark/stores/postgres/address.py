@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from foldmark.core.errors import StoreError
 from foldmark.stores.addresses import passwords, shown
 from foldmark.stores.queries import refuse_other, schema
-from foldmark.stores.reader import Row
+from foldmark.stores.rows import Row
 
 LOCK_SECONDS = 10
 """Seconds that a transaction waits for another one of the same conversation."""

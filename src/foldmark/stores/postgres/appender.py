@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from foldmark.core.assembly.sent import Owner
 from foldmark.core.events import Draft
 from foldmark.core.search import Phrase
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
-from foldmark.stores.reader import Row
-from foldmark.stores.transaction import STATE
+from foldmark.stores.appender import STATE
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pipeline, Texts
+from foldmark.stores.rows import Row
 from foldmark.text.tokens import has_parts, parts_of, stems
 
 _COLUMNS = (
@@ -43,7 +43,7 @@ class Tree:
     """A conversation and its forks in one transaction, which locks its root agent's row: its counters, and the pending
     events (see `EventWriter`)."""
 
-    def __init__(self, root: int, session: PostgresSession) -> None:
+    def __init__(self, root: int, session: Pipeline) -> None:
         self.root, self._session = root, session
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo = 0, -1, 0, 0, 0
         self.position: Row | None = None
@@ -60,8 +60,8 @@ class Tree:
 
     def locked(self, row: Row) -> None:
         """Take the values of the root agent's row, which is now locked."""
-        self.position = row[:13]
-        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[13:]
+        self.position = row[: len(STATE) + 4]
+        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[len(STATE) + 4 :]
 
     def record(self, row: Row, draft: Draft) -> None:
         tool, planning, stateful = facts(draft.kind, draft.data)

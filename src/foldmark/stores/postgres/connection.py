@@ -16,7 +16,7 @@ from psycopg.types.numeric import Int8Dumper
 from foldmark.core.errors import StoreError
 from foldmark.stores.postgres.address import Address, lost
 from foldmark.stores.queries import queries
-from foldmark.stores.reader import Row
+from foldmark.stores.rows import Row
 
 # Failures are raised as errors. psycopg also logs warnings, which reach the terminal if logging is not configured.
 getLogger("psycopg").addHandler(NullHandler())
@@ -229,7 +229,7 @@ class Pool:
                 each.close()
 
 
-class PostgresSession:
+class Pipeline:
     """The statements of one block. A statement without a result is sent with the next one that has a result.
 
     A connection is taken when the first statement runs. If it turns out to be lost, another one replaces it, because

@@ -9,22 +9,22 @@ from foldmark.core.codec import checksum, count_tokens, decode_data
 from foldmark.core.errors import DamagedError
 from foldmark.stores.damage import Check, SqlChecks
 from foldmark.stores.postgres.appender import facts, message_words
-from foldmark.stores.postgres.snapshot import PostgresReader, memo_words
-from foldmark.stores.reader import Row
+from foldmark.stores.postgres.session import memo_words
+from foldmark.stores.rows import Row
 
 _START = -(2**63)
 
 
-class PostgresChecks(SqlChecks, PostgresReader):
+class PostgresChecks(SqlChecks):
     """The checks of one database, as of the moment of a session."""
 
-    _own_faults = {  # noqa: RUF012 - a ClassVar in the base
+    own_faults = {  # noqa: RUF012 - a ClassVar in the base
         "wrong_directory": "agent {0:.8}: it is not found by its id or name",
         "wrong_totals": "agent {0:.8}: its row does not match the erased messages",
         "wrong_memo_rows": "memo {0}: it has tags or words, but does not exist",
     }
 
-    def _checks(self) -> tuple[Check, ...]:
+    def own_checks(self) -> tuple[Check, ...]:
         return (
             self._damaged_events,
             self._damaged_index,
@@ -52,7 +52,7 @@ class PostgresChecks(SqlChecks, PostgresReader):
         if (tool, planning, stateful) != facts(kind, read):
             yield f"event {id}: its row does not agree with its data"
         if nth is not None and tokens != count_tokens(content, data):
-            yield f"agent {self._id(key)[:8]}: the sums stored with event {id} do not match its events"
+            yield f"agent {self._session.id(key)[:8]}: the sums stored with event {id} do not match its events"
 
     def _damaged_index(self) -> Iterator[str]:
         missing = wrong = 0

@@ -8,6 +8,7 @@ database. Without a valid seal the views are empty. The login can read neither t
 import hashlib
 import secrets
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,10 +17,10 @@ from psycopg import sql as quoting
 
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import VIEWS
-from foldmark.stores.queries import queries
+from foldmark.stores.queries import named_queries
 from foldmark.stores.sandbox import ROLE
 
-_SQL = queries("postgres", "sandbox")
+_SQL = named_queries(Path(__file__).parent / "sql" / "sandbox.sql")
 
 _VERSION = 2
 """Version of the schema that `build` creates; an older one is replaced."""

@@ -8,34 +8,27 @@ import os
 import select
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from threading import Condition, Lock, Timer, local
+from contextlib import suppress
+from threading import Condition, Lock, Timer
 from time import monotonic, sleep
 from typing import Any
-from weakref import WeakSet
 
 import psycopg
 
 from foldmark.core.errors import StoreError
-from foldmark.stores.beside import SqlVectors
 from foldmark.stores.postgres.address import Address, explained, lost, prepare
-from foldmark.stores.postgres.connection import STATEMENTS, Pool, PostgresSession
+from foldmark.stores.postgres.connection import STATEMENTS, Pipeline, Pool
 from foldmark.stores.postgres.sandbox import PostgresSandbox
-from foldmark.stores.postgres.snapshot import Known, PostgresSnapshot
-from foldmark.stores.postgres.transaction import PostgresTransaction
-from foldmark.stores.reader import Row
+from foldmark.stores.postgres.session import Known, PostgresSession
+from foldmark.stores.postgres.writing import PostgresWriting
+from foldmark.stores.rows import Row
+from foldmark.stores.store import Sessions, SqlStore
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 FATE_SECONDS = 10.0
 """Seconds for which a server is asked for the outcome of a transaction that is still in progress."""
-
-
-class _Open(local):
-    """The block that a thread is in."""
-
-    snapshot: PostgresSnapshot | None = None
 
 
 LOOK_SECONDS = 1.0
@@ -177,16 +170,13 @@ class PostgresWatch:
             return self._state
 
 
-class PostgresStore:
-    """A `Store` over one PostgreSQL database (see `foldmark.core.ports.Store` for the methods)."""
+class PostgresConnector:
+    """See `foldmark.stores.store.Connector`."""
 
     narrowed = False
 
-    def __init__(self, address: str, *, create: bool = True, ahead: Callable[[], float] = lambda: 0.0) -> None:
-        """Open the database at `address`, `postgresql://…`, creating its tables if `create`. Raises StoreError.
-
-        `ahead` is the number of seconds by which `Snapshot.now` is ahead of the database's clock; for tests.
-        """
+    def __init__(self, address: str, create: bool, ahead: Callable[[], float]) -> None:
+        """Open the database at `address`, creating its tables if `create`. Raises StoreError."""
         place = Address(address)
         self.address, self.shown, self._place = address, place.shown, place
         self.pool, self._known = Pool(place), Known(ahead)
@@ -199,89 +189,52 @@ class PostgresStore:
                 raise
             finally:
                 self.pool.give_back(connection)
-        self._open = _Open()
-        self._commits, self._watches = PostgresCommits(self.pool), WeakSet[PostgresWatch]()
-        self.sandbox = PostgresSandbox(place.conninfo, self.read)
-        self.vectors = SqlVectors(self.read, self.write)
+        self._commits = PostgresCommits(self.pool)
 
     def close(self) -> None:
-        for watch in list(self._watches):
-            watch.close()
         self._commits.close()
-        self.sandbox.close()
         self.pool.close()
+
+    def read(self) -> PostgresSession:
+        self.pool.check()
+        return PostgresSession(Pipeline(self.pool, _READ, writes=False), self._known)
+
+    def write(self) -> PostgresWriting:
+        self.pool.check()
+        return PostgresWriting(Pipeline(self.pool, _WRITE, writes=True), self._known, self._commit)
 
     def watch(self) -> PostgresWatch:
         self.pool.check()
         with explained(self._place):
-            watch = PostgresWatch(self._commits, self.pool)
-        self._watches.add(watch)
-        return watch
+            return PostgresWatch(self._commits, self.pool)
 
-    @contextmanager
-    def read(self) -> Iterator[PostgresSnapshot]:
-        if self._open.snapshot is not None:
-            yield self._open.snapshot
-            return
-        self.pool.check()
-        session = PostgresSession(self.pool, _READ, writes=False)
-        self._open.snapshot = snapshot = PostgresSnapshot(session, self._known)
-        try:
-            yield snapshot
-        finally:
-            snapshot.expire()
-            self._open.snapshot = None
-            with suppress(psycopg.Error, StoreError):  # nothing was written
-                session.end(*(() if session.broken else ("COMMIT",)))
+    def sandbox(self, read: Sessions) -> PostgresSandbox:
+        return PostgresSandbox(self._place.conninfo, read)
 
-    @contextmanager
-    def write(self) -> Iterator[PostgresTransaction]:
-        inside = self._open.snapshot
-        if type(inside) is PostgresTransaction:  # ten times as fast as `isinstance`, which would check its protocols
-            with inside.whole():
-                yield inside
-            return
-        if inside is not None:
-            raise StoreError("a block of `read` cannot write; write outside of it")
-        self.pool.check()
-        session = PostgresSession(self.pool, _WRITE, writes=True)
-        self._open.snapshot = transaction = PostgresTransaction(session, self._known)
-        try:
-            try:
-                yield transaction
-                transaction.settle()
-                self._commit(transaction, session)
-            except BaseException:
-                transaction.rolled_back()
-                raise
-        finally:
-            transaction.expire()
-            self._open.snapshot = None
-            session.drop()
-
-    def _commit(self, transaction: PostgresTransaction, session: PostgresSession) -> None:
-        if not transaction.has_written:
+    def _commit(self, writing: PostgresWriting) -> None:
+        pipeline = writing.pipeline
+        if not writing.written:
             with explained(self._place):
-                session.end("COMMIT")
+                pipeline.end("COMMIT")
             return
         # Statements that may have been committed are not sent again on another connection: `_learn_outcome` asks.
-        if not session.begun:
-            session.flush()
-        transaction.identify()
+        if not pipeline.begun:
+            pipeline.flush()
+        transaction = writing.identify()
         try:
-            session.end("COMMIT", *self._commits.notifications())
+            pipeline.end("COMMIT", *self._commits.notifications())
         except psycopg.Error as error:
             if not lost(error):
                 raise self._place.explain(error) from error
             self._learn_outcome(transaction, error)
         self._commits.one_more()
 
-    def _learn_outcome(self, transaction: PostgresTransaction, error: psycopg.Error) -> None:
+    def _learn_outcome(self, transaction: str, error: psycopg.Error) -> None:
         """Ask for the outcome of a transaction whose connection was lost. Raises StoreError unless it was committed."""
         until, fate = monotonic() + FATE_SECONDS, None
         while True:
             try:
-                ((fate,),) = self.pool.run_alone("fate", transaction=transaction.id)
+                ((fate,),) = self.pool.run_alone("fate", transaction=transaction)
             except StoreError:
                 fate = None  # the server is not back yet
             if fate in ("committed", "aborted") or monotonic() >= until:
@@ -309,10 +262,22 @@ class PostgresStore:
         ((nobody,),) = self.pool.run_alone("nobody_reads")
         return bool(nobody)
 
-    def damage(self) -> Iterator[str]:
+    def damage(self, read: Sessions) -> Iterator[str]:
         from foldmark.stores.postgres.damage import PostgresChecks  # rarely needed
 
-        with self.read() as moment:
-            if isinstance(moment, PostgresTransaction):
-                moment.settle()
-            return iter(list(PostgresChecks(moment._session, self._known).found()))
+        with read() as session:
+            return iter(list(PostgresChecks(session).found()))
+
+
+class PostgresStore(SqlStore):
+    """A store over one PostgreSQL database."""
+
+    connector: PostgresConnector
+    sandbox: PostgresSandbox
+
+    def __init__(self, address: str, *, create: bool = True, ahead: Callable[[], float] = lambda: 0.0) -> None:
+        """Open the database at `address`, `postgresql://…`, creating its tables if `create`. Raises StoreError.
+
+        `ahead` is the number of seconds by which `Snapshot.now` is ahead of the database's clock; for tests.
+        """
+        super().__init__(PostgresConnector(address, create, ahead))

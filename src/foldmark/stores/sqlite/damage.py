@@ -8,24 +8,29 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.wording import one_line
 from foldmark.stores.damage import Check, SqlChecks
-from foldmark.stores.reader import fault
+from foldmark.stores.rows import fault
 from foldmark.stores.sqlite.file import explained, rescue
-from foldmark.stores.sqlite.snapshot import SqliteReader
+from foldmark.stores.sqlite.session import SqliteSession
 
 _PAGE = 256
 
 _REBUILD = "any SQLite shell rebuilds it: INSERT INTO {0} ({0}) VALUES ('rebuild')"
 
 
-class SqliteChecks(SqlChecks, SqliteReader):
+class SqliteChecks(SqlChecks):
     """The checks of one database."""
 
-    _own_faults = {  # noqa: RUF012 - a ClassVar in the base
+    own_faults = {  # noqa: RUF012 - a ClassVar in the base
         "wrong_memo_rows": "memo {0}: its words in the index are not those of its content and tags",
         "wrong_memo_tags": "memo {0}: its tag {1!r} is not a valid tag",
     }
 
-    def _checks(self) -> tuple[Check, ...]:
+    def __init__(self, session: SqliteSession) -> None:
+        super().__init__(session)
+        self._db, self._path = session.db, session.path
+        self._fetched = session.fetched
+
+    def own_checks(self) -> tuple[Check, ...]:
         return (
             self._damaged_pages,
             self._damaged_events,
@@ -40,8 +45,8 @@ class SqliteChecks(SqlChecks, SqliteReader):
         # but not when it only checks, and would then report the newer parts as damage.
         for index in ("search", "memo_words"):
             with suppress(StoreError):
-                self._all(f"SELECT rowid FROM {index} LIMIT 1")
-        wrong = [line for (line,) in self._all("PRAGMA integrity_check(20)") if line != "ok"]
+                self._fetched(f"SELECT rowid FROM {index} LIMIT 1")
+        wrong = [line for (line,) in self._fetched("PRAGMA integrity_check(20)")[0] if line != "ok"]
         yield from (f"database: {line}" for line in wrong)
         if wrong:
             yield f"{self._path} is damaged. {rescue(self._path)}"
@@ -86,7 +91,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
         return False
 
     def _damaged_references(self) -> Iterator[str]:
-        for table, row, parent, _ in self._all("PRAGMA foreign_key_check"):
+        for table, row, parent, _ in self._fetched("PRAGMA foreign_key_check")[0]:
             yield f"database: row {row} of {table} names a row of {parent} that does not exist"
 
     def _damaged_memo_index(self) -> Iterator[str]:

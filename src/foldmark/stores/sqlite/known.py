@@ -11,8 +11,8 @@ import apsw
 from foldmark.core.agents import Size
 from foldmark.core.ports import Head
 from foldmark.core.replay import Fold
-from foldmark.stores.reader import Row
-from foldmark.stores.transaction import Appender, moved
+from foldmark.stores.appender import Appender, moved
+from foldmark.stores.rows import Row
 
 KNOWN_AGENTS = 64
 """Maximum number of agents in the cache."""

@@ -11,12 +11,13 @@ The allowed functions are harmless. For those that SQLite cannot interrupt, the 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
 from foldmark.core.ports import VIEWS
-from foldmark.stores.queries import queries
+from foldmark.stores.queries import named_queries
 from foldmark.stores.sandbox import ROLE
 
 Ranges = Sequence[tuple[int, int, int]]
@@ -59,7 +60,7 @@ def views(
         is_visible = _inside(visible, shown)
         return read(select).format(uuid=uuid, own=f"e.agent = {own}", inside=inside, visible=is_visible, role=ROLE)
 
-    sql = queries("sqlite", "sandbox")
+    sql = named_queries(Path(__file__).parent / "sql" / "sandbox.sql")
     bodies = {
         log: events(sql["messages"], along_ids),
         done: events(sql["operations"], along_agents),

@@ -9,22 +9,22 @@ from foldmark.core.search import SearchScope, Term, TermQuery
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.searching import COUNTED, expression, extrapolated, holding
 from foldmark.stores.queries import listed
-from foldmark.stores.reader import Row, SqlReader
+from foldmark.stores.rows import Row
 from foldmark.stores.search import StoredIndex
+from foldmark.stores.session import Session
 
 
 class SqliteIndex(StoredIndex):
     """The messages of an FTS5 index."""
 
-    def __init__(self, moment: SqlReader, scope: SearchScope) -> None:
-        super().__init__(scope)
-        self._moment = moment
-        keys = None if scope.agents is None else listed(map(moment._key, scope.agents))
+    def __init__(self, session: Session, scope: SearchScope) -> None:
+        super().__init__(session, scope)
+        keys = None if scope.agents is None else listed(map(session.key, scope.agents))
         self._bound = {**self._filters, "agents": keys}
 
     def _run(self, name: str, **bindings: Any) -> list[Row]:
-        self._moment.settle()
-        return self._moment._run(name, **bindings)
+        self._session.settle()
+        return self._session.run(name, **bindings)
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         rows = self._run("counted", wanted=listed(map(holding, terms)), most=COUNTED)

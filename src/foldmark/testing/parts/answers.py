@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from foldmark.core.agents import Size
 from foldmark.core.events import ACTORS, DIALECTS, Draft
-from foldmark.core.ports import Store
+from foldmark.core.ports import APART, WAITING, Store
 from foldmark.core.search import Filters, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.testing.compared import CHANCE, ComparedStore, ask_all, terms_of
@@ -89,8 +89,8 @@ class Answers(Suite):
         with compared.read() as moment:
             for segments in ((Segment(agent, 1, END),), tuple(Segment(agent, id, id + 1) for id in range(1, 90, 3))):
                 for newest_first in (False, True):
-                    moment.messages(segments, newest_first=newest_first)
-                moment.ids(segments)
+                    moment.select(segments, newest_first=newest_first)
+                moment.locate(segments, newest_first=True)
                 moment.size(segments)
 
     @pytest.mark.parametrize("at_once", [False, True])
@@ -109,7 +109,7 @@ class Answers(Suite):
             append(block, agent, draft("turn_ended", ""), result("c", six))
             with block.read() as moment:
                 for id in (one, two, three, four, five, six):
-                    moment.apart_results(agent, id)
+                    moment.select((Segment(agent, id, END),), APART)
 
         if at_once:
             with compared.write():
@@ -165,8 +165,8 @@ class Answers(Suite):
             (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": opener})])
             writing.erase(agent, opener, asked, by)
             writing.append(agent, None, [call("c2"), result("c1", asked)])
-            writing.apart_results(agent, asked)
-            writing.waiting(agent)
+            for what in (APART, WAITING):
+                writing.select((Segment(agent, 1, END),), what)
         with compared.read() as moment:
             assert moment.size((Segment(agent, 1, END),)) == moment.head(agent).record.own != Size(0, 0)
             moment.index(SearchScope()).counted(terms_of("quartz"))

@@ -82,14 +82,13 @@ class Blocks(Suite):
         with store.write() as writing:
             writing.append(agent, None, [draft()] * 600)
         with store.read() as moment:
-            messages = moment.messages((Segment(agent, 1, END),))
+            messages = moment.select((Segment(agent, 1, END),))
             next(messages)
         with store.read():
             for late in (
                 lambda: moment.agent(agent),
                 lambda: list(messages),
                 lambda: writing.append(agent, None, [draft()]),
-                lambda: writing.next_id(agent),
                 lambda: writing.append(agent, None, [renamed("late", "human", NOW)]),
             ):
                 with pytest.raises(StoreError):
@@ -180,7 +179,7 @@ class Blocks(Suite):
         assert texts_of(store, agent) == []
         with store.read() as moment:
             assert [each.id for each in moment.agents()] == [agent]
-            assert moment.named(agent) is not None
+            assert moment.agents(name=agent)
             assert moment.memos(5) == []
         append(store, agent, draft(content="again"), expected=0)
 
@@ -218,7 +217,7 @@ class Blocks(Suite):
     def test_an_open_moment_blocks_no_other_writer(self, store: Store, agent: str, other: Store) -> None:
         append(store, agent, *(draft(content=str(number)) for number in range(600)))
         with store.read() as moment:
-            reading = moment.messages((Segment(agent, 1, END),))
+            reading = moment.select((Segment(agent, 1, END),))
             assert next(reading).content == "0"
             append(other, agent, draft(content="meanwhile"))
             assert [event.content for event in reading] == [str(number) for number in range(1, 600)]

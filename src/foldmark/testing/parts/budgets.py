@@ -8,8 +8,9 @@ from typing import Any
 
 from foldmark import Agent, Log
 from foldmark.app import open_over
+from foldmark.core import selections
 from foldmark.core.events import Draft
-from foldmark.core.ports import Snapshot, Store
+from foldmark.core.ports import OPENERS, Snapshot, Store
 from foldmark.core.search import Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.request.recorded import newest_requests
@@ -51,14 +52,14 @@ AT_ONCE: dict[str, Reading] = {
     "head": lambda moment, agent, ids: moment.head(agent),
     "agents": lambda moment, agent, ids: moment.agents(),
     "overview": lambda moment, agent, ids: moment.overview(),
-    "event": lambda moment, agent, ids: moment.event(ids[0]),
+    "event": lambda moment, agent, ids: selections.event(moment, ids[0]),
     "events": lambda moment, agent, ids: moment.events(ids),
     "lookup": lambda moment, agent, ids: moment.lookup(ids),
-    "surroundings": lambda moment, agent, ids: moment.surroundings(ids, 3),
+    "surroundings": lambda moment, agent, ids: moment.index(SearchScope()).surroundings(ids, 3),
     "outlines": lambda moment, agent, ids: moment.outlines([each.id for each in moment.agents()]),
-    "newest_of": lambda moment, agent, ids: moment.newest_of(agent, ids[-1]),
-    "all messages": lambda moment, agent, ids: list(moment.messages(_all(agent), expected=1000)),
-    "all ids": lambda moment, agent, ids: list(moment.ids(_all(agent), expected=1000)),
+    "head until": lambda moment, agent, ids: moment.head(agent, until=ids[-1]),
+    "all messages": lambda moment, agent, ids: list(moment.select(_all(agent), expected=1000)),
+    "all ids": lambda moment, agent, ids: list(moment.locate(_all(agent), expected=1000)),
     "counted": lambda moment, agent, ids: moment.index(SearchScope()).counted(TERMS),
     "counted and best": lambda moment, agent, ids: _best(moment.index(SearchScope())),
     "passing": lambda moment, agent, ids: moment.index(SearchScope()).passing(ids),
@@ -66,35 +67,31 @@ AT_ONCE: dict[str, Reading] = {
     "turns": lambda moment, agent, ids: moment.turns(ids),
     "results": lambda moment, agent, ids: moment.results(moment.lookup(ids)),
     "next to": lambda moment, agent, ids: moment.next_to(moment.lookup(ids), 3),
-    "operations": lambda moment, agent, ids: moment.operations(agent),
-    "events after": lambda moment, agent, ids: moment.events_after(agent, 0, 1000),
+    "operations": lambda moment, agent, ids: selections.operations(moment, agent),
+    "events after": lambda moment, agent, ids: selections.events_after(moment, agent, 0, 1000),
     "changes": lambda moment, agent, ids: moment.changes(moment.changes(None, 1).cursor, 1000),
-    "newest": lambda moment, agent, ids: moment.newest("state", _each(ids, agent)),
-    "recent": lambda moment, agent, ids: moment.recent("state", agent, END, 5),
-    "of a kind": lambda moment, agent, ids: moment.of_kind("state", _all(agent)),
+    "newest": lambda moment, agent, ids: selections.newest(moment, "state", _each(ids, agent)),
+    "recent": lambda moment, agent, ids: selections.recent(moment, "state", agent, END, 5),
+    "of a kind": lambda moment, agent, ids: selections.ids(moment, "state", _all(agent)),
     "size": lambda moment, agent, ids: moment.size(_each(ids, agent)),
     "bounds": lambda moment, agent, ids: moment.bounds(_each(ids, agent)),
-    "opened": lambda moment, agent, ids: moment.opened(_all(agent)),
-    "message before": lambda moment, agent, ids: moment.message_before(agent, ids[-1]),
-    "waiting": lambda moment, agent, ids: moment.waiting(agent),
+    "opened": lambda moment, agent, ids: selections.ids(moment, OPENERS, _all(agent)),
+    "message before": lambda moment, agent, ids: selections.message_before(moment, agent, ids[-1]),
+    "waiting": lambda moment, agent, ids: selections.waiting(moment, agent),
     "calls": lambda moment, agent, ids: moment.calls(agent, "c0-0"),
-    "apart": lambda moment, agent, ids: moment.apart_results(agent, ids[0]),
-    "tombstones": lambda moment, agent, ids: moment.tombstones(_each(ids, agent)),
+    "apart": lambda moment, agent, ids: selections.apart_results(moment, agent, ids[0]),
+    "tombstones": lambda moment, agent, ids: list(selections.tombstones(moment, _each(ids, agent))),
     "newest requests": lambda moment, agent, ids: newest_requests(moment, agent, 5),
     "memos": lambda moment, agent, ids: moment.memos_with([(["question"], id) for id in ids], 5),
-    "unread": lambda moment, agent, ids: moment.unread(agent),
+    "unread": lambda moment, agent, ids: selections.unread(moment, agent),
     "lease": lambda moment, agent, ids: moment.lease(agent),
     "end": lambda moment, agent, ids: end_of(moment, agent),
     "agent": lambda moment, agent, ids: moment.agent(agent),
-    "root": lambda moment, agent, ids: moment.root_of(agent),
-    "named": lambda moment, agent, ids: moment.named("3"),
-    "children": lambda moment, agent, ids: moment.children(agent),
-    "fates": lambda moment, agent, ids: moment.fates(agent),
-    "unstarted": lambda moment, agent, ids: moment.unstarted(),
-    "message after": lambda moment, agent, ids: moment.message_after(agent, ids[0]),
-    "erased by": lambda moment, agent, ids: moment.erased_by(ids[0]),
+    "named": lambda moment, agent, ids: moment.agents(name="3"),
+    "children": lambda moment, agent, ids: moment.agents(parent=agent),
+    "message after": lambda moment, agent, ids: selections.message_after(moment, agent, ids[0]),
     "newest memos": lambda moment, agent, ids: moment.memos(5),
-    "tagged memos": lambda moment, agent, ids: moment.memos_tagged(["a", "b"], 5),
+    "tagged memos": lambda moment, agent, ids: moment.memos(5, tags=["a", "b"]),
     "texts": lambda moment, agent, ids: moment.kept_texts(hashed(*map(str, ids))),
 }
 """Reads that take a fixed number of statements."""
@@ -161,9 +158,9 @@ class Budgets(Suite):
         agent, ids = agent_with_turns(store, 150)
         with store.read() as moment:
             for newest_first in (False, True):
-                every = count(harness, store, lambda: list(moment.messages(_all(agent), newest_first=newest_first)))  # noqa: B023
+                every = count(harness, store, lambda: list(moment.select(_all(agent), newest_first=newest_first)))  # noqa: B023
                 assert every <= 1 + len(ids) // 50
-                one = count(harness, store, lambda: next(moment.messages(_all(agent), newest_first=newest_first)))  # noqa: B023
+                one = count(harness, store, lambda: next(moment.select(_all(agent), newest_first=newest_first)))  # noqa: B023
                 assert one == 1
 
 

@@ -109,7 +109,7 @@ class Connections(Suite):
             while len(seen) < 120:
                 done = all(each.done() for each in writers)
                 with other.read() as moment:
-                    ids = sorted(event.id for event in moment.messages(tree))
+                    ids = sorted(event.id for event in moment.select(tree))
                 assert ids[: len(seen)] == seen
                 seen = ids
                 assert not done or len(seen) == 120
@@ -163,7 +163,7 @@ class ListeningTests(Suite):
         assert [head for head, _ in found] == [begin, *(id for _, id in found[:-1])]
         for each in (store, other):
             with each.read() as moment:
-                messages = list(moment.messages((Segment(parent, 1, END),)))
+                messages = list(moment.select((Segment(parent, 1, END),)))
             assert [event.id for event in messages] == [id for _, id in found]
             batches = [f"{number}/{part}" for number in range(times) for part in range(3)]
             assert [texts_of(each, mine) for mine in own] == [batches, batches]

@@ -47,7 +47,7 @@ class Damaged(Suite):
         other = harness.open(store.address)
         assert list(examine(open_over(other)))
         with other.read() as moment:
-            assert [event.content for event in moment.messages((Segment(neighbour, 1, END),))] == ["fjord"] * 6
+            assert [event.content for event in moment.select((Segment(neighbour, 1, END),))] == ["fjord"] * 6
             found = {event.id: event for event in moment.events(ids)}
             assert list(found) == ids
             wrong = [event for event in found.values() if event.content != f"quartz {ids.index(event.id)}"]
@@ -91,7 +91,7 @@ class Damaged(Suite):
             erase(writing, agent, ids[3])
         assert list(store.damage()) == []
         with store.read() as moment:
-            assert [event.id for event in moment.messages((Segment(agent, 1, END),))] == [*ids[:3], *ids[4:]]
+            assert [event.id for event in moment.select((Segment(agent, 1, END),))] == [*ids[:3], *ids[4:]]
         store.close()
 
     @pytest.mark.parametrize(

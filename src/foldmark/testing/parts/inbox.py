@@ -7,6 +7,7 @@ from threading import Barrier
 from typing import TypeVar
 from uuid import uuid4
 
+from foldmark.core import selections
 from foldmark.core.agents import MODEL, Lease
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.ports import Store
@@ -27,7 +28,7 @@ def later(moment: str, seconds: float) -> str:
 def deliver(store: Store, agent: str) -> list[str]:
     """Carry all unread mail into the agent's log with one event, and return the texts."""
     with store.write() as writing:
-        mail = writing.unread(agent)
+        mail = selections.unread(writing, agent)
         if not mail:
             return []
         data = {"mail": [{"id": each.id} for each in mail]}
@@ -43,7 +44,7 @@ def take(store: Store, agent: str, holder: str, own_clock: float) -> bool:
         old = writing.lease(agent)
         if old is not None and old.holder != holder and old.until > now:
             return False
-        writing.lend(Lease(agent, holder, "host", 1, MODEL, now, later(now, SECONDS)))
+        writing.lend(agent, Lease(agent, holder, "host", 1, MODEL, now, later(now, SECONDS)))
         writing.append(agent, None, [draft("record", holder, data={"at": later(now, own_clock)})])
         return True
 
@@ -81,7 +82,7 @@ class InboxTests(Suite):
         lines = [line for content in texts_of(store, recipient) for line in content.split("\n")]
         assert lines == texts
         with store.read() as moment:
-            assert moment.unread(recipient) == []
+            assert selections.unread(moment, recipient) == []
 
     # Leases
 

@@ -11,7 +11,7 @@ from foldmark.testing.suite import NOW, Suite, add_fork, append, draft, fork, ro
 
 def contents(moment: Snapshot, agent: str) -> list[str]:
     """Return the texts of an agent's messages."""
-    return [event.content for event in moment.messages((Segment(agent, 1, END),))]
+    return [event.content for event in moment.select((Segment(agent, 1, END),))]
 
 
 def texts_of(store: Store, agent: str) -> list[str]:
@@ -77,7 +77,7 @@ class Transactions(Suite):
         ids = append(store, agent, *[draft()] * 600)
         found = []
         with store.write() as writing:
-            for event in writing.messages((Segment(agent, 1, ids[-1]),), newest_first=newest_first):
+            for event in writing.select((Segment(agent, 1, ids[-1]),), newest_first=newest_first):
                 found.append(event.id)
                 if len(found) % 100 == 0:
                     writing.append(agent, None, [draft(content="meanwhile")])

@@ -1,18 +1,107 @@
+-- What PostgreSQL calls otherwise than other databases (see `stores/sql/queries.sql`), and the statements that only it has.
+
+-- part: root
+root, 
+
+-- part: bound_root
+:root, 
+
+-- part: own
+$1root = :root AND $1agent = :agent
+
+-- part: row
+root = :root AND key = :agent
+
+-- part: children
+a.root = :root AND a.parent = :agent
+
+-- part: of
+root = :root AND agent = $1.agent
+
+-- part: tree
+root = :root
+
+-- part: same
+$1.root = $2.root
+
+-- part: directory
+directory
+
+-- part: given
+unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id
+
+-- part: answering
+unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.answers = i.id
+
+-- part: segments
+unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) WITH ORDINALITY AS s (agent, first, last, number)
+
+-- part: in_turn
+ORDER BY s.number
+
+-- part: inside
+CROSS JOIN LATERAL (<<branches>>) e
+
+-- part: branch
+(SELECT * FROM events WHERE $1 AND id BETWEEN s.first AND s.last ORDER BY id <<order>> LIMIT :page)
+
+-- part: stateful
+stateful
+
+-- part: among
+= ANY(:$1::bigint[])
+
+-- part: among_texts
+= ANY(:$1::text[])
+
+-- part: flag
+:$1::boolean
+
+-- part: tags_of
+(SELECT array_agg(tag) FROM memo_tags WHERE memo = $1)
+
+-- part: holds
+strpos($1, $2) > 0
+
+-- part: beginning
+CASE WHEN octet_length($1.content) <= $2 THEN $1.content ELSE substr($1.content, 1, $2::integer) END
+
+-- part: no_event
+NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, NULL::smallint, NULL::bigint, NULL::bigint
+
+-- part: id_of
+blocks b JOIN events e ON e.root = b.root AND e.id = $1 WHERE b.block = $1 >> 12
+
+-- part: readable
+(SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+
+-- part: embeddable
+e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary') AND e.content <> ''
+
+-- part: root_of
+$1.root
+
+-- part: after
+($1.root, $1.id) > (:root::bigint, :id::bigint)
+
+-- part: in_order
+ORDER BY $1.root, $1.id
+
 -- name: lock
 -- The row of a root agent, which locks its tree: its state, the tree's counters, this transaction, the newest memo.
-SELECT head, last, open_turn, messages, tokens, run, killed, deleted, archived, gone_messages, gone_tokens, newest_turn, newest_kind,
+SELECT head, last, open_turn, messages, tokens, run, asked, killed, deleted, archived, gone_messages, gone_tokens, newest_turn, newest_kind,
     next_id, last_id, greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint), memos,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 FROM agents WHERE root = :root AND key = :root FOR UPDATE
 
 -- name: position
 -- The state for the next append to a fork; under the lock of its tree.
-SELECT head, last, open_turn, messages, tokens, run, killed, deleted, archived, gone_messages, gone_tokens, newest_turn, newest_kind
-FROM agents WHERE root = :root AND key = :agent
+SELECT head, last, open_turn, messages, tokens, run, asked, killed, deleted, archived, gone_messages, gone_tokens, newest_turn, newest_kind
+FROM agents WHERE <<row>>
 
 -- name: transaction
 -- The initial values of a new tree, in the columns of `lock`.
-SELECT 0, 0, NULL, 0, 0, NULL, 0, 0, 0, 0, 0, NULL, NULL,
+SELECT 0, 0, NULL, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL,
     0, -1, (SELECT base FROM home) + pg_current_xact_id()::text::bigint, 0,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 
@@ -34,55 +123,6 @@ SELECT to_char(
     (clock_timestamp() + make_interval(secs => :ahead::float8)) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
 )
 
--- name: agents
--- All agents, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    a.killed, a.deleted, a.archived, a.key, a.root
-FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent ORDER BY a.key
-
--- name: overview
--- All agents, oldest first: the time of last use, the time of archiving, and for conversations the stored segments.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    a.killed, a.deleted, a.archived, a.key, a.root,
-    coalesce(e.created_at, a.created_at), h.created_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
-FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent
-LEFT JOIN events e ON e.root = a.root AND e.id = a.head
-LEFT JOIN events h ON a.archived > 0 AND h.root = a.root AND h.id = a.archived LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
-ORDER BY a.key
-
--- name: agent_by_id
--- One agent by its uuid.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    a.killed, a.deleted, a.archived, a.key, a.root
-FROM directory i JOIN agents a ON a.root = i.root AND a.key = i.key
-LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent WHERE i.id = :id
-
--- name: agent_by_name
--- One root agent by its name.
-SELECT a.id, a.name, NULL, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived, a.key, a.root
-FROM names n JOIN agents a ON a.root = n.root AND a.key = n.root WHERE n.name = :name
-
--- name: children
--- The agents forked from one, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens,
-    a.killed, a.deleted, a.archived, a.key, a.root
-FROM agents a JOIN agents p ON p.root = a.root AND p.key = a.parent
-WHERE a.root = :root AND a.parent = :agent ORDER BY a.key
-
--- name: unstarted
--- The living forks without a message of their own whose model was never asked, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived, a.key, a.root
-FROM agents a JOIN agents p ON p.root = a.root AND p.key = a.parent
-WHERE a.parent IS NOT NULL AND a.messages = 0
-    AND NOT EXISTS (SELECT 1 FROM events e WHERE e.root = a.root AND e.agent = a.key AND e.kind = 'request'
-        AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary'))
-    AND a.killed = 0 AND a.deleted = 0
-ORDER BY a.key
-
--- name: root_of
--- The uuid of the root agent of a tree.
-SELECT id FROM agents WHERE root = :root AND key = :root
-
 -- name: agent_id
 -- The uuid behind a key, and the key of its root agent.
 SELECT id, root FROM directory WHERE key = :key
@@ -90,6 +130,14 @@ SELECT id, root FROM directory WHERE key = :key
 -- name: agent_key
 -- The key behind a uuid, and that of its root agent.
 SELECT key, root FROM directory WHERE id = :id
+
+-- name: agent_by_id
+-- One agent by its uuid.
+SELECT <<agent>>, a.key, a.root FROM directory i JOIN (<<agents>>) ON a.root = i.root AND a.key = i.key WHERE i.id = :id
+
+-- name: agent_by_name
+-- One root agent by its name.
+SELECT <<agent>>, a.key, a.root FROM names n JOIN (<<agents>>) ON a.root = n.root AND a.key = n.root WHERE n.name = :name
 
 -- name: create_agent
 -- Adds an agent.
@@ -112,10 +160,6 @@ DELETE FROM names WHERE root = :root AND name IS DISTINCT FROM :name::text
 -- The owner of a name.
 SELECT root FROM names WHERE name = :name
 
--- name: rename_agent
--- Sets a conversation's name; null for none.
-UPDATE agents SET name = :name WHERE root = :root AND key = :agent
-
 -- name: append
 -- Events of one tree.
 INSERT INTO events (
@@ -134,23 +178,25 @@ FROM unnest(
     content, data, checksum, tool, planning, stateful
 )
 
+-- part: state
+head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
+    asked = :asked, killed = :killed, deleted = :deleted, archived = :archived, newest_turn = :newest_turn::bigint,
+    newest_kind = :newest_kind
+
+-- part: counters
+next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
+
 -- name: advance
 -- Stores the state for the next append to an agent.
-UPDATE agents SET head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
-    killed = :killed, deleted = :deleted, archived = :archived, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind
-WHERE root = :root AND key = :agent
+UPDATE agents SET <<state>> WHERE <<row>>
 
 -- name: advance_root
 -- Stores the state for the next append to a root agent, and its tree's counters.
-UPDATE agents SET head = :head, last = :last, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
-    killed = :killed, deleted = :deleted, archived = :archived, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
-    next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
-WHERE root = :root AND key = :root
+UPDATE agents SET <<state>>, <<counters>> WHERE root = :root AND key = :root
 
 -- name: advance_tree
 -- Stores a tree's counters.
-UPDATE agents SET next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
-WHERE root = :root AND key = :root
+UPDATE agents SET <<counters>> WHERE root = :root AND key = :root
 
 -- name: mark_memos
 -- Records the newest memo that a tree knows of from an event on.
@@ -162,93 +208,29 @@ INSERT INTO waiting (root, agent, call) SELECT :root, :agent, call FROM unnest(:
 
 -- name: answered
 -- Removes calls that no longer wait.
-DELETE FROM waiting WHERE root = :root AND agent = :agent AND call = ANY(:calls::bigint[])
+DELETE FROM waiting WHERE <<own>> AND call <<among calls>>
 
 -- name: end_waiting
 -- Removes the waiting calls of an agent: none waits beyond the end of its turn.
-DELETE FROM waiting WHERE root = :root AND agent = :agent
-
--- name: erase_waiting
--- Removes waiting calls whose content was erased.
-DELETE FROM waiting WHERE root = :root AND agent = :agent AND call = ANY(:calls::bigint[])
-
--- name: waiting
--- The calls of an agent's open turn that have no result yet.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers
-FROM waiting w JOIN events e ON e.root = :root AND e.id = w.call
-WHERE w.root = :root AND w.agent = :agent ORDER BY w.call
-
--- name: append_ids
--- The ids of the events that an append with this key recorded.
-SELECT ids FROM append_keys WHERE root = :root AND agent = :agent AND key = :key
-
--- name: keep_append
--- Records the ids of the events of an append with a key.
-INSERT INTO append_keys (root, agent, key, ids) VALUES (:root, :agent, :key, :ids)
-
--- name: save_fold
--- Stores the segment cache of an agent.
-INSERT INTO folds (root, agent, body, messages, tokens) VALUES (:root, :agent, :body, :messages, :tokens)
-ON CONFLICT (root, agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
+DELETE FROM waiting WHERE <<own>>
 
 -- name: head
--- An agent by its uuid, after its key and root and with its stored segment cache: 21 columns.
--- Then, in 12 columns more, its newest event of each of some kinds that is not erased.
-SELECT a.key, a.root, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.last, a.open_turn, a.messages, a.tokens, a.killed, a.deleted, a.archived,
-    f.body, f.messages, f.tokens, (SELECT value > 0 FROM numbers WHERE name = 'memos'),
+-- An agent by its uuid, after its key and root and with its stored segment cache: 23 columns.
+-- Then, in 13 columns more, its newest event up to an id of each of some kinds that is not erased.
+SELECT a.key, a.root, <<agent>>, f.body, f.messages, f.tokens, (SELECT value > 0 FROM numbers WHERE name = 'memos'),
     EXISTS (SELECT 1 FROM unread u WHERE u.root = a.root AND u.agent = a.key),
-    EXISTS (SELECT 1 FROM agents c WHERE c.root = a.root AND c.parent = a.key),
-    NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, NULL::smallint, NULL::bigint
-FROM directory i JOIN agents a ON a.root = i.root AND a.key = i.key
-LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
+    EXISTS (SELECT 1 FROM agents c WHERE c.root = a.root AND c.parent = a.key), <<no_event>>
+FROM directory i JOIN (<<agents>>) ON a.root = i.root AND a.key = i.key LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
 WHERE i.id = :agent
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+    NULL, NULL, <<event>>
 FROM directory i CROSS JOIN unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
     SELECT * FROM events
-    WHERE root = i.root AND agent = i.key
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
-    AND kind = k.kind AND redacted IS NULL
+    WHERE root = i.root AND agent = i.key AND kind IN <<indexed>> AND kind = k.kind AND id <= :until AND redacted IS NULL
     ORDER BY id DESC LIMIT 1
 ) e
 WHERE i.id = :agent
-
--- name: anchors
--- An agent's newest event up to an id of each of some kinds, not erased.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
-    SELECT * FROM events
-    WHERE root = :root AND agent = :agent
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
-    AND kind = k.kind AND redacted IS NULL AND id <= :until
-    ORDER BY id DESC LIMIT 1
-) e
-
--- name: events
--- Some events.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id
-
--- name: operations
--- All operations of an agent with ids above one and up to another, in order, and the ends of turns that close a planning.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM events e WHERE e.root = :root AND e.agent = :agent AND e.replayed = 1 AND e.id > :after AND e.id <= :until ORDER BY e.id
-
--- name: events_after
--- An agent's own events above an id, oldest first: its messages merged with its other events, each by their index.
-(
-    SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-    FROM events e WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id > :after
-    ORDER BY e.id LIMIT :limit
-)
-UNION ALL
-(
-    SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-    FROM events e WHERE e.root = :root AND e.agent = :agent AND e.nth IS NULL AND e.id > :after
-    ORDER BY e.id LIMIT :limit
-)
-ORDER BY 1 LIMIT :limit
 
 -- name: changes
 -- New agents and events after a place, of transactions before all that may still be open, each as its place, its agent
@@ -292,196 +274,66 @@ SELECT
     (SELECT (born, key) FROM agents WHERE born < (SELECT horizon()) ORDER BY born DESC, key DESC LIMIT 1)::text
 
 -- name: outlines
--- Agents by their uuids with their stored segments, 5 columns. Then, in 12 columns more, of those that ever had a planning
+-- Agents by their uuids with their stored segments, 5 columns. Then, in 13 columns more, of those that ever had a planning
 -- conversation the events that locate it: all operations, and the `command` events that open one, none erased.
-SELECT 0, i.key, i.id, f.body, i.root,
-    NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, NULL::smallint, NULL::bigint
+SELECT 0, i.key, i.id, f.body, i.root, <<no_event>>
 FROM directory i LEFT JOIN folds f ON f.root = i.root AND f.agent = i.key WHERE i.id = ANY(:agents::text[])
 UNION ALL
-SELECT 1, NULL, NULL, NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+SELECT 1, NULL, NULL, NULL, NULL, <<event>>
 FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
-WHERE i.id = ANY(:agents::text[])
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
-    AND e.kind = 'command' AND e.redacted IS NULL AND e.planning
+WHERE i.id = ANY(:agents::text[]) AND e.kind IN <<indexed>> AND e.kind = 'command' AND e.redacted IS NULL AND e.planning
 UNION ALL
-SELECT 1, NULL, NULL, NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+SELECT 1, NULL, NULL, NULL, NULL, <<event>>
 FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
-WHERE i.id = ANY(:agents::text[]) AND e.replayed = 1 AND (
-    EXISTS (
-        SELECT 1 FROM events c WHERE c.root = i.root AND c.agent = i.key
-        AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
-        AND c.kind = 'command' AND c.planning
-    ) OR EXISTS (
-        SELECT 1 FROM events c
-        WHERE c.root = i.root AND c.agent = i.key AND c.replayed = 1 AND c.kind = 'filter' AND c.planning
-    )
+WHERE i.id = ANY(:agents::text[]) AND e.replayed = 1 AND EXISTS (
+    SELECT 1 FROM events c
+    WHERE c.root = i.root AND c.agent = i.key AND c.kind IN <<indexed>> AND c.kind = 'command' AND c.planning
+    UNION ALL
+    SELECT 1 FROM events c WHERE c.root = i.root AND c.agent = i.key AND c.replayed = 1 AND c.kind = 'filter' AND c.planning
 )
 
--- name: messages
--- Messages inside segments, of each at most a page, oldest first; not in order.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
-    SELECT * FROM events
-    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id BETWEEN s.first AND s.last ORDER BY id LIMIT :page
-) e
-
--- name: messages_newest_first
--- Messages inside segments, of each at most a page, newest first; not in order.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
-    SELECT * FROM events
-    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id BETWEEN s.first AND s.last
-    ORDER BY id DESC LIMIT :page
-) e
-
--- name: message_ids
--- Ids of messages inside segments, of each at most a page, newest first; not in order.
-SELECT e.id
-FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
-    SELECT id FROM events
-    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id BETWEEN s.first AND s.last
-    ORDER BY id DESC LIMIT :page
-) e
-
--- name: newest
--- The newest event of an indexed kind inside segments; of summaries one with a state; none erased.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
-    SELECT * FROM events
-    WHERE root = :root AND agent = s.agent
-    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
-    AND kind = :kind AND id BETWEEN s.first AND s.last AND redacted IS NULL AND (kind <> 'summary' OR stateful)
-    ORDER BY id DESC LIMIT 1
-) e ORDER BY e.id DESC LIMIT 1
-
--- name: recent
--- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM events e WHERE e.root = :root AND e.agent = :agent
-    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
-    AND e.kind = :kind AND e.id <= :until AND e.redacted IS NULL ORDER BY e.id DESC LIMIT :limit
-
--- name: of_kind
--- The ids of all events of an indexed kind inside segments; none erased.
-SELECT e.id FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
-WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
-    AND e.kind = :kind AND e.id BETWEEN s.first AND s.last AND e.redacted IS NULL
-
 -- name: size
--- Messages and tokens inside segments: sums at the newest less those before the oldest.
--- These sums include erased messages, which are subtracted.
+-- Messages and tokens inside segments: sums at the newest less those before the oldest. These sums include erased messages,
+-- which are subtracted.
 SELECT (coalesce(sum(n.nth), 0) - coalesce(sum(b.nth), 0) - coalesce(sum(ne.messages), 0) + coalesce(sum(be.messages), 0))::bigint,
     (coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.tokens), 0) + coalesce(sum(be.tokens), 0))::bigint
-FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last)
-LEFT JOIN LATERAL (
-    SELECT id, nth, sum FROM events
-    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id <= s.last ORDER BY id DESC LIMIT 1
-) n ON true
-LEFT JOIN LATERAL (
-    SELECT id, nth, sum FROM events
-    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id < s.first ORDER BY id DESC LIMIT 1
-) b ON true
-LEFT JOIN LATERAL (
-    SELECT messages, tokens FROM redacted_sums
-    WHERE root = :root AND agent = s.agent AND event < n.id ORDER BY event DESC LIMIT 1
-) ne ON true
-LEFT JOIN LATERAL (
-    SELECT messages, tokens FROM redacted_sums
-    WHERE root = :root AND agent = s.agent AND event < b.id ORDER BY event DESC LIMIT 1
-) be ON true
-
--- name: bounds
--- For each of some segments, in order: the oldest message from its first id, the newest to its last.
-SELECT
-    (SELECT id FROM events WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id >= s.first ORDER BY id LIMIT 1),
-    (
-        SELECT id FROM events WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id <= s.last
-        ORDER BY id DESC LIMIT 1
-    )
-FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) WITH ORDINALITY AS s (agent, first, last, number)
-ORDER BY s.number
-
--- name: message_before
--- An agent's newest message up to an id.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
-WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id <= :id ORDER BY e.id DESC LIMIT 1
+FROM <<segments>>
+LEFT JOIN LATERAL (SELECT id, nth, sum FROM events WHERE <<of s>> AND nth IS NOT NULL AND id <= s.last ORDER BY id DESC LIMIT 1) n
+    ON true
+LEFT JOIN LATERAL (SELECT id, nth, sum FROM events WHERE <<of s>> AND nth IS NOT NULL AND id < s.first ORDER BY id DESC LIMIT 1) b
+    ON true
+LEFT JOIN LATERAL (SELECT messages, tokens FROM redacted_sums WHERE <<of s>> AND event < n.id ORDER BY event DESC LIMIT 1) ne
+    ON true
+LEFT JOIN LATERAL (SELECT messages, tokens FROM redacted_sums WHERE <<of s>> AND event < b.id ORDER BY event DESC LIMIT 1) be
+    ON true
 
 -- name: newest_message
 -- The turn and the kind of an agent's newest message up to an id.
 SELECT turn, kind FROM events WHERE root = :root AND agent = :agent AND nth IS NOT NULL AND id <= :until
 ORDER BY id DESC LIMIT 1
 
--- name: message_after
--- An agent's oldest message above an id.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
-WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id > :id ORDER BY e.id LIMIT 1
-
 -- name: turns
 -- The messages of some turns. A summary is a turn of its own in the middle of another.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers
+SELECT <<message>>
 FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events o ON o.root = i.root AND o.id = i.id AND o.turn = o.id
 CROSS JOIN LATERAL (
     SELECT * FROM events
     WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND turn = o.id AND id >= o.id AND id < coalesce((
         SELECT id FROM events
-        WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id > o.id
-            AND turn IS DISTINCT FROM o.id AND kind <> 'summary'
+        WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id > o.id AND turn IS DISTINCT FROM o.id AND kind <> 'summary'
         ORDER BY id LIMIT 1
     ), 9223372036854775807)
 ) e
 
 -- name: next_to
 -- For each place up to `count` of its agent's messages up to it and after it, by the place's number.
-SELECT s.number - 1, e.id, e.agent, e.turn, e.kind, e.answers
+SELECT s.number - 1, <<message>>
 FROM unnest(:roots::bigint[], :agents::bigint[], :ids::bigint[]) WITH ORDINALITY AS s (root, agent, id, number)
 CROSS JOIN LATERAL (
-    (
-        SELECT * FROM events WHERE root = s.root AND agent = s.agent AND nth IS NOT NULL AND id <= s.id
-        ORDER BY id DESC LIMIT :count
-    )
+    (SELECT * FROM events WHERE root = s.root AND agent = s.agent AND nth IS NOT NULL AND id <= s.id ORDER BY id DESC LIMIT :count)
     UNION ALL
-    (
-        SELECT * FROM events WHERE root = s.root AND agent = s.agent AND nth IS NOT NULL AND id > s.id
-        ORDER BY id LIMIT :count
-    )
+    (SELECT * FROM events WHERE root = s.root AND agent = s.agent AND nth IS NOT NULL AND id > s.id ORDER BY id LIMIT :count)
 ) e
-
--- name: results_of
--- The results of some calls, with or without erased ones.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.answers = i.id WHERE e.nth IS NOT NULL OR :erased::boolean
-
--- name: waiting_call
--- The newest call with a provider's call id among those that wait in an agent's open turn, of which there may be thousands.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers
-FROM events e JOIN waiting w ON w.root = e.root AND w.agent = e.agent AND w.call = e.id
-WHERE e.root = :root AND e.agent = :agent AND e.call_id = :call_id AND e.call_id IS NOT NULL
-    AND e.id >= :turn ORDER BY e.id DESC LIMIT 1
-
--- name: apart_results
--- An agent's results after an id that answer a call before it and stand apart from it.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
-WHERE e.root = :root AND e.agent = :agent AND e.apart IS NOT NULL AND e.id > :id AND e.answers <= :id
-
--- name: calls_with_id
--- An agent's newest calls with a provider's call id, newest first; ids are meant to be unique, so a few are enough.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
-WHERE e.root = :root AND e.agent = :agent AND e.call_id = :call_id AND e.call_id IS NOT NULL AND e.kind = 'tool_call'
-ORDER BY e.id DESC LIMIT 50
-
--- name: lookup
--- The kinds of events with some ids.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id
-
--- name: erased_by
--- The redact operation that erased an event's content, which may be of another tree.
-SELECT r.id, r.agent, r.turn, r.kind, r.content, r.data, r.dialect, r.actor, r.tokens, r.created_at, r.interrupted, r.answers
-FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id
-JOIN blocks b ON b.block = e.redacted >> 12 JOIN events r ON r.root = b.root AND r.id = e.redacted
-
--- name: opened
--- The turns that were opened inside segments.
-SELECT e.id FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
-WHERE e.nth IS NOT NULL AND e.turn = e.id AND e.id BETWEEN s.first AND s.last
 
 -- name: surroundings
 -- Found messages, and the tool of each call or result. Each comes with the beginning of the person's text: of the message
@@ -522,72 +374,26 @@ FROM unnest(:roots::bigint[], :ids::bigint[]) WITH ORDINALITY AS i (root, id, pl
 JOIN events e ON e.root = i.root AND e.id = i.id LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
 ORDER BY i.place
 
--- name: tombstones
--- The messages inside segments whose content was erased.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
-WHERE e.id BETWEEN s.first AND s.last AND e.redacted IS NOT NULL
-    AND e.kind IN ('system', 'user', 'client', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
-
--- name: to_erase
--- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
-SELECT e.id, e.kind, e.nth, e.data, e.tokens FROM events e
-WHERE e.root = :root AND e.id BETWEEN :turn AND :last AND e.agent = :agent AND e.redacted IS NULL
-    AND e.kind NOT IN ('turn_ended', 'archived', 'unarchived', 'killed', 'deleted')
-    AND (:turn = 0 OR (e.turn = :turn AND e.kind NOT IN ('scratchpad', 'config'))) ORDER BY e.id
-
 -- name: erase
 -- Replaces erased events with what remains of them.
 UPDATE events e SET content = '', data = d.data, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = :by,
     checksum = NULL, tool = NULL, planning = e.planning AND d.data IS NOT NULL, stateful = false
 FROM unnest(:ids::bigint[], :datas::text[]) AS d (id, data) WHERE e.root = :root AND e.id = d.id
 
--- name: note_erased
--- Adds a run of erased messages of an agent, with the sums of all that was erased of it up to this run.
-INSERT INTO redacted_sums (root, agent, event, messages, tokens)
-SELECT :root, :agent, :event, :messages + coalesce(b.messages, 0), :tokens + coalesce(b.tokens, 0)
-FROM (SELECT 1) one LEFT JOIN (
-    SELECT messages, tokens FROM redacted_sums
-    WHERE root = :root AND agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
-) b ON TRUE
-
--- name: add_erased
--- Adds sums erased before an event to all later rows.
-UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens
-WHERE root = :root AND agent = :agent AND event > :event
-
--- name: forget_erased_sums
--- Removes the erased sums of an agent that was erased as a whole.
-DELETE FROM redacted_sums WHERE root = :root AND agent = :agent
-
 -- name: lower_totals
 -- Lowers the totals of an agent by what was erased.
 UPDATE agents SET messages = messages - :messages, tokens = tokens - :tokens, gone_messages = gone_messages + :messages,
     gone_tokens = gone_tokens + :tokens, newest_turn = NULL, newest_kind = NULL
-WHERE root = :root AND key = :agent
+WHERE <<row>>
 
 -- name: forget_totals
 -- Sets the totals of an agent that was erased as a whole to zero.
 UPDATE agents SET messages = 0, tokens = 0, gone_messages = 0, gone_tokens = 0, newest_turn = NULL, newest_kind = NULL
-WHERE root = :root AND key = :agent
+WHERE <<row>>
 
 -- name: carried
 -- Removes mail that a message has carried.
-DELETE FROM unread WHERE root = :root AND agent = :agent AND mail = ANY(:mail::bigint[])
-
--- name: fates
--- The fate of each of an agent's children: see `foldmark.core.agents`.
-SELECT a.id, CASE
-    WHEN a.killed > 0 THEN 'killed'
-    WHEN a.messages > 0 OR EXISTS (
-        SELECT 1 FROM events e WHERE e.root = a.root AND e.agent = a.key AND e.kind = 'request'
-        AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'request', 'usage', 'mail', 'killed', 'window_summary')
-    ) THEN 'begun'
-    ELSE 'waits'
-END FROM agents a WHERE a.root = :root AND a.parent = :agent
-
--- name: keep_text
--- Stores a text, unless it exists.
-INSERT INTO texts (hash, text) VALUES (:hash, :text) ON CONFLICT DO NOTHING
+DELETE FROM unread WHERE <<own>> AND mail <<among mail>>
 
 -- name: own
 -- Records the owners of the texts of a request, unless they were erased since.
@@ -598,42 +404,6 @@ WHERE EXISTS (SELECT 1 FROM texts t WHERE t.hash = o.hash)
     AND NOT EXISTS (SELECT 1 FROM events e WHERE e.root = :root AND e.id = o.turn AND e.redacted IS NOT NULL)
 ON CONFLICT DO NOTHING
 
--- name: disown_turn
--- Removes what a turn of an agent owns, and returns the hashes of these texts.
-DELETE FROM text_owners WHERE root = :root AND agent = :agent AND turn = :turn RETURNING hash
-
--- name: disown_agent
--- Removes what an agent owns, and returns the hashes of these texts.
-DELETE FROM text_owners WHERE root = :root AND agent = :agent RETURNING hash
-
--- name: disown_texts
--- Removes an agent's ownership of some texts.
-DELETE FROM text_owners WHERE root = :root AND agent = :agent AND hash = ANY(:hashes::text[])
-
--- name: disown_memo
--- Removes what a memo owns, and returns the hashes of these texts.
-DELETE FROM text_owners WHERE memo = :memo AND memo > 0 RETURNING hash
-
--- name: erase_texts
--- Removes those of some texts that nothing owns any more.
-DELETE FROM texts t
-WHERE t.hash = ANY(:hashes::text[]) AND NOT EXISTS (SELECT 1 FROM text_owners o WHERE o.hash = t.hash)
-
--- name: requests
--- A page of all requests after an id, and whether the message that opened their turn is erased.
-SELECT e.root, e.id, e.agent, e.turn, e.data, t.redacted IS NOT NULL
-FROM events e LEFT JOIN events t ON t.root = e.root AND t.id = e.turn
-WHERE (e.root, e.id) > (:root::bigint, :id::bigint) AND e.kind = 'request' AND e.redacted IS NULL
-ORDER BY e.root, e.id LIMIT :limit
-
--- name: text_owners
--- Every owner of a text, and whether the text is there.
-SELECT o.agent, o.turn, o.memo, o.hash, EXISTS (SELECT 1 FROM texts t WHERE t.hash = o.hash) FROM text_owners o
-
--- name: texts_of_nobody
--- Texts without an owner.
-SELECT hash FROM texts t WHERE NOT EXISTS (SELECT 1 FROM text_owners o WHERE o.hash = t.hash)
-
 -- name: share_texts
 -- Keeps others from erasing texts until the end of this transaction.
 LOCK TABLE texts IN ROW EXCLUSIVE MODE
@@ -641,31 +411,6 @@ LOCK TABLE texts IN ROW EXCLUSIVE MODE
 -- name: lock_texts
 -- Keeps others from recording requests until the end of this transaction: one could need a text that is removed.
 LOCK TABLE texts IN SHARE ROW EXCLUSIVE MODE
-
--- name: lease
--- An agent's lease.
-SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
-FROM leases l JOIN directory d ON d.key = l.agent WHERE l.root = :root AND l.agent = :agent
-
--- name: held
--- The leases of one runtime.
-SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
-FROM leases l JOIN directory d ON d.key = l.agent WHERE l.holder = :holder ORDER BY l.agent
-
--- name: lend
--- Stores a lease in place of the agent's last one.
-INSERT INTO leases (root, agent, holder, host, process, state, taken_at, until, interrupt)
-VALUES (:root, :agent, :holder, :host, :process, :state, :taken_at, :until, :interrupt)
-ON CONFLICT (root, agent) DO UPDATE SET holder = excluded.holder, host = excluded.host, process = excluded.process,
-    state = excluded.state, taken_at = excluded.taken_at, until = excluded.until, interrupt = excluded.interrupt
-
--- name: renew
--- Extends the leases of a runtime.
-UPDATE leases SET until = :until WHERE holder = :holder
-
--- name: give_back
--- Ends a lease.
-DELETE FROM leases WHERE root = :root AND agent = :agent AND holder = :holder
 
 -- name: number_memo
 -- The number of the next memo. Others that save one wait for the end of this transaction: memos are numbered in the
@@ -677,10 +422,6 @@ UPDATE numbers SET value = value + 1 WHERE name = 'memos' RETURNING value
 INSERT INTO memos (id, agent, actor, created_at, content, words)
 VALUES (:id, :agent::bigint, :actor, :created_at, :content, '')
 
--- name: tag_memo
--- Adds a tag to a memo.
-INSERT INTO memo_tags (tag, memo) VALUES (:tag, :memo)
-
 -- name: index_memo
 -- Stores the words of a memo, in order.
 UPDATE memos SET words = :line WHERE id = :memo
@@ -688,15 +429,6 @@ UPDATE memos SET words = :line WHERE id = :memo
 -- name: index_memo_words
 -- Stores the words of a memo, each once.
 INSERT INTO memo_words (word, memo) SELECT word, :memo FROM unnest(:words::text[]) AS w (word)
-
--- name: memos
--- Some memos with their tags, a JSON array.
-SELECT m.id, m.content, (SELECT array_agg(tag) FROM memo_tags WHERE memo = m.id), d.id, m.actor, m.created_at
-FROM memos m LEFT JOIN directory d ON d.key = m.agent WHERE m.id = ANY(:memos::bigint[])
-
--- name: newest_memos
--- The newest memos, newest first.
-SELECT id FROM memos ORDER BY id DESC LIMIT :limit
 
 -- name: memo_before
 -- For the number of each of some events the newest memo that its tree had recorded by then.
@@ -709,14 +441,6 @@ FROM unnest(:roots::bigint[], :ids::bigint[]) WITH ORDINALITY AS i (root, id, nu
 -- The highest number that a memo ever had.
 SELECT value FROM numbers WHERE name = 'memos'
 
--- name: memos_tagged
--- The memos with a tag.
-SELECT memo FROM memo_tags WHERE tag = :tag
-
--- name: memo_tags
--- The tags, and the number of memos with each.
-SELECT tag, count(*) FROM memo_tags GROUP BY tag ORDER BY tag LIMIT :limit
-
 -- name: memos_with
 -- The pairs of a word and a memo up to an id that holds it: a word from one to another, and perhaps adjacent words.
 SELECT DISTINCT k.number, w.memo
@@ -724,17 +448,9 @@ FROM unnest(:numbers::bigint[], :firsts::text[], :lasts::text[], :rows::text[]) 
 JOIN memo_words w ON w.word >= k.first AND w.word <= k.last AND w.memo <= :most
 WHERE k.row = '' OR EXISTS (SELECT 1 FROM memos m WHERE m.id = w.memo AND position(k.row IN m.words) > 0)
 
--- name: untag_memo
--- Removes a memo's tags.
-DELETE FROM memo_tags WHERE memo = :memo
-
 -- name: unindex_memo
 -- Removes a memo from the index.
 DELETE FROM memo_words WHERE memo = :memo
-
--- name: erase_memo
--- Removes a memo.
-DELETE FROM memos WHERE id = :memo
 
 -- name: notify
 -- Notifies others of a commit.
@@ -755,11 +471,11 @@ INSERT INTO long_words (root, id, piece, lexemes) VALUES (:root, :id, :piece, ar
 
 -- name: unindex_words
 -- Removes the words of messages of a tree.
-DELETE FROM words WHERE root = :root AND id = ANY(:ids::bigint[])
+DELETE FROM words WHERE root = :root AND id <<among ids>>
 
 -- name: unindex_long_words
 -- Removes their pieces.
-DELETE FROM long_words WHERE root = :root AND id = ANY(:ids::bigint[])
+DELETE FROM long_words WHERE root = :root AND id <<among ids>>
 
 -- name: words_of_messages
 -- The next messages with a text, in the order of trees and ids, and the words that each is found by.
@@ -774,20 +490,11 @@ WHERE e.id IS NULL
 
 -- name: erase_vectors
 -- Removes the vectors of messages.
-DELETE FROM vectors WHERE root = :root AND id = ANY(:ids::bigint[])
+DELETE FROM vectors WHERE root = :root AND id <<among ids>>
 
 -- name: erase_signatures
 -- Empties the signatures of messages; a reader that has come to one of them continues after it.
-UPDATE signatures SET signatures = '' WHERE root = :root AND id = ANY(:ids::bigint[])
-
--- name: embedders
--- The embedding models with vectors, and the event up to which these exist.
-SELECT fingerprint, until FROM embedders
-
--- name: add_embedder
--- Adds and locks an embedding model, and returns its key.
-INSERT INTO embedders (fingerprint) VALUES (:fingerprint)
-ON CONFLICT (fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING key
+UPDATE signatures SET signatures = '' WHERE root = :root AND id <<among ids>>
 
 -- name: advance_embedder
 -- Stores the event up to which vectors exist, unless a later one is stored.
@@ -797,15 +504,15 @@ WHERE m.key = :embedder AND b.block = :until >> 12 AND e.id = :until AND (m.stam
 -- name: newest_event
 -- The newest event before which nothing more can be committed.
 SELECT coalesce((
-    SELECT id FROM events WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    SELECT id FROM events WHERE stamp < <<readable>>
     ORDER BY stamp DESC, id DESC LIMIT 1
 ), 0)
 
 -- name: to_embed
 -- The next messages that people or models wrote, in the order of changes, each with the text before it in its
 -- conversation.
-SELECT e.id, CASE WHEN octet_length(e.content) <= :longest THEN e.content ELSE substr(e.content, 1, :longest::integer) END, (
-    SELECT CASE WHEN octet_length(b.content) <= :longest THEN b.content ELSE substr(b.content, 1, :longest::integer) END
+SELECT e.id, <<beginning e :longest>>, (
+    SELECT <<beginning b :longest>>
     FROM events b WHERE b.root = e.root AND b.agent = e.agent AND b.nth IS NOT NULL AND b.id < e.id
     ORDER BY b.id DESC LIMIT 1
 )
@@ -813,22 +520,20 @@ FROM events e
 WHERE (e.stamp, e.id) > (coalesce((
         SELECT u.stamp FROM blocks b JOIN events u ON u.root = b.root AND u.id = :until WHERE b.block = :until >> 12
     ), -1), :until)
-    AND e.stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-    AND e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary') AND e.content <> ''
+    AND e.stamp < <<readable>>
+    AND <<embeddable>>
 ORDER BY e.stamp, e.id LIMIT :most
 
 -- name: save_vectors
 -- Stores the vectors of a message, unless it was erased meanwhile.
 INSERT INTO vectors (root, id, embedder, vectors)
-SELECT e.root, e.id, :embedder, :vectors FROM blocks b JOIN events e ON e.root = b.root AND e.id = :id
-WHERE b.block = :id >> 12 AND e.nth IS NOT NULL AND e.content <> ''
+SELECT e.root, e.id, :embedder, :vectors FROM <<id_of :id>> AND e.nth IS NOT NULL AND e.content <> ''
 ON CONFLICT (root, id, embedder) DO UPDATE SET vectors = excluded.vectors
 
 -- name: save_signatures
 -- Stores the signatures of a message: the signs of its vectors' components.
 INSERT INTO signatures (root, id, embedder, signatures)
-SELECT e.root, e.id, :embedder, :signature FROM blocks b JOIN events e ON e.root = b.root AND e.id = :id
-WHERE b.block = :id >> 12 AND e.nth IS NOT NULL AND e.content <> ''
+SELECT e.root, e.id, :embedder, :signature FROM <<id_of :id>> AND e.nth IS NOT NULL AND e.content <> ''
 ON CONFLICT (root, id, embedder) DO UPDATE SET signatures = excluded.signatures
 
 -- name: signatures
@@ -847,26 +552,12 @@ WHERE m.fingerprint = :fingerprint
 
 -- name: coverage
 -- The number of messages with vectors of a model, the number of all, and the bytes of the vectors.
-SELECT (SELECT count(*) FROM events e WHERE e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary')
-        AND e.content <> '' AND (e.stamp, e.id) <= (m.stamp, m.until)),
-    (SELECT count(*) FROM events e WHERE e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary')
-        AND e.content <> ''),
+SELECT (SELECT count(*) FROM events e WHERE <<embeddable>> AND (e.stamp, e.id) <= (m.stamp, m.until)),
+    (SELECT count(*) FROM events e WHERE <<embeddable>>),
     (SELECT coalesce(sum(octet_length(vectors)), 0)::bigint FROM vectors WHERE embedder = m.key)
         + (SELECT coalesce(sum(octet_length(signatures)), 0)::bigint FROM signatures WHERE embedder = m.key)
 FROM (SELECT max(key) AS key, coalesce(max(stamp), -1) AS stamp, coalesce(max(until), 0) AS until
     FROM embedders WHERE fingerprint = :fingerprint) m
-
--- name: drop_vectors
--- Removes all vectors of a model.
-DELETE FROM vectors WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
-
--- name: drop_signatures
--- Removes all signatures of a model.
-DELETE FROM signatures WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
-
--- name: drop_embedder
--- Removes a model.
-DELETE FROM embedders WHERE fingerprint = :fingerprint
 
 -- name: all_events
 -- A page of all events after one, with the columns for their checks; the first columns are those of their checksums.
@@ -886,43 +577,6 @@ SELECT a.id, min(m.id) FROM (
 WHERE m.nth <> m.n + coalesce(e.messages, 0) OR m.sum <> m.s + coalesce(e.tokens, 0)
 GROUP BY a.root, a.key, a.id ORDER BY a.key
 
--- name: wrong_waiting
--- The number of calls of each agent that are wrongly recorded as waiting, or wrongly missing there.
-SELECT a.id, count(*) FROM (
-    SELECT e.root, e.agent, e.id FROM agents o
-    JOIN events e ON e.root = o.root AND e.agent = o.key AND e.nth IS NOT NULL AND e.id >= o.open_turn
-    WHERE e.kind = 'tool_call' AND NOT EXISTS (SELECT 1 FROM events r WHERE r.root = e.root AND r.answers = e.id)
-) c FULL JOIN waiting w ON w.root = c.root AND w.agent = c.agent AND w.call = c.id
-JOIN agents a ON a.root = coalesce(c.root, w.root) AND a.key = coalesce(c.agent, w.agent)
-WHERE w.call IS NULL OR c.id IS NULL GROUP BY a.root, a.key, a.id ORDER BY a.key
-
--- name: wrong_replayed
--- Events that are marked for the replay and are none of the kinds that it reads, or the other way round.
-SELECT id, CASE WHEN replayed = 1 THEN 'is' ELSE 'is not' END FROM events WHERE (replayed = 1) <> (
-    kind = ANY(:kinds::text[]) OR (kind = 'turn_ended' AND data IS NOT NULL)
-)
-
--- name: wrong_rows
--- Each agent's row, beside the values that its events give.
-SELECT a.id, a.head, a.last, a.messages, a.tokens, a.open_turn, a.killed, a.deleted, a.archived,
-    coalesce(e.newest, 0), coalesce(e.last, 0), coalesce(e.messages, 0), coalesce(e.tokens, 0),
-    CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END,
-    coalesce(e.killed, 0), coalesce(e.deleted, 0), CASE WHEN e.archived > coalesce(e.back, 0) THEN e.archived ELSE 0 END
-FROM agents a LEFT JOIN (
-    SELECT root, agent,
-        max(id) FILTER (WHERE kind NOT IN ('request', 'usage', 'mail', 'renamed', 'archived', 'unarchived', 'killed', 'deleted')) AS newest,
-        max(id) AS last,
-        count(*) FILTER (WHERE nth IS NOT NULL) AS messages,
-        (sum(tokens) FILTER (WHERE nth IS NOT NULL))::bigint AS tokens,
-        max(turn) FILTER (WHERE nth IS NOT NULL AND kind NOT IN ('summary', 'system')) AS newest_turn,
-        max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end,
-        max(id) FILTER (WHERE kind = 'killed') AS killed,
-        max(id) FILTER (WHERE kind = 'deleted') AS deleted,
-        max(id) FILTER (WHERE kind = 'archived') AS archived,
-        max(id) FILTER (WHERE kind IN ('unarchived', 'deleted')) AS back
-    FROM events GROUP BY root, agent
-) e ON e.root = a.root AND e.agent = a.key ORDER BY a.key
-
 -- name: wrong_totals
 -- Agents whose rows do not match their erased messages.
 SELECT a.id FROM agents a LEFT JOIN LATERAL (
@@ -937,26 +591,6 @@ ORDER BY a.key
 SELECT a.id FROM agents a LEFT JOIN directory d ON d.id = a.id LEFT JOIN names n ON n.name = a.name
 WHERE d.key IS DISTINCT FROM a.key OR d.root IS DISTINCT FROM a.root
     OR (a.name IS NOT NULL AND n.root IS DISTINCT FROM a.root)
-
--- name: wrong_deletions
--- Deleted agents with a child that is not deleted.
-SELECT a.id, c.id FROM agents a JOIN agents c ON c.root = a.root AND c.parent = a.key WHERE a.deleted > 0 AND c.deleted = 0
-
--- name: wrong_remains
--- Deleted agents with events that still hold text.
-SELECT a.id, count(*) FROM agents a JOIN events e ON e.root = a.root AND e.agent = a.key
-WHERE a.deleted > 0 AND e.content <> '' GROUP BY a.id
-
--- name: wrong_names
--- Agents whose name is not the newest that an event gave them; deleted agents that still have one.
-SELECT a.id, a.name FROM agents a WHERE a.name IS NOT NULL AND (a.deleted > 0 OR a.name <> (
-    SELECT e.content FROM events e
-    WHERE e.root = a.root AND e.agent = a.key AND e.kind = 'renamed' AND e.redacted IS NULL ORDER BY e.id DESC LIMIT 1
-))
-
--- name: wrong_archive
--- Forks that are recorded as archived.
-SELECT id FROM agents WHERE archived > 0 AND parent IS NOT NULL
 
 -- name: all_texts
 -- A page of the texts that requests need, with their hashes.
@@ -1010,15 +644,6 @@ SELECT m.id, coalesce((SELECT max(event) FROM known WHERE memos < m.id), 0), a.i
     ARRAY(SELECT tag FROM memo_tags WHERE memo = m.id ORDER BY tag)
 FROM memos m LEFT JOIN directory a ON a.key = m.agent WHERE m.id > :after ORDER BY m.id LIMIT :limit
 
--- name: erased
--- The erased events of some agents.
-SELECT e.id, e.agent, e.redacted FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
-WHERE i.key = ANY(:agents::bigint[]) AND e.redacted IS NOT NULL
-
--- name: kept_texts
--- The texts behind some hashes.
-SELECT hash, text FROM texts WHERE hash = ANY(:hashes::text[])
-
 -- name: raise_number
 -- Raises a named counter to this number.
 UPDATE numbers SET value = greatest(value, :value) WHERE name = :name RETURNING value
@@ -1038,10 +663,6 @@ WHERE b.block = ANY(:blocks::bigint[]) AND a.next_id <= a.last_id AND a.last_id 
 UPDATE events e SET redacted = b.redacted, planning = e.planning, tool = NULL, stateful = false
 FROM unnest(:ids::bigint[], :by::bigint[]) AS b (id, redacted) WHERE e.root = :root AND e.id = b.id
 
--- name: forget_fold
--- Removes the stored segments of an agent, which later operations made stale.
-DELETE FROM folds WHERE root = :root AND agent = :agent
-
 -- name: take_memo_marks
 -- Records from which event on each tree knows of a copied memo, which was saved after an event.
 INSERT INTO memo_marks (root, event, memos)
@@ -1052,43 +673,20 @@ ON CONFLICT (root, event) DO UPDATE SET memos = greatest(memo_marks.memos, exclu
 -- name: around
 -- For each of some messages, by its number: itself and up to `reach` before and after it, in no order. Each comes with
 -- the beginning of its text, its time, its agent, the agent's name, its kind, turn and tool.
-SELECT o.place, e.id, CASE WHEN octet_length(e.content) <= e.longest THEN e.content
-        ELSE substr(e.content, 1, e.longest) END, e.created_at, coalesce(a.id, 'unknown agent ' || e.agent), a.name,
-        e.kind, e.turn, coalesce(e.tool, c.tool)
-FROM (SELECT i.place, e.root, e.agent, e.id FROM unnest(:ids::bigint[]) WITH ORDINALITY AS i (id, place)
-    JOIN blocks b ON b.block = i.id >> 12 JOIN events e ON e.root = b.root AND e.id = i.id) AS o CROSS JOIN LATERAL (
-    (SELECT root, id, agent, kind, turn, tool, answers, created_at, content,
-        CASE id WHEN o.id THEN :whole::integer ELSE :cut::integer END AS longest
-    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id <= o.id
-    ORDER BY id DESC LIMIT :reach::bigint + 1)
+SELECT o.place, e.id, <<beginning e e.longest>>, e.created_at, coalesce(a.id, 'unknown agent ' || e.agent), a.name,
+    e.kind, e.turn, coalesce(e.tool, c.tool)
+FROM (
+    SELECT i.place, e.root, e.agent, e.id FROM unnest(:ids::bigint[]) WITH ORDINALITY AS i (id, place)
+    JOIN blocks b ON b.block = i.id >> 12 JOIN events e ON e.root = b.root AND e.id = i.id
+) AS o CROSS JOIN LATERAL (
+    (SELECT *, CASE id WHEN o.id THEN :whole::integer ELSE :cut::integer END AS longest
+    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id <= o.id ORDER BY id DESC LIMIT :reach::bigint + 1)
     UNION ALL
-    (SELECT root, id, agent, kind, turn, tool, answers, created_at, content, :cut::integer
-    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id > o.id
-    ORDER BY id LIMIT :reach::bigint)
-) AS e LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
-    LEFT JOIN events c ON c.root = e.root AND c.id = e.answers
+    (SELECT *, :cut::integer
+    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id > o.id ORDER BY id LIMIT :reach::bigint)
+) AS e LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent LEFT JOIN events c ON c.root = e.root AND c.id = e.answers
 WHERE e.content <> ''
 
 -- name: arrive
 -- Adds unread mail.
 INSERT INTO unread (root, agent, mail) SELECT :root, :agent, mail FROM unnest(:mail::bigint[]) AS m (mail)
-
--- name: all_mail
--- The next mail, and messages that may carry some, after an id, with whether it is unread.
-SELECT e.root, e.id, e.agent, e.kind, e.data, e.redacted IS NOT NULL,
-    EXISTS (SELECT 1 FROM unread u WHERE u.root = e.root AND u.agent = e.agent AND u.mail = e.id)
-FROM events e WHERE (e.root, e.id) > (:root, :id) AND (e.kind = 'mail' OR (e.kind = 'user' AND strpos(e.data, '"mail"') > 0))
-ORDER BY e.root, e.id LIMIT :limit
-
--- name: forget_unread
--- Removes all unread mail of an agent, which is erased.
-DELETE FROM unread WHERE root = :root AND agent = :agent
-
--- name: unread
--- The mail to an agent that no message has carried yet, oldest first.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM unread u JOIN events e ON e.root = u.root AND e.id = u.mail WHERE u.root = :root AND u.agent = :agent ORDER BY u.mail
-
--- name: highest_memo
--- The highest id that a memo ever had.
-SELECT value FROM numbers WHERE name = 'memos'

@@ -1,4 +1,4 @@
-"""One moment of the log in PostgreSQL (see `foldmark.stores.snapshot`), and the statements that it runs.
+"""One block of a store in PostgreSQL (see `foldmark.stores.session`).
 
 Changes: transactions draw their numbers when they first write, and commit in any order. An event is stamped with the
 number of its transaction, or with the stamp of the newest event of its tree if that is higher, so that stamps follow
@@ -13,10 +13,12 @@ first event after a new memo, a tree records the newest memo at that time (`memo
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+import psycopg
 
 from foldmark.core.agents import Change, Changes
 from foldmark.core.errors import StoreError
@@ -26,10 +28,10 @@ from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import END, Segments
 from foldmark.core.turns import Message
-from foldmark.stores import reader
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Statement, Texts
-from foldmark.stores.reader import Bindings, Fetched, Row
-from foldmark.stores.snapshot import PAGE, LogSnapshot
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pipeline, Statement, Texts
+from foldmark.stores.rows import Bindings, Fetched, Row
+from foldmark.stores.session import Session
+from foldmark.stores.snapshot import PAGE
 from foldmark.text.keywords import folded, spellings
 
 BLOCK = 4096
@@ -65,175 +67,170 @@ class Known:
             self.roots.pop(key, None)
 
 
-class PostgresReader(reader.SqlReader):
-    """Runs statements in a session."""
+_PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 
-    def __init__(self, session: PostgresSession, known: Known) -> None:
-        self._session, self._known = session, known
-        self._keys, self._ids, self._fold = known.keys, known.ids, known.fold
+
+class PostgresSession(Session):
+    """The contents of the database in one block."""
+
+    kinds = Texts(NEWEST_KINDS)
+    cursor = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
+
+    def __init__(self, pipeline: Pipeline, known: Known) -> None:
+        self.pipeline, self.known = pipeline, known
+        self.keys, self.ids, self.fold = known.keys, known.ids, known.fold
         self._roots, self._blocks = known.roots, known.blocks
 
-    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
-        self._check()
-        return self._session.run(STATEMENTS[name], bindings)
+    def is_broken(self) -> bool:
+        return self.pipeline.broken
 
-    def _rows(self, name: str, /, **bindings: Any) -> Fetched:
-        return self._run(name, **bindings), ()
+    def end(self) -> None:
+        with suppress(psycopg.Error, StoreError):  # nothing was written
+            self.pipeline.end(*(() if self.pipeline.broken else ("COMMIT",)))
 
-    def _list(self, values: Iterable[Any]) -> Ints | Texts:
+    # Statements
+
+    def run(self, name: str, /, **bindings: Any) -> list[Row]:
+        self.check()
+        return self.pipeline.run(STATEMENTS[name], bindings)
+
+    def rows(self, name: str, /, **bindings: Any) -> Fetched:
+        rows = self.run(name, **bindings)
+        # These two statements return two kinds of rows, in adjacent columns.
+        if name == "head":
+            rows = [row[:23] if row[0] is not None else (None, None, *row[23:]) for row in rows]
+        elif name == "outlines":
+            rows = [row[:5] if row[0] == 0 else (1, *row[5:]) for row in rows]
+        return rows, ()
+
+    def listed(self, values: Iterable[Any]) -> Ints | Texts:
         found = list(values)
         return Ints(found) if found and isinstance(found[0], int) else Texts(found)
 
-    def _for_agent(self, agent_id: str) -> Bindings:
-        key = self._key(agent_id)
+    def for_agent(self, agent_id: str) -> Bindings:
+        key = self.key(agent_id)
         return {"root": self._roots[key], "agent": key}
 
-    def _for_segments(self, segments: Segments) -> Bindings:
-        agents = [self._key(agent) for agent, _, _ in segments]
+    def for_segments(self, segments: Segments) -> Bindings:
+        agents = [self.key(agent) for agent, _, _ in segments]
         roots = {self._roots[key] for key in agents}
         if len(roots) > 1:
             raise StoreError("segments of several conversations cannot be read at once")
         firsts, lasts = Ints(first for _, first, _ in segments), Ints(last for _, _, last in segments)
         return {"root": next(iter(roots), _NO_ROOT), "agents": Ints(agents), "firsts": firsts, "lasts": lasts}
 
-    def _for_events(self, event_ids: Iterable[int]) -> Bindings:
+    def for_events(self, event_ids: Iterable[int]) -> Bindings:
         ids = Ints(event_ids)
         return {"roots": self._roots_of(ids), "ids": ids}
 
     def _roots_of(self, event_ids: Collection[int | None]) -> Ints:
         """Return the roots of the trees of events."""
-        cached = self._known.events
+        cached = self.known.events
         found = {id: cached[id] for id in event_ids if id is not None and id in cached}
         left = {id: id // BLOCK for id in event_ids if id is not None and id >= 0 and id not in found}
         if unknown := set(left.values()).difference(self._blocks):
-            self._blocks.update(self._run("block_roots", blocks=Ints(unknown)))
+            self._blocks.update(self.run("block_roots", blocks=Ints(unknown)))
         found |= {id: self._blocks[block] for id, block in left.items() if block in self._blocks}
         if among := [id for id, root in found.items() if root == _SHARED]:
-            found |= {**dict.fromkeys(among, _NO_ROOT), **dict(self._run("event_roots", ids=Ints(among)))}
+            found |= {**dict.fromkeys(among, _NO_ROOT), **dict(self.run("event_roots", ids=Ints(among)))}
         return Ints(_NO_ROOT if id is None else found.get(id, _NO_ROOT) for id in event_ids)
 
-    def _for_messages(self, places: Sequence[Message]) -> Bindings:
-        keys = [self._key(each.agent_id) for each in places]
+    def for_messages(self, places: Sequence[Message]) -> Bindings:
+        keys = [self.key(each.agent_id) for each in places]
         roots = Ints(self._roots[key] for key in keys)
         return {"roots": roots, "agents": Ints(keys), "ids": Ints(each.id for each in places)}
 
-    def _cache_agent(self, agent_id: str, row: Sequence[Any]) -> None:
+    def cache_agent(self, agent_id: str, row: Sequence[Any]) -> None:
         key, root = row
         # The look-up of the key also returns the root.
         self._roots[key] = root
-        self._keys[agent_id], self._ids[key] = key, agent_id
+        self.keys[agent_id], self.ids[key] = key, agent_id
 
-    def _decoded_events(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
+    def decoded_events(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
         for row in rows:
             self._cache_event(row[0], row[1])
-        return super()._decoded_events(rows)
+        return super().decoded_events(rows)
 
-    def _message(self, row: Sequence[Any]) -> Message:
+    def message(self, row: Sequence[Any]) -> Message:
         self._cache_event(row[0], row[1])
-        return super()._message(row)
+        return super().message(row)
 
     def _cache_event(self, event_id: int, key: int) -> None:
         """Cache the tree of an event, unless its block determines the tree."""
         if self._blocks.get(event_id // BLOCK, _SHARED) == _SHARED and key in self._roots:
-            if len(self._known.events) >= _CACHED:
-                self._known.events.clear()
-            self._known.events[event_id] = self._roots[key]
+            if len(self.known.events) >= _CACHED:
+                self.known.events.clear()
+            self.known.events[event_id] = self._roots[key]
 
+    def cache_block(self, event_id: int, root: int) -> None:
+        """Cache the tree of an event's block."""
+        self._blocks[event_id // BLOCK] = root
 
-_PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
-
-
-class PostgresSnapshot(PostgresReader, LogSnapshot):
-    """The contents of the database during one transaction, which `PostgresStore` begins and ends."""
-
-    _kinds = Texts(NEWEST_KINDS)
-    _cursor = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
-
-    def now(self) -> str:
-        return str(self._run("now", ahead=float(self._known.ahead()))[0][0])
-
-    def _is_broken(self) -> bool:
-        return self._session.broken
-
-    def _rows(self, name: str, /, **bindings: Any) -> Fetched:
-        rows = self._run(name, **bindings)
-        # These two statements return two kinds of rows, in adjacent columns.
-        if name == "head":
-            rows = [row[:21] if row[0] is not None else (None, None, *row[21:]) for row in rows]
-        elif name == "outlines":
-            rows = [row[:5] if row[0] == 0 else (1, *row[5:]) for row in rows]
-        return rows, ()
-
-    def keys(self, agent_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+    def keys_of(self, agent_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Return the keys of agents, each with the key of its root. Raises DamagedError."""
-        found = {agent: self._key(agent) for agent in agent_ids}
+        found = {agent: self.key(agent) for agent in agent_ids}
         return {agent: (key, self._roots[key]) for agent, key in found.items()}
 
-    # Changes
+    # Reads
 
-    def _changes_from_now(self) -> Changes:
-        rows = self._run("changes_end")
+    def now(self) -> str:
+        return str(self.run("now", ahead=float(self.known.ahead()))[0][0])
+
+    def changes_from_now(self) -> Changes:
+        rows = self.run("changes_end")
         ((begin, *_), *_) = rows
         ahead = [(last, root, *ids) for _, root, last, *ids in rows if root is not None]
         until = max(ahead)[0] if ahead else 0
         return Changes([], _cursor((begin, 0, 0), until, [each[1:] for each in ahead]))
 
-    def _changes_after(self, after: str, limit: int) -> Changes:
+    def changes_after(self, after: str, limit: int) -> Changes:
         (stamp, source, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
         (until, *_), *trees = seen or [(0,)]
         names = zip(("roots", "seen", "known"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)
         bound = {name: Ints(each) for name, each in names}
-        rows = self._run("changes", stamp=stamp, source=source, id=id, **bound, limit=limit)
-        found = [Change(self._id(agent), id if number else None, kind) for _, number, id, agent, kind in rows]
+        rows = self.run("changes", stamp=stamp, source=source, id=id, **bound, limit=limit)
+        found = [Change(self.id(agent), id if number else None, kind) for _, number, id, agent, kind in rows]
         return Changes(found, _cursor(rows[-1][:3], until, trees) if rows else after)
-
-    # Search
 
     def index(self, scope: SearchScope) -> LogIndex:
         from foldmark.stores.postgres.search import PostgresIndex
 
-        keys = None if scope.agents is None else list(self.keys(scope.agents).values())
-        return PostgresIndex(self._search, self._cache_block, scope, keys)
+        keys = None if scope.agents is None else list(self.keys_of(scope.agents).values())
+        return PostgresIndex(self, scope, self.search, self.cache_block, keys)
 
-    def _cache_block(self, event_id: int, root: int) -> None:
-        self._blocks[event_id // BLOCK] = root
-
-    def _search(self, wanted: Statement, bindings: Mapping[str, Any]) -> list[Row]:
+    def search(self, wanted: Statement, bindings: Mapping[str, Any]) -> list[Row]:
         """Run a statement of a search."""
-        self._check()
+        self.check()
         self.settle()
-        return self._session.run(wanted, bindings)
+        return self.pipeline.run(wanted, bindings)
 
-    # Beside the log
-
-    def _newest_before(self, events: Sequence[int]) -> list[Row]:
+    def memos_before(self, events: Sequence[int]) -> list[Row]:
         found: list[Row] = []
         if END in events:
-            ((newest,),) = self._run("newest_memo")
+            ((newest,),) = self.run("newest_memo")
             found = [(number, newest) for number, id in enumerate(events) if id == END]
         if set(events) != {END}:
-            rows = self._run("memo_before", **self._for_events(0 if id == END else id for id in events))
+            rows = self.run("memo_before", **self.for_events(0 if id == END else id for id in events))
             found += [row for row in rows if events[row[0]] != END]
         return found
 
-    def _holding(self, words: Sequence[str], most: int) -> list[Row]:
+    def memos_holding(self, words: Sequence[str], most: int) -> list[Row]:
         ranges = [(number, *each) for number, word in enumerate(words) for each in _ranges(word)]
         numbers, firsts, lasts, rows = zip(*ranges, strict=True) if ranges else ((), (), (), ())
         bound = {"firsts": Texts(firsts), "lasts": Texts(lasts), "rows": Texts(rows)}
-        return self._run("memos_with", numbers=Ints(numbers), **bound, most=most) if ranges else []
+        return self.run("memos_with", numbers=Ints(numbers), **bound, most=most) if ranges else []
 
-    def _tags(self, stored: list[str] | None) -> tuple[str, ...]:
-        return tuple(sorted(stored or ()))
+    def tags(self, stored: list[str] | None) -> list[str]:
+        return stored or []
 
-    # Copying: events are read tree by tree
-
-    def _copied_events(self, after: Mapping[int, int]) -> Iterator[Fetched]:
+    def copied_events(self, after: Mapping[int, int]) -> Iterator[Fetched]:
+        # Events are read tree by tree.
         begin: dict[int, int] = {}
         for key, since in after.items():
             root = self._roots[key]
             begin[root] = min(since, begin.get(root, since))
         for root, last in sorted(begin.items()):
-            while (page := self._rows("copied_events", root=root, after=last, limit=PAGE))[0]:
+            while (page := self.rows("copied_events", root=root, after=last, limit=PAGE))[0]:
                 yield page
                 last = page[0][-1][0]
 

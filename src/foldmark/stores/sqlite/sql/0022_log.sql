@@ -1,6 +1,7 @@
 -- The log of all agents, and what is computed from it. docs/development/format.md describes every column.
 
--- `head` is the newest event of the agent's timeline, `last` the newest of all, metadata among them.
+-- `root` is the root agent of the tree. `head` is the newest event of the agent's timeline, `last` the newest of all,
+-- metadata among them, `asked` the newest record of a request.
 -- `killed`, `deleted` and `archived` are the events that say so, 0 if that is not so.
 -- `run` is the first call of the agent's newest run of calls; null where anything but results follows that run.
 CREATE TABLE agents (
@@ -8,6 +9,7 @@ CREATE TABLE agents (
     id TEXT NOT NULL UNIQUE,
     name TEXT UNIQUE,
     parent INTEGER REFERENCES agents (key),
+    root INTEGER NOT NULL,
     fork_event INTEGER NOT NULL DEFAULT 0,
     created_at TEXT NOT NULL,
     head INTEGER NOT NULL DEFAULT 0,
@@ -16,6 +18,7 @@ CREATE TABLE agents (
     messages INTEGER NOT NULL DEFAULT 0,
     tokens INTEGER NOT NULL DEFAULT 0,
     run INTEGER,
+    asked INTEGER NOT NULL DEFAULT 0,
     killed INTEGER NOT NULL DEFAULT 0,
     deleted INTEGER NOT NULL DEFAULT 0,
     archived INTEGER NOT NULL DEFAULT 0

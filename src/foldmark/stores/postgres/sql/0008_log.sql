@@ -89,8 +89,9 @@ CREATE INDEX words_by_memo ON memo_words (memo);
 
 -- The row of a root agent is the lock of its tree, and holds what the tree counts: the next id and the last of its block,
 -- the number of its last transaction and of the newest memo that there was at its last event. `born` is the
--- transaction that created an agent; `killed`, `deleted` and `archived` are the events that say so, 0 if that is not so. `head` is the newest event of an agent's timeline, `last` its newest of all. `run` is the first call
--- of the newest run of calls; `gone_messages` and `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those
+-- transaction that created an agent; `killed`, `deleted` and `archived` are the events that say so, 0 if that is not so.
+-- `head` is the newest event of an agent's timeline, `last` its newest of all, `asked` its newest record of a request.
+-- `run` is the first call of the newest run of calls; `gone_messages` and `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those
 -- of the newest message, as far as they are known.
 CREATE TABLE agents (
     root bigint NOT NULL,
@@ -106,6 +107,7 @@ CREATE TABLE agents (
     messages bigint NOT NULL DEFAULT 0,
     tokens bigint NOT NULL DEFAULT 0,
     run bigint,
+    asked bigint NOT NULL DEFAULT 0,
     newest_turn bigint,
     newest_kind text,
     killed bigint NOT NULL DEFAULT 0,

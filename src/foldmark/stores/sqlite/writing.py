@@ -1,11 +1,10 @@
-"""One transaction of the log in SQLite (see `foldmark.core.ports.Transaction`).
+"""One block of a store in SQLite that writes (see `foldmark.stores.session`).
 
 Agents' rows and the index of words are written once, when `settle` is called, instead of with every event.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from threading import get_ident
 from typing import Any
 
 import apsw
@@ -17,12 +16,13 @@ from foldmark.core.events import Draft
 from foldmark.core.ports import Head
 from foldmark.core.records import CopiedEvent
 from foldmark.core.replay import Fold
+from foldmark.stores.appender import STATE, Appender
 from foldmark.stores.queries import listed
-from foldmark.stores.reader import Bindings, Row, fault
+from foldmark.stores.rows import Bindings, Row, fault
+from foldmark.stores.session import Writing
 from foldmark.stores.sqlite.file import explain
 from foldmark.stores.sqlite.known import changed
-from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot
-from foldmark.stores.transaction import Appender, LogTransaction
+from foldmark.stores.sqlite.session import SqliteConnection, SqliteSession
 
 _NTH = 13
 """The place of the running count of messages in a row of `EventWriter.record`."""
@@ -78,8 +78,7 @@ class SqliteEvents:
         self._run(self._sql["bury"], (by, id))
 
     def newest_message(self, agent: int, until: int) -> Row | None:
-        found = self._run(self._sql["message_before"], {"agent": agent, "id": until}).fetchall()
-        return found[0][2:4] if found else None
+        return next(iter(self._run(self._sql["newest_message"], (agent, until)).fetchall()), None)
 
     def arrive(self, agent: int, mail: int) -> None:
         self._run(self._sql["arrive"], (agent, mail))
@@ -97,188 +96,213 @@ class SqliteEvents:
         self._run(self._sql["end_waiting"], (agent,))
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
-        self._run(self._sql["advance"], (*state[:9], agent))
+        self._run(self._sql["advance"], (*state[: len(STATE)], agent))
 
 
-class AtomicBlock(AbstractContextManager["SqliteTransaction", None]):
-    """See `SqlWriter.whole`. Every append uses one, so it is not a generator."""
+class AtomicBlock(AbstractContextManager["SqliteWriting", None]):
+    """See `Writing.atomic`. Every append uses one, so it is not a generator."""
 
-    def __init__(self, writing: "SqliteTransaction") -> None:
+    def __init__(self, writing: "SqliteWriting") -> None:
         self._writing = writing
 
-    def __enter__(self) -> "SqliteTransaction":
-        self._writing._check()
-        self._before = self._writing._written
+    def __enter__(self) -> "SqliteWriting":
+        self._writing.check()
+        self._before = self._writing.written
         return self._writing
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is not None:
-            self._writing._fail(error, self._before)
+            self._writing.fail(error, self._before)
 
 
-class SqliteTransaction(LogTransaction, SqliteSnapshot):
-    """The writes of one transaction, which `SqliteStore` begins and ends."""
+class SqliteWriting(SqliteSession, Writing):
+    """The statements of one transaction."""
 
-    _index_tables = ("unindex_parts", "erase_vectors", "erase_signatures")
+    index_tables = ("unindex_parts", "erase_vectors", "erase_signatures")
 
     _late = 0
     """Number of rows that `settle` wrote for earlier records."""
 
-    only_appends = True
+    _is_committed = False
+
+    _only_appends = True
     """True as long as only events and folds were written."""
 
     def __init__(self, connection: SqliteConnection) -> None:
         super().__init__(connection)
         self._writer = SqliteEvents(connection)
-        self._appenders: dict[str, Appender] = {}
+        self.appenders: dict[str, Appender] = {}
+        self.undoing: list[Callable[[], None]] = []
         self._known = connection.known
         self._known.check()
-        self._changes_before = self._db.total_changes()
+        self._changes_before = self.db.total_changes()
         self._folds: dict[str, tuple[Fold, Size]] = {}
         """The folds stored since the last write that was neither an append nor a fold."""
         self._read_heads: dict[str, Head] = {}
         """The heads read since that write; `changed` brings them up to date."""
-        self.thread = get_ident()
-        """The thread that began it. Its blocks of `write` are parts of this transaction; all other threads wait."""
         self._next = 1
-        self._undoing: list[Callable[[], None]] = []
+
+    # The block
+
+    def commit(self) -> None:
+        try:
+            self._finish()
+            self.connection.files.check(self.path)
+            self.connection.run("COMMIT")
+            self._is_committed = True
+        except apsw.Error as error:
+            raise explain(error, self.path) from error
+        if self.db.total_changes() != self._changes_before:
+            self._update_known()
+            self.connection.commits.one_more()
+
+    def roll_back(self) -> None:
+        """Roll back, and forget the keys of agents that were created."""
+        if self.db.in_transaction or not self._is_committed:
+            super().roll_back()
+            self.keys.clear()
+            self.ids.clear()
 
     # Statements
 
-    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
-        before = self._db.total_changes()
-        rows, _ = self._fetched(self._sql[name], bindings)
-        if self._db.total_changes() != before:
+    def run(self, name: str, /, **bindings: Any) -> list[Row]:
+        before = self.db.total_changes()
+        rows, _ = self.fetched(self.sql[name], bindings)
+        if self.db.total_changes() != before:
             # Something other than an event was written.
-            self.only_appends, self._folds, self._read_heads = False, {}, {}
+            self._only_appends, self._folds, self._read_heads = False, {}, {}
         return rows
 
-    def _write(self, name: str, /, **bindings: Any) -> None:
-        self._run(name, **bindings)
+    def write(self, name: str, /, **bindings: Any) -> None:
+        self.run(name, **bindings)
 
-    def whole(self) -> AtomicBlock:
+    def atomic(self) -> AtomicBlock:
         return AtomicBlock(self)
 
     @property
-    def _written(self) -> int:
-        return self._db.total_changes() - self._late
+    def written(self) -> int:
+        """The number of rows written so far, without late ones."""
+        return self.db.total_changes() - self._late
 
-    def _fail(self, error: BaseException | None, before: int) -> None:
+    def fail(self, error: BaseException | None, before: int) -> None:
+        """Roll back after an error in a part of the transaction, unless it has written nothing. `before` is what was
+        `written` before it."""
         if isinstance(error, apsw.Error):
             # The disk may be full, and later writes could be recorded without earlier ones.
-            self._connection.roll_back()
-            raise explain(error, self._path) from error
-        if self._written != before:
-            self._connection.roll_back()
+            self.roll_back()
+            raise explain(error, self.path) from error
+        if self.written != before:
+            self.roll_back()
 
     # Pending writes
 
     def settle(self) -> None:
-        with self.whole():
-            before = self._written
-            self.finish()
-            self._late += self._written - before
+        with self.atomic():
+            before = self.written
+            self._finish()
+            self._late += self.written - before
 
-    def finish(self) -> None:
-        """Settle at the end of the transaction. Raises apsw.Error, and StoreError if it has already failed."""
-        self._check()
+    def _finish(self) -> None:
+        """Write everything that is pending. Raises apsw.Error, and StoreError if the transaction has failed."""
+        self.check()
         self._writer.index()
-        for appender in self._appenders.values():
+        for appender in self.appenders.values():
             appender.finish()
 
-    @property
-    def has_written(self) -> bool:
-        """True if the transaction changed anything."""
-        return self._db.total_changes() != self._changes_before
-
-    def update_known(self) -> None:
+    def _update_known(self) -> None:
         """Update the connection's cache of agents after the commit."""
-        if not self.only_appends:
+        if not self._only_appends:
             self._known.forget()
-        self._known.committed(self._appenders)
-        outdated = [agent_id for agent_id, appender in self._appenders.items() if appender.outdates_heads]
+        self._known.committed(self.appenders)
+        outdated = [agent_id for agent_id, appender in self.appenders.items() if appender.outdates_heads]
         for agent_id in {*outdated, *self._folds, *self._read_heads}:
-            self._known.keep(agent_id, self._kept_head(agent_id))
+            self._known.keep(agent_id, self.kept_head(agent_id))
 
-    def save_fold(self, fold: Fold, beside: Size) -> None:
-        before = self.only_appends, self._folds, self._read_heads
-        super().save_fold(fold, beside)
-        self.only_appends, self._folds, self._read_heads = before
+    def fold_saved(self, fold: Fold, beside: Size, save: Callable[[], None]) -> None:
+        before = self._only_appends, self._folds, self._read_heads
+        save()
+        self._only_appends, self._folds, self._read_heads = before
         self._folds[fold.agent] = fold, beside
-        if fold.agent in self._appenders:
-            self._appenders[fold.agent].has_replayed = False
+        if fold.agent in self.appenders:
+            self.appenders[fold.agent].has_replayed = False
 
-    def _appender(self, agent_id: str) -> Appender:
-        appender = self._appenders.get(agent_id)
+    def appender(self, agent_id: str) -> Appender:
+        appender = self.appenders.get(agent_id)
         if appender is not None:
-            self._check()
+            self.check()
             return appender
-        key, known = self._key(agent_id), self._known.positions.get(agent_id) if self.only_appends else None
+        key, known = self.key(agent_id), self._known.positions.get(agent_id) if self._only_appends else None
         if known is not None:
             (row, newest), next_id = known, self._known.next_id
         else:
-            (found,) = self._run("position", agent=key)
+            (found,) = self.run("position", agent=key)
             row, newest, next_id = found[:-1], None, (found[-1] or 0) + 1
         appender = Appender(key, self._draw, self._writer, row, newest)
         self._next = max(self._next, next_id)
-        self._appenders[agent_id] = appender
+        self.appenders[agent_id] = appender
         return appender
 
-    def _kept_head(self, agent_id: str) -> Head | None:
-        appender, fold = self._appenders.get(agent_id), self._folds.get(agent_id)
+    def kept_head(self, agent_id: str) -> Head | None:
+        appender, fold = self.appenders.get(agent_id), self._folds.get(agent_id)
         if appender is not None and appender.outdates_heads:
             return None
-        head = self._read_heads.get(agent_id) or (self._known.head(agent_id) if self.only_appends else None)
+        head = self._read_heads.get(agent_id) or (self._known.head(agent_id) if self._only_appends else None)
         if head is None or (fold is None and (appender is None or not appender.has_moved)):
             return head
         return changed(head, appender, fold)
 
-    def _keep_head(self, agent_id: str, head: Head) -> None:
+    def keep_head(self, agent_id: str, head: Head) -> None:
         self._read_heads[agent_id] = head
-        if agent_id in self._appenders:
-            self._appenders[agent_id].heads_were_read()
+        if agent_id in self.appenders:
+            self.appenders[agent_id].heads_were_read()
 
     def _draw(self) -> int:
         self._next += 1
         return self._next - 1
 
-    def _create(self, record: AgentRecord, place: int | None = None) -> None:
-        parent = None if record.parent is None else self._key(record.parent)
+    def create(self, record: AgentRecord, at: int | None) -> None:
+        parent = None if record.parent is None else self.key(record.parent)
         each = {"id": record.id, "name": record.name, "fork_event": record.fork_event, "created_at": record.created_at}
-        self._write("create_agent", **each, parent=parent, place=place)
+        self.write("create_agent", **each, parent=parent, place=at)
 
     # Erasing
 
-    def _rows_of(self, datas: Sequence[tuple[int, str | None]]) -> Bindings:
-        return {"rows": listed(datas)}
+    def with_data(self, events: Sequence[tuple[int, str | None]]) -> Bindings:
+        return {"rows": listed(events)}
 
     @contextmanager
-    def _unindexed(self, ids: Sequence[int]) -> Iterator[None]:
+    def unindexed(self, ids: Sequence[int]) -> Iterator[None]:
         # The index can only forget a message whose text has not changed since it was indexed.
-        rows = self._run("checksums_of", ids=listed(ids))
+        rows = self.run("checksums_of", ids=listed(ids))
         is_known = not any(fault(*row[1:]) for row in rows)
         if is_known:
             try:
-                self._run("unindex", ids=listed(ids))
+                self.run("unindex", ids=listed(ids))
             except StoreError as error:
                 if not isinstance(error.__cause__, apsw.CorruptError):
                     raise
                 is_known = False  # damage without a checksum to detect it
         yield
         if not is_known:
-            self._run("rebuild_index")
+            self.run("rebuild_index")
 
-    # Copied records
+    # Memos, copied records
 
-    def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
+    def save_memo(self, row: Bindings) -> int:
+        ((memo_id,),) = self.run("save_memo", **row)
+        return int(memo_id)
+
+    def index_memo(self, memo_id: int, content: str, tags: str) -> None:
+        self.write("index_memo", memo=memo_id, content=content, tags=tags)
+
+    def take_ids(self, events: Sequence[CopiedEvent]) -> None:
         if events:
-            self._write("embed_again", until=min(event.id for event in events) - 1)
+            self.write("embed_again", until=min(event.id for event in events) - 1)
             self._next = max(self._next, max(event.id for event in events) + 1)
 
-    def _take_memo(self, row: Bindings) -> None:
-        self._write("take_memo", **row)
+    def take_memo(self, row: Bindings) -> None:
+        self.write("take_memo", **row)
 
     def reserve_memos(self, highest: int) -> None:
-        with self.whole():
-            for query in ("raise_memos", "begin_memos"):
-                self._write(query, number=highest)
+        for query in ("raise_memos", "begin_memos"):
+            self.write(query, number=highest)
