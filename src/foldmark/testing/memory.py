@@ -204,6 +204,11 @@ class MemoryMoment:
             root=self._root_of(agent_id),
         )
 
+    def newest_of_tree(self, agent_id: str) -> int:
+        """Return the highest id in the conversation of an agent, 0 if there is none."""
+        root = self._root_of(agent_id)
+        return max((id for each, ids in self._all.logs.items() if self._root_of(each) == root for id in ids), default=0)
+
     def _root_of(self, agent_id: str) -> str:
         parent = self._all.agents[agent_id].parent
         return agent_id if parent is None else self._root_of(parent)
