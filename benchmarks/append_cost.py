@@ -51,7 +51,7 @@ class Contest:
         self.agent = self.log.agent("bench")
         self.bare, self.plain = opened(folder / "bare.db"), opened(folder / "plain.db")
         self.plain.execute(PLAIN)
-        self.bare.execute("INSERT INTO agents (key, id, created_at) VALUES (1, '', '')")
+        self.bare.execute("INSERT INTO agents (key, id, root, created_at) VALUES (1, '', 1, '')")
         self.number = 0
         with self.agent.batch():
             for _ in range(2000):

@@ -2,7 +2,9 @@
 
 import builtins
 import os
+import pty
 import sys
+import tty
 from collections.abc import Iterator
 
 import pytest
@@ -70,3 +72,28 @@ def test_with_readline_a_paste_is_marked_and_lines_stay_apart(
     terminal.write("one\ntwo\n")
     lines = iter(terminal.typed)
     assert [next(lines), next(lines)] == ["one", "two"]
+
+
+@pytest.mark.parametrize("entered", [True, False])
+def test_a_line_entered_just_before_a_question_is_not_lost(monkeypatch: pytest.MonkeyPatch, entered: bool) -> None:
+    """Line editing releases the terminal when a line is entered; the signal may come before `input` returns it."""
+    main, terminal = pty.openpty()
+    typed, reads = Typed(), list[str]()
+
+    def read(prompt: str) -> str:
+        reads.append(prompt)
+        typed._edits = True
+        if not entered:
+            tty.setraw(terminal)
+        typed._taken = True
+        typed._woken()
+        return "one"
+
+    with os.fdopen(terminal) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(builtins, "input", read)
+        lines = iter(typed)
+        found = [next(lines), next(lines)] if entered else [next(lines)]
+        assert found == (["one", ""] if entered else [""])
+        assert len(reads) == 1, "the question comes before the next line is read"
+    os.close(main)

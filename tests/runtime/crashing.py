@@ -79,8 +79,8 @@ class Steps:
 
         @contextmanager
         def write() -> Iterator[Transaction]:
-            with store._lock:
-                outermost = store._open is None
+            with store.connector.lock:
+                outermost = store.open.moment is None
                 with whole() as transaction:
                     yield transaction
                 if outermost:

@@ -51,8 +51,8 @@ def head_in_database(moment: Snapshot, agent: str) -> Head:
     """Return the head of an agent as it is read from the database, whatever was kept."""
     assert isinstance(moment, SqlSnapshot)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(moment.session, "kept_head", lambda _: None)
-        patched.setattr(moment.session, "keep_head", lambda *_: None)
+        patched.setattr(moment.block, "kept_head", lambda _: None)
+        patched.setattr(moment.block, "keep_head", lambda *_: None)
         return moment.head(agent)
 
 

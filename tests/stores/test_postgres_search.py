@@ -15,7 +15,7 @@ from foldmark.core.search import Filters, How, SearchScope, TermQuery
 from foldmark.recall.query import read
 from foldmark.stores.postgres import appender, search
 from foldmark.stores.postgres.connection import statement
-from foldmark.stores.postgres.session import PostgresSession
+from foldmark.stores.postgres.reading import PostgresReading
 from foldmark.stores.postgres.store import PostgresStore
 from postgres_server import Databases
 
@@ -162,8 +162,8 @@ def test_a_text_with_more_words_than_an_index_entry_holds_is_found(log: Log) -> 
 
     assert isinstance(log.store, PostgresStore)
     with log.store.read() as moment:
-        assert isinstance(moment.session, PostgresSession)
-        pieces = moment.session.search(statement("SELECT count(*) FROM long_words"), {})
+        assert isinstance(moment.block, PostgresReading)
+        pieces = moment.block.search(statement("SELECT count(*) FROM long_words"), {})
     assert pieces[0][0] > 1
     assert found("zebra aardvark") == {long, short}
     assert found(f'"zebra w0{tail}"') == {long}
@@ -175,8 +175,8 @@ def test_a_text_with_more_words_than_an_index_entry_holds_is_found(log: Log) -> 
     agent.do(f"/message remove {long} --yes")
     assert found("zebra aardvark", "any") == set()  # both words were in that turn
     with log.store.read() as moment:
-        assert isinstance(moment.session, PostgresSession)
-        assert moment.session.search(statement("SELECT count(*) FROM long_words"), {}) == [(0,)]
+        assert isinstance(moment.block, PostgresReading)
+        assert moment.block.search(statement("SELECT count(*) FROM long_words"), {}) == [(0,)]
 
 
 def test_an_index_entry_stays_within_its_size_limit() -> None:

@@ -123,9 +123,11 @@ def _own_memos(ours: Snapshot, theirs: Snapshot) -> Iterator[str]:
     left, newest = list[int](), 0
     for mine, other in merged(ours.copied_memos(), theirs.copied_memos()):
         newest = newest if mine is None else mine.id
-        if other is not None and mine is None:
+        if other is None or other.is_removed:
+            continue
+        if mine is None:
             left.append(other.id)
-        elif other is not None and mine is not None and other != mine and not mine.is_removed:
+        elif other != mine and not mine.is_removed:
             yield f"memo {other.id}"
     yield from (f"memo {id}" for id in left if id > newest)
 

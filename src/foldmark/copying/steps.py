@@ -197,7 +197,7 @@ class Copy:
             gone = [
                 copied.id
                 for memo, copied in both
-                if copied is not None and (memo is None or memo.is_removed) and copied.content
+                if copied is not None and not copied.is_removed and (memo is None or memo.is_removed)
             ]
         for memo in gone:
             with self._target.write() as writing:

@@ -3,7 +3,6 @@ providers."""
 
 from typing import NamedTuple
 
-from foldmark.core import selections
 from foldmark.core.assembly.caching import Bill, Rules, explicit, managed, stepped
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Usage
@@ -82,7 +81,7 @@ class Spending(NamedTuple):
 def spent(moment: Snapshot, agent: Agent, before: Spending | None = None) -> Spending:
     """Return the cost of the agent's own requests. Only events after those included in `before` are read."""
     found = before or Spending()
-    for event in moment.events(selections.ids(moment, "usage", (Segment(agent.id, found.upto + 1, END),))):
+    for event in moment.select((Segment(agent.id, found.upto + 1, END),), "usage", expected=END):
         usage, data = usage_of(event.data), event.data or {}
         found = found._replace(upto=event.id)
         if usage is not None:

@@ -198,6 +198,6 @@ def ledger_of(agent: Agent, moment: Snapshot, at: Standing) -> tuple[Ledger, Edi
         shares = shares_in(about if changed is None else gateway_record(changed))
         return found, shares or EditShares()
     ledger = Ledger(prevented=int((about or {}).get("prevented", 0)))
-    for event in moment.events(selections.ids(moment, "usage", (Segment(agent.id, 1, END),))):
+    for event in moment.select((Segment(agent.id, 1, END),), "usage", expected=END):
         ledger = counted(ledger, event, agent.log.model_named)
     return ledger, EditShares()

@@ -32,7 +32,6 @@ from foldmark.core.assembly.layers import WAITS, WAITS_FOR_MESSAGE
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import END
 from foldmark.log.log import Agent
 from foldmark.request.layers import is_delegation
 from foldmark.request.planning import not_while_planning
@@ -166,7 +165,7 @@ def _check_there(moment: Snapshot, agent: Agent) -> None:
 def waits_for(moment: Snapshot, child: AgentRecord) -> str | None:
     """Return the state in words of a living fork that has not begun: it waits to be run, or for its first message.
     None for any other agent, and for a sub-agent of a coding agent, which the coding agent runs."""
-    if child.parent is None or child.messages or child.ended or selections.recent(moment, "request", child.id, END, 1):
+    if child.parent is None or child.ended or child.fate != "waits":
         return None
     born = selections.event(moment, child.fork_event)
     if born is None or born.actor == "system":

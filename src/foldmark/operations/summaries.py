@@ -45,7 +45,7 @@ def _summary_of_span(moment: Snapshot, at: Standing, span: str) -> Summary:
     the new summary only if it was in the span: a later one stays in force anyway.
     """
     first, last = _bounds(moment, at, span)
-    summaries = moment.events(selections.ids(moment, "summary", at.visible))
+    summaries = list(moment.select(at.visible, "summary", expected=END))
     inside = [each for each in summaries if first <= begins(each) <= last]
     ranges = normal((*subtract(until(since(at.visible, first), last), _places(summaries)), *_places(inside)))
     ranges, widened = whole_exchanges(moment, at, messages_in(moment, ranges))

@@ -106,7 +106,8 @@ def summaries_before(moment: Snapshot, at: Standing, position: int, agents: Iter
     messages [SPEC 5.7]. A summary counts as replacing nothing of agents that are not named."""
     later = normal(Segment(agent, position + 1, at.newest) for agent in agents or (at.record.id,))
     found = dict[int, str]()
-    for event in moment.events(sorted(selections.ids(moment, "summary", later))):  # one may replace another
+    # One may replace another: in the order of the log, whatever agents recorded them.
+    for event in sorted(moment.select(later, "summary", expected=END), key=lambda event: event.id):
         operation = operation_of(event)
         replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), later)
         # It counts only if everything that it replaces after the position is such a summary, so nothing else is lost.

@@ -12,7 +12,7 @@ from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Stopped, Usage
-from foldmark.core.segments import Segment, Segments, contains, intersect, until
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, until
 from foldmark.request.exchanges import until_next
 from foldmark.request.recorded import costs_until
 from foldmark.request.standing import Standing
@@ -105,7 +105,7 @@ class Cost(NamedTuple):
 def costs(moment: Snapshot, segments: Segments) -> list[Cost]:
     """Return the costs recorded inside segments, oldest first, without usages that have no counts."""
     found = []
-    for event in moment.events(selections.ids(moment, "usage", segments)):
+    for event in moment.select(segments, "usage", expected=END):
         usage, request = usage_of(event.data), (event.data or {}).get("request")
         if usage is not None:
             found.append(Cost(usage, event.agent_id, event.id, request if isinstance(request, int) else None))

@@ -10,8 +10,8 @@ from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.wording import count
+from foldmark.stores.block import Reading
 from foldmark.stores.rows import Row, carried_mail
-from foldmark.stores.session import Session
 
 Check = Callable[[], Iterator[str]]
 
@@ -38,8 +38,8 @@ class SqlChecks:
     own_faults: ClassVar[Mapping[str, str]] = {}
     """Further statements, which only this database has."""
 
-    def __init__(self, session: Session) -> None:
-        self._session, self._run = session, session.run
+    def __init__(self, block: Reading) -> None:
+        self._block, self._run = block, block.run
 
     def found(self) -> Iterator[str]:
         """Yield one line for each fault. An unreadable part gives one line, and the other checks continue."""
@@ -58,7 +58,7 @@ class SqlChecks:
         return ()
 
     def _found_by(self, name: str, line: str) -> Iterator[str]:
-        for row in self._run(name, kinds=self._session.listed(OPERATION_KINDS)):
+        for row in self._run(name, kinds=self._block.listed(OPERATION_KINDS)):
             yield line.format(*row)
 
     def _pages(self, name: str, keys: int, **after: Any) -> Iterator[Row]:
@@ -85,15 +85,15 @@ class SqlChecks:
             except DamagedError:
                 read = None
             if not is_readable(read):
-                yield f"agent {self._session.id(agent)[:8]}: the record of its request, event {id}, is not readable"
+                yield f"agent {self._block.id(agent)[:8]}: the record of its request, event {id}, is not readable"
             missing = 0
             for hash, owner in owners(turn, read):
                 left.discard((agent, hash, owner))
                 missing += (agent, hash, owner) not in stored and not (owner.memo or (owner.turn and is_erased))
             if missing:
-                yield f"agent {self._session.id(agent)[:8]}: its request, event {id}, lacks {count(missing, 'text')}"
+                yield f"agent {self._block.id(agent)[:8]}: its request, event {id}, lacks {count(missing, 'text')}"
         for agent, hash, _ in sorted(left):
-            whose = self._session.id(agent)[:8]
+            whose = self._block.id(agent)[:8]
             yield f"requests: the text with the hash {hash[:12]} belongs to no request of agent {whose}"
         for (hash,) in self._run("texts_of_nobody"):
             yield f"requests: the text with the hash {hash[:12]} belongs to nothing; it should have been erased"

@@ -12,8 +12,8 @@ from foldmark.core.codec import timestamp
 from foldmark.core.search import Hit, IndexedMessage, SearchScope, Surroundings, TermQuery, is_unfound
 from foldmark.core.segments import END
 from foldmark.recall.searching import joined
+from foldmark.stores.block import Reading
 from foldmark.stores.rows import Row
-from foldmark.stores.session import Session
 
 _MORE = 4
 """Factor for the number of rows read at first: some are excluded, such as those of planning conversations."""
@@ -39,8 +39,8 @@ class MessageStatements(Protocol):
 class StoredIndex(MessageStatements):
     """One search's view of the log: the messages of `foldmark.core.search.LogIndex`. Each database derives its own."""
 
-    def __init__(self, session: Session, scope: SearchScope) -> None:
-        self._session, self._scope = session, scope
+    def __init__(self, block: Reading, scope: SearchScope) -> None:
+        self._block, self._scope = block, scope
         self._agents = None if scope.agents is None else frozenset(scope.agents)
         self._narrowed = scope._replace(judge=None) != SearchScope()
         filters = scope.filters
@@ -90,8 +90,8 @@ class StoredIndex(MessageStatements):
         return [replace(hit, visible=judge is not None and judge.shows(hit.agent_id, hit.event_id)) for hit in read]
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
-        given = self._session.for_events(event_ids)
-        rows = self._session.run("surroundings", **given, turns=turns, beginning=_BEGINNING, end=END)
+        given = self._block.for_events(event_ids)
+        rows = self._block.run("surroundings", **given, turns=turns, beginning=_BEGINNING, end=END)
         found = []
         for id, agent, name, kind, turn, at, tool, text, places in rows:
             hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)

@@ -19,8 +19,8 @@ from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, Outline, SearchScope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
+from foldmark.stores.block import Reading
 from foldmark.stores.rows import Row
-from foldmark.stores.session import Session
 
 T = TypeVar("T", Event, Message)
 
@@ -34,89 +34,87 @@ _AT_ONCE = 500
 class SqlSnapshot:
     """The contents of the database during one block, which the store begins and ends."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, block: Reading) -> None:
+        self.block = block
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        self.session.on_rollback(undo)
+        self.block.on_rollback(undo)
 
     def now(self) -> str:
-        return self.session.now()
+        return self.block.now()
 
     def changes(self, after: str | None, limit: int) -> Changes:
         if after is None:
-            return self.session.changes_from_now()
-        if self.session.cursor.fullmatch(after) is None:
+            return self.block.changes_from_now()
+        if self.block.cursor.fullmatch(after) is None:
             raise CommandError(f"'{after:.40}' is not a cursor; use the one of an earlier answer, or none to begin now")
-        return self.session.changes_after(after, limit)
+        return self.block.changes_after(after, limit)
 
     # Agents
 
     def agents(self, *, parent: str | None = None, name: str | None = None) -> list[AgentRecord]:
-        session = self.session
+        block = self.block
         if parent is not None:
-            return list(session.agents("children", **session.for_agent(parent)))
-        return list(session.agents("agents") if name is None else session.agents("agent_by_name", name=name))
+            return list(block.agents("children", **block.for_agent(parent)))
+        return list(block.agents("agents") if name is None else block.agents("agent_by_name", name=name))
 
     def agent(self, agent_id: str) -> AgentRecord | None:
         with suppress(DamagedError):
-            self.session.lock(agent_id)
-        return next(self.session.agents("agent_by_id", id=agent_id), None)
+            self.block.lock(agent_id)
+        return next(self.block.agents("agent_by_id", id=agent_id), None)
 
     def head(self, agent_id: str, *, until: int = END) -> Head:
-        session = self.session
-        kept = session.kept_head(agent_id) if until == END else None
+        block = self.block
+        kept = block.kept_head(agent_id) if until == END else None
         if kept is not None:
             return kept
-        session.lock(agent_id)
-        rows, damaged = session.rows("head", agent=agent_id, kinds=session.kinds, until=until)
+        block.lock(agent_id)
+        rows, damaged = block.rows("head", agent=agent_id, kinds=block.kinds, until=until)
         if not rows:
-            session.key(agent_id)  # raises
+            block.key(agent_id)  # raises
         (key, root, *own, body, messages, tokens, memos, mail, children), *others = rows
-        record = session.agent((*own, key, root))
-        cache = None if body is None else (session.decoded_fold(body, agent_id), Size(messages, tokens))
-        events = [session.event(row[2:15], place in damaged) for place, row in enumerate(others, 1)]
+        record = block.agent((*own, key, root))
+        cache = None if body is None else (block.decoded_fold(body, agent_id), Size(messages, tokens))
+        events = [block.event(row[2:15], place in damaged) for place, row in enumerate(others, 1)]
         beside = frozenset(name for name, exists in zip(BESIDE, (memos, mail, children), strict=True) if exists)
         head = Head(record, cache, {event.kind: event for event in events}, beside)
         if until == END:
-            session.keep_head(agent_id, head)
+            block.keep_head(agent_id, head)
         return head
 
     def overview(self) -> list[Overview]:
-        self.session.settle()
+        self.block.settle()
         found = []
-        for *row, last_used, archived, body, messages, tokens in self.session.run("overview"):
-            record = self.session.agent(row)
-            fold = None if body is None else self.session.decoded_fold(body, record.id)
+        for *row, last_used, archived, body, messages, tokens in self.block.run("overview"):
+            record = self.block.agent(row)
+            fold = None if body is None else self.block.decoded_fold(body, record.id)
             size = Size(messages, tokens).plus(record.own) if fold is not None and fold.grows else None
             found.append(Overview(record, last_used, archived, size))
         return found
 
     def lease(self, agent_id: str) -> Lease | None:
-        return next(map(lease_of, self.session.run("lease", **self.session.for_agent(agent_id))), None)
+        return next(map(lease_of, self.block.run("lease", **self.block.for_agent(agent_id))), None)
 
     # Events
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
-        found = self.session.events("events", **self.session.for_events(set(event_ids))) if event_ids else []
+        found = self.block.events("events", **self.block.for_events(set(event_ids))) if event_ids else []
         return sorted(found, key=attrgetter("id"))
 
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
         ids = list(event_ids)
-        found = (
-            {each.id: each for each in self.session.messages("lookup", **self.session.for_events(ids))} if ids else {}
-        )
+        found = {each.id: each for each in self.block.messages("lookup", **self.block.for_events(ids))} if ids else {}
         return [found[each] for each in ids if each in found]
 
     def select(
         self, segments: Segments, what: str = MESSAGES, *, newest_first: bool = False, expected: int = _FIRST_PAGE
     ) -> Iterator[Event]:
-        return self._pages("select", self.session.events, segments, what, newest_first, expected)
+        return self._pages("select", self.block.events, segments, what, newest_first, expected)
 
     def locate(
         self, segments: Segments, what: str = MESSAGES, *, newest_first: bool = False, expected: int = PAGE
     ) -> Iterator[Message]:
-        return self._pages("locate", self.session.messages, segments, what, newest_first, expected)
+        return self._pages("locate", self.block.messages, segments, what, newest_first, expected)
 
     def _pages(
         self, how: str, read: Callable[..., list[T]], segments: Segments, what: str, newest_first: bool, expected: int
@@ -140,10 +138,10 @@ class SqlSnapshot:
                     break
                 some.append(left.pop())
                 ids += some[-1].last - some[-1].first + 1
-            found = read(statement, **kind, **self.session.for_segments(tuple(some)), page=page)
+            found = read(statement, **kind, **self.block.for_segments(tuple(some)), page=page)
             found.sort(key=lambda event: sign * event.id)
-            end, places = len(found), [sign * event.id for event in found]
-            for segment in some:
+            end, places = len(found), [sign * event.id for event in found] if len(found) >= page else []
+            for segment in some if places else ():
                 low, high = sorted((sign * segment.first, sign * segment.last))
                 begin = bisect_left(places, low)
                 if bisect_right(places, high) - begin >= page:  # the segment may contain more, which is read next
@@ -158,11 +156,11 @@ class SqlSnapshot:
     def size(self, segments: Segments) -> Size:
         if not segments:
             return Size(0, 0)
-        ((messages, tokens),) = self.session.run("size", **self.session.for_segments(segments))
+        ((messages, tokens),) = self.block.run("size", **self.block.for_segments(segments))
         return Size(messages, tokens)
 
     def bounds(self, segments: Segments) -> Segments:
-        rows = self.session.run("bounds", **self.session.for_segments(segments)) if segments else ()
+        rows = self.block.run("bounds", **self.block.for_segments(segments)) if segments else ()
         return tuple(
             Segment(agent, oldest, newest)
             for (agent, _, _), (oldest, newest) in zip(segments, rows, strict=True)
@@ -171,72 +169,72 @@ class SqlSnapshot:
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
         found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
-        for row in sorted(self.session.run("turns", **self.session.for_events(found))):
-            found[row[2]].append(self.session.message(row))
+        for row in sorted(self.block.run("turns", **self.block.for_events(found))):
+            found[row[2]].append(self.block.message(row))
         return found
 
     def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
         found: list[list[Message]] = [[] for _ in places]
-        rows = self.session.run("next_to", **self.session.for_messages(places), count=count) if places else ()
+        rows = self.block.run("next_to", **self.block.for_messages(places), count=count) if places else ()
         for number, *row in sorted(rows):
-            found[number].append(self.session.message(row))
+            found[number].append(self.block.message(row))
         return found
 
     def calls(self, agent_id: str, call_id: str, *, waiting_since: int | None = None) -> list[Message]:
-        agent = self.session.for_agent(agent_id)
+        agent = self.block.for_agent(agent_id)
         if waiting_since is None:
-            return self.session.messages("calls_with_id", **agent, call_id=call_id)
-        return self.session.messages("waiting_call", **agent, call_id=call_id, turn=waiting_since)
+            return self.block.messages("calls_with_id", **agent, call_id=call_id)
+        return self.block.messages("waiting_call", **agent, call_id=call_id, turn=waiting_since)
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        ids = self.session.for_events(call.id for call in calls)
-        return sorted(self.session.messages("results_of", **ids, erased=erased)) if calls else []
+        ids = self.block.for_events(call.id for call in calls)
+        return sorted(self.block.messages("results_of", **ids, erased=erased)) if calls else []
 
     # Search
 
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
         folds: dict[str, Fold | None] = {}
         planning: dict[str, list[Event]] = defaultdict(list)
-        rows, damaged = self.session.rows("outlines", agents=self.session.listed(agent_ids))
+        rows, damaged = self.block.rows("outlines", agents=self.block.listed(agent_ids))
         for place, (which, *row) in enumerate(rows):
             if which == 0:
                 key, agent_id, body, root, *_ = row
-                self.session.cache_agent(agent_id, (key, root))
+                self.block.cache_agent(agent_id, (key, root))
                 with suppress(DamagedError):
                     folds[agent_id] = None
-                    folds[agent_id] = None if body is None else self.session.decoded_fold(body, agent_id)
+                    folds[agent_id] = None if body is None else self.block.decoded_fold(body, agent_id)
             else:
-                event = self.session.event(row, place in damaged)
+                event = self.block.event(row, place in damaged)
                 planning[event.agent_id].append(event)
         in_order = {agent: sorted(events, key=attrgetter("id")) for agent, events in planning.items()}
         return {agent: Outline(fold, in_order.get(agent, ())) for agent, fold in folds.items()}
 
     def index(self, scope: SearchScope) -> LogIndex:
-        return self.session.index(scope)
+        return self.block.index(scope)
 
     # Memos
 
     def memos(self, limit: int, *, ids: Sequence[int] | None = None, tags: Sequence[str] = ()) -> list[Memo]:
         if tags:
-            run = self.session.run
+            run = self.block.run
             found = Counter(memo for tag in dict.fromkeys(tags) for (memo,) in run("memos_tagged", tag=tag))
             ids = sorted(found, key=lambda memo: (-found[memo], -memo))
         elif ids is None:
-            ids = [memo for (memo,) in self.session.run("newest_memos", limit=limit)]
+            ids = [memo for (memo,) in self.block.run("newest_memos", limit=limit)]
         return self._memos(ids[:limit])
 
     def _memos(self, ids: Collection[int]) -> list[Memo]:
         """Return these memos, in the order requested."""
         found = {}
-        for id, content, tags, *others in self.session.run("memos", memos=self.session.listed(ids)) if ids else ():
+        for id, content, tags, *others in self.block.run("memos", memos=self.block.listed(ids)) if ids else ():
             found[id] = Memo(id, content, self._tags(tags), *others)
         return [found[each] for each in ids if each in found]
 
     def _tags(self, stored: Any) -> tuple[str, ...]:
-        return tuple(sorted(self.session.tags(stored)))
+        return tuple(sorted(self.block.tags(stored)))
 
     def memos_with(self, queries: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
-        newest: dict[int, int | None] = dict(self.session.memos_before([before for _, before in queries]))
+        newest: dict[int, int | None] = dict(self.block.memos_before([before for _, before in queries]))
         each = list(dict.fromkeys(word for words, _ in queries for word in words))
         most = max((memo for memo in newest.values() if memo is not None), default=0)
         if not most or not each:
@@ -244,7 +242,7 @@ class SqlSnapshot:
         from foldmark.text.keywords import ranked  # takes 10 ms, only needed to search memos
 
         holding: dict[str, list[int]] = defaultdict(list)
-        for index, memo in self.session.memos_holding(each, most):
+        for index, memo in self.block.memos_holding(each, most):
             holding[each[index]].append(memo)
         best: list[list[int]] = []
         for number, (words, _) in enumerate(queries):
@@ -255,14 +253,14 @@ class SqlSnapshot:
         return [[found[memo] for memo in memos if memo in found] for memos in best]
 
     def memo_tags(self, limit: int) -> list[tuple[str, int]]:
-        return [(str(tag), int(number)) for tag, number in self.session.run("memo_tags", limit=limit)]
+        return [(str(tag), int(number)) for tag, number in self.block.run("memo_tags", limit=limit)]
 
     # Records to copy (see `foldmark.core.records`)
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
-        self.session.settle()
-        begin = {self.session.key(agent): (agent, id) for agent, id in after.items()}
-        for rows, damaged in self.session.copied_events({key: id for key, (_, id) in begin.items()}):
+        self.block.settle()
+        begin = {self.block.key(agent): (agent, id) for agent, id in after.items()}
+        for rows, damaged in self.block.copied_events({key: id for key, (_, id) in begin.items()}):
             for place, row in enumerate(rows):
                 agent, since = begin.get(row[1], ("", row[0]))
                 if row[0] > since:
@@ -272,17 +270,17 @@ class SqlSnapshot:
         rows: list[Row] = [(after,)]
         while rows:
             last = rows[-1][0]
-            rows, damaged = self.session.rows("copied_memos", after=last, limit=PAGE)
+            rows, damaged = self.block.rows("copied_memos", after=last, limit=PAGE)
             for place, row in enumerate(rows):
                 if place in damaged:
                     raise DamagedError(f"memo {row[0]}: a text is not valid UTF-8; run `foldmark doctor`")
                 yield structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))
-        ((newest,),) = self.session.run("newest_memo")
+        ((newest,),) = self.block.run("newest_memo")
         if newest > last:
             yield CopiedMemo(newest)
 
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
-        return dict(self.session.run("kept_texts", hashes=self.session.listed(sorted(hashes)))) if hashes else {}
+        return dict(self.block.run("kept_texts", hashes=self.block.listed(sorted(hashes)))) if hashes else {}
 
 
 def _follows(segment: Segment, before: Segment, newest_first: bool) -> bool:

@@ -9,13 +9,13 @@ from weakref import WeakSet
 from foldmark.core.agents import Watch
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import SqlSandbox
-from foldmark.stores.session import Session, Writing
+from foldmark.stores.block import Reading, Writing
 from foldmark.stores.snapshot import SqlSnapshot
 from foldmark.stores.transaction import SqlTransaction
 from foldmark.stores.vectors import SqlVectors
 
-Sessions = Callable[[], AbstractContextManager[Session]]
-"""Opens the session of a block of `read`."""
+Blocks = Callable[[], AbstractContextManager[Reading]]
+"""Opens a block of `read`."""
 
 
 class Connector(Protocol):
@@ -25,7 +25,7 @@ class Connector(Protocol):
     narrowed: bool
     """True if other users could read the database until it was opened, and no longer can."""
 
-    def read(self) -> Session:
+    def read(self) -> Reading:
         """Begin a moment."""
 
     def write(self) -> Writing:
@@ -34,13 +34,13 @@ class Connector(Protocol):
     def watch(self) -> Watch:
         """See `Store.watch`."""
 
-    def sandbox(self, read: Sessions) -> "Sandbox":
+    def sandbox(self, read: Blocks) -> "Sandbox":
         """Return the sandbox of the store whose moments `read` opens."""
 
     def forget_erased(self) -> bool:
         """See `Maintenance.forget_erased`."""
 
-    def damage(self, read: Sessions) -> Iterator[str]:
+    def damage(self, read: Blocks) -> Iterator[str]:
         """See `Maintenance.damage`."""
 
     def close(self) -> None:
@@ -70,17 +70,17 @@ class _Reading(AbstractContextManager[SqlSnapshot]):
 
     def __enter__(self) -> SqlSnapshot:
         self._mine: SqlSnapshot | None = None
-        around = self._store.open.moment
-        if around is not None:
+        store = self._store
+        if (around := store.open.moment) is not None:
             return around
-        self._mine = self._store.open.moment = SqlSnapshot(self._store.connector.read())
+        self._mine = store.open.moment = SqlSnapshot(store.connector.read())
         return self._mine
 
     def __exit__(self, *error: object) -> None:
         if self._mine is not None:
             self._store.open.moment = None
-            self._mine.session.expire()
-            self._mine.session.end()
+            self._mine.block.expire()
+            self._mine.block.end()
 
 
 class _Writing(AbstractContextManager[SqlTransaction]):
@@ -96,17 +96,17 @@ class _Writing(AbstractContextManager[SqlTransaction]):
         return self._transaction
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        session, is_committed = self._transaction.session, False
+        block, is_committed = self._transaction.block, False
         try:
             if error is None:
-                session.commit()
+                block.commit()
                 is_committed = True
         finally:
-            session.expire()
+            block.expire()
             self._store.open.moment = None
             if not is_committed:
-                session.undo()
-            session.end()
+                block.undo()
+            block.end()
 
 
 class _Part(AbstractContextManager[SqlTransaction]):
@@ -115,7 +115,7 @@ class _Part(AbstractContextManager[SqlTransaction]):
     __slots__ = ("_atomic", "_transaction")
 
     def __init__(self, transaction: SqlTransaction) -> None:
-        self._transaction, self._atomic = transaction, transaction.session.atomic()
+        self._transaction, self._atomic = transaction, transaction.block.atomic()
 
     def __enter__(self) -> SqlTransaction:
         self._atomic.__enter__()
@@ -131,8 +131,8 @@ class SqlStore:
     def __init__(self, connector: Connector) -> None:
         self.connector, self.address, self.narrowed = connector, connector.address, connector.narrowed
         self.open, self._watches = _Open(), WeakSet[Watch]()
-        self.sandbox = connector.sandbox(self._sessions)
-        self.vectors = SqlVectors(self._sessions, self._writing_sessions)
+        self.sandbox = connector.sandbox(self._blocks)
+        self.vectors = SqlVectors(self._blocks, self._writing_blocks)
 
     def close(self) -> None:
         for watch in list(self._watches):
@@ -157,14 +157,14 @@ class SqlStore:
         return _Writing(self)
 
     @contextmanager
-    def _sessions(self) -> Iterator[Session]:
+    def _blocks(self) -> Iterator[Reading]:
         with self.read() as moment:
-            yield moment.session
+            yield moment.block
 
     @contextmanager
-    def _writing_sessions(self) -> Iterator[Writing]:
+    def _writing_blocks(self) -> Iterator[Writing]:
         with self.write() as transaction:
-            yield transaction.session
+            yield transaction.block
 
     # Maintenance
 
@@ -173,5 +173,5 @@ class SqlStore:
 
     def damage(self) -> Iterator[str]:
         if self.open.moment is not None:
-            self.open.moment.session.settle()
-        return self.connector.damage(self._sessions)
+            self.open.moment.block.settle()
+        return self.connector.damage(self._blocks)

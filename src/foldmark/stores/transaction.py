@@ -14,18 +14,18 @@ from foldmark.core.events import METADATA_KINDS, Draft, is_replayed
 from foldmark.core.ports import NOTHING
 from foldmark.core.records import CopiedEvent, CopiedMemo
 from foldmark.core.replay import Fold
+from foldmark.stores.block import Writing
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Bindings, Row, carried_mail
-from foldmark.stores.session import Writing
 from foldmark.stores.snapshot import SqlSnapshot, lease_of
 
 
 class SqlTransaction(SqlSnapshot):
     """The writes of one block, which the store begins and ends."""
 
-    def __init__(self, session: Writing) -> None:
-        super().__init__(session)
-        self.session: Writing = session
+    def __init__(self, block: Writing) -> None:
+        super().__init__(block)
+        self.block: Writing = block
 
     def changes(self, after: str | None, limit: int) -> Changes:
         raise StoreError("changes are committed events; read them outside of the transaction")
@@ -33,11 +33,11 @@ class SqlTransaction(SqlSnapshot):
     def append(
         self, agent_id: str, expected: int | None, drafts: Sequence[Draft], *, key: str | None = None
     ) -> list[int]:
-        session = self.session
-        appender = session.appender(agent_id)
+        block = self.block
+        appender = block.appender(agent_id)
         # The key is checked first, because a repeated append still expects the head of the first attempt.
         if key is not None:
-            for (before,) in session.run("append_ids", **session.for_agent(agent_id), key=key):
+            for (before,) in block.run("append_ids", **block.for_agent(agent_id), key=key):
                 return msgspec.json.decode(before, type=list[int])
         is_expected = not drafts or any(draft.kind not in METADATA_KINDS for draft in drafts)
         if expected is not None and is_expected and appender.head != expected:
@@ -45,15 +45,15 @@ class SqlTransaction(SqlSnapshot):
         if not drafts:
             return []
         ids = []
-        with session.atomic():
+        with block.atomic():
             for draft in drafts:
                 if appender.ended and (why := refused(self._end(appender.ended), draft, appender.open_turn)):
                     raise CommandError(why)
                 if draft.kind in ("renamed", "deleted"):
-                    session.rename(agent_id, draft.content or None)
+                    block.rename(agent_id, draft.content or None)
                 ids.append(appender.add(draft))
             if key is not None:
-                session.write("keep_append", **session.for_agent(agent_id), key=key, ids=listed(ids))
+                block.write("keep_append", **block.for_agent(agent_id), key=key, ids=listed(ids))
         return ids
 
     def _end(self, event_id: int) -> End:
@@ -62,12 +62,12 @@ class SqlTransaction(SqlSnapshot):
         return End.of(event)
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
-        session = self.session
-        write, agent, appender = session.write, session.for_agent(owner), session.appender(owner)
-        with session.atomic():
+        block = self.block
+        write, agent, appender = block.write, block.for_agent(owner), block.appender(owner)
+        with block.atomic():
             # Pending words could not be removed from the index.
-            session.settle()
-            rows = session.run("to_erase", **agent, turn=turn, last=last)
+            block.settle()
+            rows = block.run("to_erase", **agent, turn=turn, last=last)
             if turn:
                 mail = [id for _, kind, _, data, _ in rows if kind == "user" for id in carried_mail(data)]
                 rows = [row for row in rows if not outlives(row[1], row[3])]
@@ -79,19 +79,19 @@ class SqlTransaction(SqlSnapshot):
             messages = [row for row in rows if row[2] is not None]
             gone = Size(len(messages), sum(row[4] for row in messages))
             ids = [row[0] for row in messages]
-            with session.unindexed(ids):
-                for name in session.index_tables:
-                    write(name, **agent, ids=session.listed(ids))
+            with block.unindexed(ids):
+                for name in block.index_tables:
+                    write(name, **agent, ids=block.listed(ids))
                 if calls := [id for id, kind, *_ in messages if kind == "tool_call"]:
-                    write("erase_waiting", **agent, calls=session.listed(calls))
+                    write("erase_waiting", **agent, calls=block.listed(calls))
                 remains = [(id, without_content(kind, data, handed_down=turn > 0)) for id, kind, _, data, *_ in rows]
-                write("erase", **agent, by=by, **session.with_data(remains))
+                write("erase", **agent, by=by, **block.with_data(remains))
             if turn:
-                self._erase_texts([hash for (hash,) in session.run("disown_turn", **agent, turn=turn)])
+                self._erase_texts([hash for (hash,) in block.run("disown_turn", **agent, turn=turn)])
                 write("lower_totals", **agent, **gone._asdict())
                 self._note_erased(agent, messages)
             else:
-                self._erase_texts([hash for (hash,) in session.run("disown_agent", **agent)])
+                self._erase_texts([hash for (hash,) in block.run("disown_agent", **agent)])
                 write("forget_totals", **agent)
                 write("forget_erased_sums", **agent)
             appender.lose(gone, whole=not turn)
@@ -103,113 +103,113 @@ class SqlTransaction(SqlSnapshot):
             run = [message for _, message in each]
             last, tokens = run[-1][0], sum(row[4] for row in run)
             for name in ("add_erased", "note_erased"):
-                self.session.write(name, **agent, event=last, messages=len(run), tokens=tokens)
+                self.block.write(name, **agent, event=last, messages=len(run), tokens=tokens)
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
-        with self.session.atomic():
-            self.session.hold_texts(to_erase=False)  # also without a text to add: the ones that are there must stay
+        with self.block.atomic():
+            self.block.hold_texts(to_erase=False)  # also without a text to add: the ones that are there must stay
             for sha256, text in sorted(texts.items()):
-                self.session.write("keep_text", hash=sha256, text=text)
+                self.block.write("keep_text", hash=sha256, text=text)
 
     def _erase_texts(self, hashes: Sequence[str]) -> None:
         """Erase those of these texts that nothing owns any more."""
         if hashes:
-            self.session.hold_texts(to_erase=True)
-            self.session.write("erase_texts", hashes=self.session.listed(sorted(set(hashes))))
+            self.block.hold_texts(to_erase=True)
+            self.block.write("erase_texts", hashes=self.block.listed(sorted(set(hashes))))
 
     # Agents
 
     def create_agent(
         self, record: AgentRecord, born: Fold | None = None, start: Size = NOTHING, *, at: int | None = None
     ) -> None:
-        with self.session.atomic():
-            self.session.create(record, at)
+        with self.block.atomic():
+            self.block.create(record, at)
             if born is not None:
                 self.save_fold(born, start)
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         body = msgspec.json.encode(fold).decode()
-        agent = self.session.for_agent(fold.agent)
-        self.session.fold_saved(
-            fold, beside, partial(self.session.write, "save_fold", **agent, body=body, **beside._asdict())
+        agent = self.block.for_agent(fold.agent)
+        self.block.fold_saved(
+            fold, beside, partial(self.block.write, "save_fold", **agent, body=body, **beside._asdict())
         )
 
     def lend(self, agent_id: str, lease: Lease | None) -> None:
-        agent = self.session.for_agent(agent_id)
+        agent = self.block.for_agent(agent_id)
         if lease is None:
-            self.session.write("give_back", **agent)
+            self.block.write("give_back", **agent)
             return
         names = ("holder", "host", "process", "state", "taken_at", "until")
         fields = {name: getattr(lease, name) for name in names}
-        self.session.write("lend", **agent, **fields, interrupt=int(lease.interrupt))
+        self.block.write("lend", **agent, **fields, interrupt=int(lease.interrupt))
 
     def renew(self, holder: str, until: str) -> list[Lease]:
-        self.session.write("renew", until=until, holder=holder)
-        return list(map(lease_of, self.session.run("held", holder=holder)))
+        self.block.write("renew", until=until, holder=holder)
+        return list(map(lease_of, self.block.run("held", holder=holder)))
 
     # Memos
 
     def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
-        agent = None if agent_id is None else self.session.key(agent_id)
-        with self.session.atomic():
+        agent = None if agent_id is None else self.block.key(agent_id)
+        with self.block.atomic():
             row = {"agent": agent, "actor": actor, "created_at": created_at, "content": content}
-            memo_id = self.session.save_memo(row)
+            memo_id = self.block.save_memo(row)
             self._mark_memo(memo_id, content, sorted(set(tags)))
         return memo_id
 
     def _mark_memo(self, memo_id: int, content: str, tags: Sequence[str]) -> None:
         """Add the tags and words of a memo."""
         for tag in tags:
-            self.session.write("tag_memo", tag=tag, memo=memo_id)
-        self.session.index_memo(memo_id, content, " ".join(tags))
+            self.block.write("tag_memo", tag=tag, memo=memo_id)
+        self.block.index_memo(memo_id, content, " ".join(tags))
 
     def remove_memo(self, memo_id: int) -> None:
-        with self.session.atomic():
+        with self.block.atomic():
             # First: whoever records a request with this memo is either done before it is removed, or finds it removed.
-            self.session.hold_texts(to_erase=True)
+            self.block.hold_texts(to_erase=True)
             for name in ("untag_memo", "unindex_memo", "erase_memo"):
-                self.session.write(name, memo=memo_id)
-            self._erase_texts([hash for (hash,) in self.session.run("disown_memo", memo=memo_id)])
+                self.block.write(name, memo=memo_id)
+            self._erase_texts([hash for (hash,) in self.block.run("disown_memo", memo=memo_id)])
 
     # Records copied from another store
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
-        session = self.session
-        session.settle()
-        with session.atomic():
-            session.take_ids(events)
+        block = self.block
+        block.settle()
+        with block.atomic():
+            block.take_ids(events)
             calls = {event.id for event in events if event.kind == "tool_call"}
             answered = calls.intersection(event.answers for event in events if event.answers is not None)
             for event in events:
-                session.appender(event.agent).take(event, answered)
+                block.appender(event.agent).take(event, answered)
                 if event.kind == "deleted":
-                    session.rename(event.agent, None)
-            session.settle()
+                    block.rename(event.agent, None)
+            block.settle()
             for agent in sorted({event.agent for event in events if is_replayed(event.kind, event.data)}):
-                session.write("forget_fold", **session.for_agent(agent))
+                block.write("forget_fold", **block.for_agent(agent))
 
     def take_names(self, names: Mapping[str, str | None]) -> None:
-        with self.session.atomic():
+        with self.block.atomic():
             for agent in names:
-                self.session.rename(agent, None)
+                self.block.rename(agent, None)
             for agent, name in names.items():
                 if name is not None:
-                    self.session.rename(agent, name)
+                    self.block.rename(agent, name)
 
     def take_erased(self, agent: str, event_ids: Sequence[int], by: int) -> None:
-        self.session.appender(agent).name_eraser(event_ids, by)
+        self.block.appender(agent).name_eraser(event_ids, by)
 
     def take_memos(self, memos: Sequence[CopiedMemo]) -> None:
-        with self.session.atomic():
+        with self.block.atomic():
             for memo in memos:
                 if not memo.is_removed:
-                    agent = None if memo.agent is None else self.session.key(memo.agent)
-                    self.session.take_memo({**structs.asdict(memo), "agent": agent})
+                    agent = None if memo.agent is None else self.block.key(memo.agent)
+                    self.block.take_memo({**structs.asdict(memo), "agent": agent})
                     self._mark_memo(memo.id, memo.content, memo.tags)
-            self.session.reserve_memos(max((memo.id for memo in memos), default=0))
+            self.block.reserve_memos(max((memo.id for memo in memos), default=0))
 
     def disown(self, agent: str, hashes: Collection[str]) -> None:
-        with self.session.atomic():
-            agent_rows = self.session.for_agent(agent)
-            self.session.write("disown_texts", **agent_rows, hashes=self.session.listed(sorted(hashes)))
+        with self.block.atomic():
+            agent_rows = self.block.for_agent(agent)
+            self.block.write("disown_texts", **agent_rows, hashes=self.block.listed(sorted(hashes)))
             self._erase_texts(list(hashes))

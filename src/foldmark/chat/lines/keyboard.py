@@ -197,9 +197,12 @@ class Typed(Prompting):
     def _woken(self, *_: object) -> None:
         """Stop the main thread from reading: the signal handler of `_wake`. Raises TakenError.
 
-        Two threads may send the signal at the same time; by the second, nothing is being read any more. This handler
-        does not use `print`, which would fail if the main thread is inside a `print`.
+        Two threads may send the signal at the same time; by the second, nothing is being read any more. A line that
+        was entered a moment ago is on its way to `_read`, which would lose it: the question comes before the next line.
+        This handler does not use `print`, which would fail if the main thread is inside a `print`.
         """
+        if self._reads == "line" and self._edits and _releases_terminal():
+            return
         reads, self._reads = self._reads, ""
         if not reads:
             return
@@ -222,6 +225,16 @@ class Typed(Prompting):
         begun, self._rest = self._rest.decode(errors="replace").rstrip("\x04"), b""
         if begun:
             readline.insert_text(begun)
+
+
+def _releases_terminal() -> bool:
+    """Return True if line editing, which had the terminal, has released it: the line was entered."""
+    import termios
+
+    try:
+        return bool(termios.tcgetattr(sys.stdin.fileno())[3] & termios.ICANON)
+    except (OSError, ValueError, termios.error):  # the terminal is gone
+        return False
 
 
 def _libedit() -> bool:

@@ -18,12 +18,12 @@ from pydantic_ai.tools import Tool, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
 import foldmark
-from foldmark.core import selections
 from foldmark.core.assembly.eviction import begins, placeholder
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request, ToolSpec
+from foldmark.core.segments import END
 from foldmark.core.wording import listing
 from foldmark.editing.offers import end_planning
 from foldmark.integrations.pydantic_ai.logbook import Logbook
@@ -180,7 +180,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         """Return the pieces for a model; without a model, for the provider of each summary."""
         at = read_by(moment, beside(moment, standing), partial(self._reads, moment, model))
         shown = [each.id for each in moment.locate(at.visible, newest_first=True)]
-        summaries = {event.id: begins(event) for event in moment.events(selections.ids(moment, "summary", at.visible))}
+        summaries = {event.id: begins(event) for event in moment.select(at.visible, "summary", expected=END)}
         shown.sort(key=lambda event: (summaries.get(event, event), event))
         pieces = _evicted(self._logbook.pieces(moment, shown), moment, standing.fold.evicted)
         if not self.window and not self.truncation:

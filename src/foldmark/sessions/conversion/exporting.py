@@ -30,7 +30,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core import selections
 from foldmark.core.agents import is_uuid
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import all_as_sent, in_place
@@ -38,7 +37,7 @@ from foldmark.core.assembly.prompt import OMITTED
 from foldmark.core.assembly.view import CallGroup, pair
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.segments import until
+from foldmark.core.segments import END, until
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
 from foldmark.log.context import Context
@@ -348,7 +347,7 @@ def _model(agent: Agent) -> str:
 def _models(agent: Agent) -> dict[str, str]:
     """Return the models of responses by their ids, for all responses whose model the provider reported."""
     with agent.reading() as (moment, at):
-        usages = moment.events(selections.ids(moment, "usage", until(at.fold.segments, at.last)))
+        usages = list(moment.select(until(at.fold.segments, at.last), "usage", expected=END))
     found = {}
     for event in usages:
         if (response := _response(event)) and (model := filled_text(member(event.data, "model"))):

@@ -85,7 +85,7 @@ class ImportedSession:
         self.notes: list[tuple[int, ImportRecord]] = []
         self._agent, self._lists = agent, []
         with agent.log.store.read() as moment:
-            commands = moment.events(selections.ids(moment, "command", (Segment(agent.id, 1, END),)))
+            commands = list(moment.select((Segment(agent.id, 1, END),), "command", expected=END))
         for event in commands:
             if (note := import_record(event.data)) is not None:
                 self.notes.append((event.id, note))

@@ -43,8 +43,8 @@ class Tree:
     """A conversation and its forks in one transaction, which locks its root agent's row: its counters, and the pending
     events (see `EventWriter`)."""
 
-    def __init__(self, root: int, session: Pipeline) -> None:
-        self.root, self._session = root, session
+    def __init__(self, root: int, block: Pipeline) -> None:
+        self.root, self._block = root, block
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo = 0, -1, 0, 0, 0
         self.position: Row | None = None
         """The stored state of the root agent; None until its row is locked."""
@@ -80,7 +80,7 @@ class Tree:
     def newest_message(self, agent: int, until: int) -> Row | None:
         self.write()
         bound = {"root": self.root, "agent": agent, "until": until}
-        return next(iter(self._session.run(STATEMENTS["newest_message"], bound)), None)
+        return next(iter(self._block.run(STATEMENTS["newest_message"], bound)), None)
 
     def arrive(self, agent: int, mail: int) -> None:
         self._later("arrive", agent=agent, mail=Ints([mail]))
@@ -113,7 +113,7 @@ class Tree:
 
     def _later(self, name: str, **bindings: Any) -> None:
         """Send a statement about this tree with the next one."""
-        self._session.later(STATEMENTS[name], {**bindings, "root": self.root})
+        self._block.later(STATEMENTS[name], {**bindings, "root": self.root})
 
     def write(self) -> None:
         """Send the pending events with the next statement."""

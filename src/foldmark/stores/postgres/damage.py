@@ -9,14 +9,14 @@ from foldmark.core.codec import checksum, count_tokens, decode_data
 from foldmark.core.errors import DamagedError
 from foldmark.stores.damage import Check, SqlChecks
 from foldmark.stores.postgres.appender import facts, message_words
-from foldmark.stores.postgres.session import memo_words
+from foldmark.stores.postgres.reading import memo_words
 from foldmark.stores.rows import Row
 
 _START = -(2**63)
 
 
 class PostgresChecks(SqlChecks):
-    """The checks of one database, as of the moment of a session."""
+    """The checks of one database, as of the moment of a block."""
 
     own_faults = {  # noqa: RUF012 - a ClassVar in the base
         "wrong_directory": "agent {0:.8}: it is not found by its id or name",
@@ -52,7 +52,7 @@ class PostgresChecks(SqlChecks):
         if (tool, planning, stateful) != facts(kind, read):
             yield f"event {id}: its row does not agree with its data"
         if nth is not None and tokens != count_tokens(content, data):
-            yield f"agent {self._session.id(key)[:8]}: the sums stored with event {id} do not match its events"
+            yield f"agent {self._block.id(key)[:8]}: the sums stored with event {id} do not match its events"
 
     def _damaged_index(self) -> Iterator[str]:
         missing = wrong = 0

@@ -19,9 +19,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Limits, QueryScope, Rows
 from foldmark.core.segments import END, Segment
-from foldmark.stores.postgres.session import PostgresSession
+from foldmark.stores.postgres.reading import PostgresReading
 from foldmark.stores.sandbox import SLOW, TOO_MUCH
-from foldmark.stores.store import Sessions
+from foldmark.stores.store import Blocks
 
 if TYPE_CHECKING:
     from foldmark.stores.postgres.sandbox_login import Login
@@ -194,7 +194,7 @@ class PostgresSandbox:
 
     dialect = "PostgreSQL"
 
-    def __init__(self, conninfo: str, read: Sessions) -> None:
+    def __init__(self, conninfo: str, read: Blocks) -> None:
         """`conninfo` connects the store's user; `read` opens the store's moments."""
         self.conninfo, self._read, self._lock, self._over = conninfo, read, Lock(), False
         self._login: Login | None = None
@@ -209,9 +209,9 @@ class PostgresSandbox:
     def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         from foldmark.stores.postgres.sandbox_statements import rewritten  # the parser takes long to import
 
-        with self._read() as session:
-            assert isinstance(session, PostgresSession)
-            keys = session.keys_of({scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))})
+        with self._read() as block:
+            assert isinstance(block, PostgresReading)
+            keys = block.keys_of({scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))})
         with self._lock:
             if self._over:
                 raise StoreError("the log is closed; open it again")

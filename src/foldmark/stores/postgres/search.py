@@ -11,11 +11,11 @@ from typing import Any
 from foldmark.core.search import Phrase, SearchScope, Term, TermQuery
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.searching import COUNTED, extrapolated
+from foldmark.stores.block import Reading
 from foldmark.stores.postgres.appender import LONG, lexemes, needle, searchable, sought
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Statement, statement
 from foldmark.stores.rows import Row
 from foldmark.stores.search import StoredIndex
-from foldmark.stores.session import Session
 
 Run = Callable[[Statement, Mapping[str, Any]], list[Row]]
 """Runs a statement with its bindings."""
@@ -67,14 +67,14 @@ class PostgresIndex(StoredIndex):
 
     def __init__(
         self,
-        session: Session,
+        block: Reading,
         scope: SearchScope,
         run: Run,
         cache_block: CacheBlock,
         keys: Sequence[tuple[int, int]] | None,
     ) -> None:
         """`keys` are the keys of the scope's agents, each with the key of its root."""
-        super().__init__(session, scope)
+        super().__init__(block, scope)
         self._run, self._cache_block = run, cache_block
         self._bound: dict[str, Any] = dict(self._filters)
         if keys is not None:

@@ -18,11 +18,11 @@ import psycopg
 from foldmark.core.errors import StoreError
 from foldmark.stores.postgres.address import Address, explained, lost, prepare
 from foldmark.stores.postgres.connection import STATEMENTS, Pipeline, Pool
+from foldmark.stores.postgres.reading import Known, PostgresReading
 from foldmark.stores.postgres.sandbox import PostgresSandbox
-from foldmark.stores.postgres.session import Known, PostgresSession
 from foldmark.stores.postgres.writing import PostgresWriting
 from foldmark.stores.rows import Row
-from foldmark.stores.store import Sessions, SqlStore
+from foldmark.stores.store import Blocks, SqlStore
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -195,9 +195,9 @@ class PostgresConnector:
         self._commits.close()
         self.pool.close()
 
-    def read(self) -> PostgresSession:
+    def read(self) -> PostgresReading:
         self.pool.check()
-        return PostgresSession(Pipeline(self.pool, _READ, writes=False), self._known)
+        return PostgresReading(Pipeline(self.pool, _READ, writes=False), self._known)
 
     def write(self) -> PostgresWriting:
         self.pool.check()
@@ -208,7 +208,7 @@ class PostgresConnector:
         with explained(self._place):
             return PostgresWatch(self._commits, self.pool)
 
-    def sandbox(self, read: Sessions) -> PostgresSandbox:
+    def sandbox(self, read: Blocks) -> PostgresSandbox:
         return PostgresSandbox(self._place.conninfo, read)
 
     def _commit(self, writing: PostgresWriting) -> None:
@@ -262,11 +262,11 @@ class PostgresConnector:
         ((nobody,),) = self.pool.run_alone("nobody_reads")
         return bool(nobody)
 
-    def damage(self, read: Sessions) -> Iterator[str]:
+    def damage(self, read: Blocks) -> Iterator[str]:
         from foldmark.stores.postgres.damage import PostgresChecks  # rarely needed
 
-        with read() as session:
-            return iter(list(PostgresChecks(session).found()))
+        with read() as block:
+            return iter(list(PostgresChecks(block).found()))
 
 
 class PostgresStore(SqlStore):

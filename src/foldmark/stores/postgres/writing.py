@@ -1,4 +1,4 @@
-"""One block of a store in PostgreSQL that writes (see `foldmark.stores.session`).
+"""One block of a store in PostgreSQL that writes (see `foldmark.stores.block`).
 
 Before it reads or writes anything in a conversation and its forks, it locks the row of the root agent, so that
 transactions of one tree run one after another, and those of different trees in parallel. Pending events are written
@@ -16,14 +16,14 @@ from foldmark.core.errors import StoreError
 from foldmark.core.records import CopiedEvent
 from foldmark.core.segments import Segments
 from foldmark.stores.appender import Appender
+from foldmark.stores.block import Writing
 from foldmark.stores.postgres.appender import Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pipeline, Texts
-from foldmark.stores.postgres.session import BLOCK, Known, PostgresSession, memo_words
+from foldmark.stores.postgres.reading import BLOCK, Known, PostgresReading, memo_words
 from foldmark.stores.rows import Bindings, Row
-from foldmark.stores.session import Writing
 
 
-class PostgresWriting(PostgresSession, Writing):
+class PostgresWriting(PostgresReading, Writing):
     """The statements of one transaction. `finish` commits it on its connection (see `Commits.finish`)."""
 
     index_tables = ("unindex_words", "unindex_long_words", "erase_vectors", "erase_signatures")

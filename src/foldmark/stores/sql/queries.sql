@@ -97,8 +97,9 @@ FROM <<segments>> <<in_turn>>
 SELECT <<message>> FROM <<answering>> WHERE e.nth IS NOT NULL OR <<flag erased>>
 
 -- name: waiting_call
--- The calls with a provider's call id among those that wait in an agent's open turn, of which there may be thousands.
-SELECT <<message>> FROM events e JOIN waiting w ON <<same w e>> AND w.agent = e.agent AND w.call = e.id
+-- The calls with a provider's call id among those that wait in an agent's open turn, of which there may be thousands:
+-- they are not looked through.
+SELECT <<message>> FROM events e <<then>> waiting w ON <<same w e>> AND w.agent = e.agent AND w.call = e.id
 WHERE <<own e.>> AND e.call_id = :call_id AND e.call_id IS NOT NULL AND e.id >= :turn ORDER BY e.id DESC
 
 -- name: calls_with_id

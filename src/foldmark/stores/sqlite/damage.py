@@ -10,7 +10,7 @@ from foldmark.core.wording import one_line
 from foldmark.stores.damage import Check, SqlChecks
 from foldmark.stores.rows import fault
 from foldmark.stores.sqlite.file import explained, rescue
-from foldmark.stores.sqlite.session import SqliteSession
+from foldmark.stores.sqlite.reading import SqliteReading
 
 _PAGE = 256
 
@@ -25,10 +25,10 @@ class SqliteChecks(SqlChecks):
         "wrong_memo_tags": "memo {0}: its tag {1!r} is not a valid tag",
     }
 
-    def __init__(self, session: SqliteSession) -> None:
-        super().__init__(session)
-        self._db, self._path = session.db, session.path
-        self._fetched = session.fetched
+    def __init__(self, block: SqliteReading) -> None:
+        super().__init__(block)
+        self._db, self._path = block.db, block.path
+        self._fetched = block.fetched
 
     def own_checks(self) -> tuple[Check, ...]:
         return (

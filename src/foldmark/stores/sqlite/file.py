@@ -166,12 +166,14 @@ def parts_in(*row: Any) -> str:
     return parts_of(str(row[0]))
 
 
-def open_beside(db: apsw.Connection, path: str, place: str) -> apsw.Connection:
-    """Open another, read-only connection to the same database. Raises apsw.Error, also if `db` is closed."""
-    file = db.db_filename("main")  # resolved when it was opened, if `path` is relative
-    if path == MEMORY:
+def open_beside(file: str, place: str, *, read_only: bool) -> apsw.Connection:
+    """Open another, read-only connection to a database that is open. Raises apsw.Error.
+
+    `file` is its file, empty for one in memory, which is at `place`; it was opened with `read_only`.
+    """
+    if not file:
         return apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-    if db.readonly("main"):
+    if read_only:
         return connect_read_only(file)
     beside = apsw.Connection(file, flags=apsw.SQLITE_OPEN_READONLY)
     beside.set_busy_timeout(BUSY_MILLISECONDS)

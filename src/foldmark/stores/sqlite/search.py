@@ -8,23 +8,23 @@ import msgspec
 from foldmark.core.search import SearchScope, Term, TermQuery
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.searching import COUNTED, expression, extrapolated, holding
+from foldmark.stores.block import Reading
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 from foldmark.stores.search import StoredIndex
-from foldmark.stores.session import Session
 
 
 class SqliteIndex(StoredIndex):
     """The messages of an FTS5 index."""
 
-    def __init__(self, session: Session, scope: SearchScope) -> None:
-        super().__init__(session, scope)
-        keys = None if scope.agents is None else listed(map(session.key, scope.agents))
+    def __init__(self, block: Reading, scope: SearchScope) -> None:
+        super().__init__(block, scope)
+        keys = None if scope.agents is None else listed(map(block.key, scope.agents))
         self._bound = {**self._filters, "agents": keys}
 
     def _run(self, name: str, **bindings: Any) -> list[Row]:
-        self._session.settle()
-        return self._session.run(name, **bindings)
+        self._block.settle()
+        return self._block.run(name, **bindings)
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         rows = self._run("counted", wanted=listed(map(holding, terms)), most=COUNTED)

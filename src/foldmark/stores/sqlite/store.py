@@ -7,11 +7,11 @@ machine. docs/development/format.md has the cost of this, and the losses that a 
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import apsw
 
@@ -19,9 +19,9 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import Clock, Limits, QueryScope, Rows
 from foldmark.stores.sqlite.commits import SqliteWatch
 from foldmark.stores.sqlite.file import BUSY_MILLISECONDS, MEMORY, explain, explained, narrow
-from foldmark.stores.sqlite.session import SqliteConnection, SqliteSession
+from foldmark.stores.sqlite.reading import SqliteConnection, SqliteReading
 from foldmark.stores.sqlite.writing import SqliteWriting
-from foldmark.stores.store import Sessions, SqlStore
+from foldmark.stores.store import Blocks, SqlStore
 from foldmark.stores.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class SqliteSandbox:
 
     def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         path, memory = self._connection.path, self._connection.path == MEMORY
-        session = SqliteSession(self._connection, unbound=True)
+        block = SqliteReading(self._connection, unbound=True)
         # A database in memory cannot be read during a write. The holder of `_reading` never waits for the store.
         with self._connection.lock if memory else nullcontext():
             agents = {scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))}
-            keys = {agent: session.key(agent) for agent in sorted(agents)}
+            keys = {agent: block.key(agent) for agent in sorted(agents)}
             with self._reading, explained(path):
                 if memory and self._connection.db.txn_state() == apsw.SQLITE_TXN_WRITE:
                     raise StoreError("a database in memory cannot be queried inside a batch; end the batch first")
@@ -86,11 +86,13 @@ class SqliteConnector(SqliteConnection):
         mine = path != MEMORY and os.name == "posix" and not self.db.readonly("main")
         self.narrowed = mine and narrow(path)
 
-    def read(self) -> SqliteSession:
+    def read(self) -> SqliteReading:
         self.lock.acquire()
-        if (busy := self._begin("BEGIN")) is not None:
-            raise explain(busy, self.path) from busy
-        return SqliteSession(self)
+        try:
+            self.run("BEGIN")
+        except BaseException as error:
+            self._fail(error)
+        return SqliteReading(self)
 
     def write(self) -> SqliteWriting:
         self.lock.acquire()
@@ -105,36 +107,36 @@ class SqliteConnector(SqliteConnection):
             self.lock.acquire()
         return SqliteWriting(self)
 
-    def _begin(self, how: str) -> apsw.BusyError | None:
-        """Begin a transaction. If another program is writing, return the error. Raises StoreError. In both cases the
-        lock is released."""
-        try:
-            self.run(how)
-        except apsw.BusyError as error:
-            self.lock.release()
-            return error
-        except BaseException as error:
-            self.lock.release()
-            if isinstance(error, apsw.Error):
-                raise explain(error, self.path) from error
-            raise
-        return None
-
     def _begin_writing(self) -> apsw.BusyError | None:
-        """Begin a transaction that writes, without waiting for another program (see `_begin`)."""
-        with suppress(apsw.ConnectionClosedError):  # as the next statement says
-            self.db.set_busy_timeout(0)
+        """Begin a transaction that writes. If another program is writing, release the lock and return the error. Raises
+        StoreError, after releasing the lock."""
+        busy = None
         try:
-            return self._begin("BEGIN IMMEDIATE")
-        finally:
-            with suppress(apsw.ConnectionClosedError):
+            self.db.set_busy_timeout(0)
+            try:
+                self.run("BEGIN IMMEDIATE")
+            except apsw.BusyError as error:
+                busy = error
+            finally:
                 self.db.set_busy_timeout(BUSY_MILLISECONDS)
+        except BaseException as error:
+            self._fail(error)
+        if busy is not None:
+            self.lock.release()
+        return busy
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Release the lock after a block could not begin, and raise."""
+        self.lock.release()
+        if isinstance(error, apsw.Error):
+            raise explain(error, self.path) from error
+        raise error
 
     def watch(self) -> SqliteWatch:
         with explained(self.path):
             return SqliteWatch(self.commits, None if self.path == MEMORY else self.beside())
 
-    def sandbox(self, read: Sessions) -> SqliteSandbox:
+    def sandbox(self, read: Blocks) -> SqliteSandbox:
         return SqliteSandbox(self)
 
     def forget_erased(self) -> bool:
@@ -142,7 +144,7 @@ class SqliteConnector(SqliteConnection):
             with self.lock:
                 if self.db.in_transaction:  # SQLite refuses it inside a transaction
                     return False
-                (((busy, *_),), _) = SqliteSession(self, unbound=True).fetched("PRAGMA wal_checkpoint(TRUNCATE)")
+                (((busy, *_),), _) = SqliteReading(self, unbound=True).fetched("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreError as error:
             # The erasure is committed, but its traces could not be overwritten.
             if isinstance(error.__cause__, apsw.FullError | apsw.IOError):
@@ -150,13 +152,14 @@ class SqliteConnector(SqliteConnection):
             raise
         return not busy
 
-    def damage(self, read: Sessions) -> Iterator[str]:
+    def damage(self, read: Blocks) -> Iterator[str]:
         from foldmark.stores.sqlite.damage import SqliteChecks  # rarely needed
 
-        return SqliteChecks(SqliteSession(self, unbound=True)).found()
+        return SqliteChecks(SqliteReading(self, unbound=True)).found()
 
     def close(self) -> None:
         with self.lock:
+            self.is_closed = True
             self.db.close()
 
 

@@ -1,4 +1,4 @@
-"""One block of a store in SQLite that writes (see `foldmark.stores.session`).
+"""One block of a store in SQLite that writes (see `foldmark.stores.block`).
 
 Agents' rows and the index of words are written once, when `settle` is called, instead of with every event.
 """
@@ -17,12 +17,12 @@ from foldmark.core.ports import Head
 from foldmark.core.records import CopiedEvent
 from foldmark.core.replay import Fold
 from foldmark.stores.appender import STATE, Appender
+from foldmark.stores.block import Writing
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Bindings, Row, fault
-from foldmark.stores.session import Writing
 from foldmark.stores.sqlite.file import explain
 from foldmark.stores.sqlite.known import changed
-from foldmark.stores.sqlite.session import SqliteConnection, SqliteSession
+from foldmark.stores.sqlite.reading import SqliteConnection, SqliteReading
 
 _NTH = 13
 """The place of the running count of messages in a row of `EventWriter.record`."""
@@ -115,7 +115,7 @@ class AtomicBlock(AbstractContextManager["SqliteWriting", None]):
             self._writing.fail(error, self._before)
 
 
-class SqliteWriting(SqliteSession, Writing):
+class SqliteWriting(SqliteReading, Writing):
     """The statements of one transaction."""
 
     index_tables = ("unindex_parts", "erase_vectors", "erase_signatures")

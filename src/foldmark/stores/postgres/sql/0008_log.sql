@@ -127,7 +127,7 @@ CREATE INDEX agents_by_parent ON agents (root, parent) WHERE parent IS NOT NULL;
 
 CREATE INDEX agents_by_birth ON agents (born, key);
 
--- `stamp` is the number of the transaction: see `foldmark.stores.postgres.changes`. `tool` is what a call calls,
+-- `stamp` is the number of the transaction: see `foldmark.stores.postgres.reading`. `tool` is what a call calls,
 -- `planning` and `stateful` whether the data of a command or filter says where a planning conversation lay, and that of a
 -- summary holds a state: JSON in which NUL is escaped PostgreSQL cannot read.
 CREATE TABLE events (
@@ -289,7 +289,7 @@ CREATE TABLE long_words (
 CREATE INDEX words_of_long_messages ON long_words USING gin (lexemes);
 
 -- Models that texts were given to, each by what tells it from others, and the newest event that this was done up to, in the
--- order of changes (`foldmark.stores.postgres.changes`).
+-- order of changes (`foldmark.stores.postgres.reading`).
 CREATE TABLE embedders (
     key integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     fingerprint text COLLATE "C" NOT NULL UNIQUE,

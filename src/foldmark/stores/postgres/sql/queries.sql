@@ -36,6 +36,9 @@ unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root
 -- part: segments
 unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) WITH ORDINALITY AS s (agent, first, last, number)
 
+-- part: then
+JOIN
+
 -- part: in_turn
 ORDER BY s.number
 

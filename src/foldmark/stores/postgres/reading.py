@@ -1,4 +1,4 @@
-"""One block of a store in PostgreSQL (see `foldmark.stores.session`).
+"""One block of a store in PostgreSQL (see `foldmark.stores.block`).
 
 Changes: transactions draw their numbers when they first write, and commit in any order. An event is stamped with the
 number of its transaction, or with the stamp of the newest event of its tree if that is higher, so that stamps follow
@@ -28,9 +28,9 @@ from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import END, Segments
 from foldmark.core.turns import Message
+from foldmark.stores.block import Reading
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pipeline, Statement, Texts
 from foldmark.stores.rows import Bindings, Fetched, Row
-from foldmark.stores.session import Session
 from foldmark.stores.snapshot import PAGE
 from foldmark.text.keywords import folded, spellings
 
@@ -70,7 +70,7 @@ class Known:
 _PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 
 
-class PostgresSession(Session):
+class PostgresReading(Reading):
     """The contents of the database in one block."""
 
     kinds = Texts(NEWEST_KINDS)

@@ -1,6 +1,6 @@
 """The block of a store that is open: the statements that run in it, and what its rows say.
 
-A statement has a name (`queries`) and gets its bindings by name. A database derives a `Session` and a `Writing` of its
+A statement has a name (`queries`) and gets its bindings by name. A database derives a `Reading` and a `Writing` of its
 own; it decides what stands for an agent, for segments, for events in the bindings. The methods that it has to implement
 have no body: the classes are protocols, so that mypy reports a database that lacks one.
 """
@@ -31,7 +31,7 @@ _ENDED = "this moment has ended with the block of `read` or `write` that it belo
 _BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
 
 
-class Session(Protocol):
+class Reading(Protocol):
     """One block of `read`. `keys` and `ids` cache the keys and uuids of agents."""
 
     keys: dict[str, int]
@@ -238,7 +238,7 @@ class Session(Protocol):
         return [self.message(row) for row in self.run(name, **bindings)]
 
 
-class Writing(Session, Protocol):
+class Writing(Reading, Protocol):
     """One block of `write`."""
 
     appenders: dict[str, Appender]

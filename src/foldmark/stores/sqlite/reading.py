@@ -1,4 +1,4 @@
-"""One block of a store in SQLite (see `foldmark.stores.session`), and the connection in which it runs its statements.
+"""One block of a store in SQLite (see `foldmark.stores.block`), and the connection in which it runs its statements.
 
 SQLite accepts any bytes as text, and a flipped bit on the disk can produce bytes that are not UTF-8. They are read as
 U+FFFD, so that one wrong byte stops nothing.
@@ -20,12 +20,12 @@ from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
+from foldmark.stores.block import Reading
 from foldmark.stores.queries import listed, queries
 from foldmark.stores.rows import Bindings, Fetched, Row
-from foldmark.stores.session import Session
 from foldmark.stores.snapshot import PAGE
 from foldmark.stores.sqlite.commits import SqliteCommits
-from foldmark.stores.sqlite.file import OpenFiles, explain, open_beside, open_file, place_of
+from foldmark.stores.sqlite.file import MEMORY, OpenFiles, explain, open_beside, open_file, place_of
 from foldmark.stores.sqlite.known import KnownAgents
 
 
@@ -38,7 +38,10 @@ class SqliteConnection:
         self.path, self.clock, self.sql, self.lock = path, clock, queries("sqlite"), RLock()
         self._place = place_of(path)
         self.db = open_file(path, create, self._place, read_only=read_only)
-        self.files, self.commits = OpenFiles(self.db), SqliteCommits()
+        self.files, self.commits, self.is_closed = OpenFiles(self.db), SqliteCommits(), False
+        # Asked now: while another thread uses the connection, it answers nothing. The name is absolute.
+        self._file = "" if path == MEMORY else self.db.db_filename("main")
+        self._read_only = self.db.readonly("main")
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
         self.known = KnownAgents(self.db)
@@ -49,10 +52,12 @@ class SqliteConnection:
 
     def beside(self) -> apsw.Connection:
         """Open another, read-only connection to the same database. Raises apsw.Error."""
-        return open_beside(self.db, self.path, self._place)
+        if self.is_closed:
+            raise apsw.ConnectionClosedError("the store is closed")
+        return open_beside(self._file, self._place, read_only=self._read_only)
 
 
-class SqliteSession(Session):
+class SqliteReading(Reading):
     """The contents of the database in one block. Only what the sandbox and the checks read is `unbound`, outside of all
     blocks."""
 
