@@ -384,7 +384,6 @@ FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
     (broken(TellsNoEnds), RANDOM, {}),
     (broken(ForgetsAfter), RANDOM, {}),
     (CommitsHalf, RANDOM, {}),
-    (CommitsHalf, "test_a_block_that_raises_leaves_nothing", {"error": RuntimeError()}),
     (ReadsAnew, "test_a_moment_does_not_change", {}),
     (broken(UndoesNothing), "test_a_rollback_calls_the_registered_undo_functions", {}),
     (broken(AsksNoJudge), RANDOM, {}),

@@ -18,8 +18,7 @@ from sqlite_harness import clock, move_clock
 from foldmark import StoreError
 from foldmark.core.ports import Store
 from foldmark.testing import Damage, Harness, StoreContract
-from foldmark.testing.parts.transactions import texts_of
-from foldmark.testing.suite import NOW, append, draft, erase, root, save_memo
+from foldmark.testing.suite import NOW, append, draft, erase, root, save_memo, texts_of
 
 
 def path_of(store: Store) -> Path:

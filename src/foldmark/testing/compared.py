@@ -76,14 +76,14 @@ class Compared:
         """Have the store call `undo`."""
         self._one.on_rollback(undo)
 
-    def best(self, wanted: list[TermQuery]) -> None:
+    def best(self, wanted: list[TermQuery], limit: int) -> None:
         """Compare the messages that each query finds: ranking is up to the store."""
         for query in wanted:
-            one, two = (each.best([query], 10_000) for each in (self._one, self._two))
+            one, two = (each.best([query], limit) for each in (self._one, self._two))
             assert sorted(one) == sorted(two), query
             assert set(self._one.best([query], 2)) <= set(two)
             assert len(self._one.best([query], 2)) == min(2, len(two))
-        assert len(self._one.best(wanted, 10_000)) == sum(len(self._two.best([query], 10_000)) for query in wanted)
+        assert len(self._one.best(wanted, limit)) == sum(len(self._two.best([query], limit)) for query in wanted)
 
     def copied_memos(self, after: int = 0) -> Any:
         """Compare memos without their places among the events of all conversations (`ask_all`)."""
@@ -170,23 +170,24 @@ def _pages(store: Any, after: str, limit: int) -> Iterator[tuple[str, int, str]]
 WHAT = (ALL, MESSAGES, OPENERS, OPERATIONS, ERASED, APART, WAITING, UNREAD, RESTORABLE, *INDEXED_KINDS)
 
 
-def ask_all(moment: Any, agents: list[str], chance: Random, *, is_copy: bool = False) -> None:
-    """Ask a moment every question, with arguments about these agents; of a copy not which memos came before an event,
-    because ids alone do not say that of another conversation's event."""
+def ask_all(
+    moment: Any, agents: list[str], chance: Random, *, nobody: Sequence[str] = ("nobody",), is_copy: bool = False
+) -> None:
+    """Ask a moment every question, with arguments about these agents. `nobody` is the uuid of no agent. Of a copy, do
+    not ask which memos came before an event: ids alone do not say that of another conversation's event."""
     ids = ask_agents(moment, agents, chance)
     moment.agents()
     moment.overview()
     for name in NAMES:
         moment.agents(name=name)
-    with suppress(DamagedError):
-        moment.agents(parent="nobody")
-    for name in ("head", "agent", "lease"):
-        with suppress(DamagedError):
-            getattr(moment, name)("nobody")
-    for name in ("size", "bounds", "select", "locate"):
-        with suppress(DamagedError):
-            getattr(moment, name)((Segment("nobody", 1, 2),))
-    moment.outlines([*agents, "nobody"])
+    for agent in nobody:
+        for ask in (moment.head, moment.agent, moment.lease, lambda parent: moment.agents(parent=parent)):
+            with suppress(DamagedError):
+                ask(agent)
+        for ask in (moment.size, moment.bounds, moment.select, moment.locate):
+            with suppress(DamagedError):
+                ask((Segment(agent, 1, 2),))
+    moment.outlines([*agents, *nobody])
     ask_memos(moment, [] if is_copy else ids, chance)
     ask_index(moment, agents, ids, chance)
 
@@ -261,7 +262,9 @@ def ask_index(moment: Any, agents: list[str], ids: list[int], chance: Random) ->
     index = moment.index(chance.choice((SearchScope(), SearchScope(agents=agents), scope)))
     terms = terms_of(" ".join(chance.choices(HOLDERS, k=chance.randint(1, 3))))
     index.counted(terms)
-    index.best([TermQuery("all", terms), TermQuery("any", terms), *(TermQuery("any", [term]) for term in terms)])
+    index.best(
+        [TermQuery("all", terms), TermQuery("any", terms), *(TermQuery("any", [term]) for term in terms)], 10_000
+    )
     said = [each.id for agent in agents for each in moment.select((Segment(agent, 1, END),))]
     index.passing(said)
     near = chance.choices(said, k=3) if said else []

@@ -10,11 +10,9 @@ from foldmark.testing.parts.connections import Connections, ListeningTests
 from foldmark.testing.parts.copying import CopyingTests
 from foldmark.testing.parts.damaged import Damaged
 from foldmark.testing.parts.inbox import InboxTests
-from foldmark.testing.parts.transactions import Transactions
 
 
 class StoreContract(
-    Transactions,
     Blocks,
     Connections,
     ListeningTests,

@@ -84,6 +84,9 @@ class History:
         with store.write() as writing:
             root = add_root(writing)
             self.agents = [root, add_fork(writing, root), add_root(writing)]
+        self.lost: list[str] = []
+        """Agents whose creation was rolled back."""
+
         self.number = 0
 
     def play(self, store: Any, steps: Sequence[Step], other: Any = None, look: Callable[[Any], object] = bool) -> None:
@@ -152,6 +155,11 @@ class History:
         how = {"interrupted": pick == 1, "dialect": (None, "openai")[pick % 2], "actor": ("human", "model")[pick % 2]}
         return draft(kind, text, data=data, answers=answers, **how)
 
+    def made(self, writing: Any, agent: str) -> None:
+        """Add an agent, until its creation is rolled back."""
+        self.agents.append(agent)
+        writing.on_rollback(lambda: self.lost.append(self.agents.pop(self.agents.index(agent))))
+
     def messages(self, store: Any) -> list[Event]:
         """Return the messages of all agents."""
         with store.read() as moment:
@@ -186,14 +194,12 @@ def _delete(history: History, writing: Any, agent: str, pick: int) -> None:
 
 def _fork(history: History, writing: Any, agent: str, pick: int) -> None:
     child = add_fork(writing, agent)
-    history.agents.append(child)
-    writing.on_rollback(lambda: history.agents.remove(child))
+    history.made(writing, child)
 
 
 def _add(history: History, writing: Any, agent: str, pick: int) -> None:
     made = add_root(writing, NAMES[pick % len(NAMES)] if pick % 2 else None)
-    history.agents.append(made)
-    writing.on_rollback(lambda: history.agents.remove(made))
+    history.made(writing, made)
 
 
 def _mail(history: History, writing: Any, agent: str, pick: int) -> None:
@@ -260,6 +266,14 @@ def _take(history: History, writing: Any, agent: str, pick: int) -> None:
     raise Undone
 
 
+def _ask_oddly(history: History, writing: Any, agent: str, pick: int) -> None:
+    """Append the record of another version. Only the check for damage complains."""
+    texts = hashed("one", "two") if pick % 4 == 3 else {}
+    writing.keep_texts(texts)
+    data = (None, {}, {"hashes": 7}, {"hashes": dict(zip(("memo x", "question"), texts, strict=False))})[pick % 4]
+    writing.append(agent, None, [draft("request", "", data=data)])
+
+
 def _save_fold(history: History, writing: Any, agent: str, pick: int) -> None:
     writing.save_fold(birth(agent, pick) if pick % 2 else _fold(agent, pick), Size(-pick, pick))
 
@@ -306,6 +320,7 @@ DEEDS: dict[str, Deed] = {
     "repeat": _repeat,
     "conflict": _conflict,
     "take": _take,
+    "odd request": _ask_oddly,
     "fold": _save_fold,
     "lease": _lend,
     "give back": lambda history, writing, agent, pick: writing.lend(agent, None),

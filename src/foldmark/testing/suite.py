@@ -18,9 +18,10 @@ from foldmark.core.agents import AgentRecord, Size, mailed
 from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Draft, Event
-from foldmark.core.ports import Store, Transaction
+from foldmark.core.ports import Head, Snapshot, Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.request import Edge, Plan
+from foldmark.core.segments import END, Segment
 
 
 class Damage(Enum):
@@ -223,6 +224,23 @@ def read(store: Store, event_ids: list[int]) -> list[Event]:
     """Return the events with these ids, as currently stored."""
     with store.read() as moment:
         return moment.events(event_ids)
+
+
+def contents(moment: Snapshot, agent: str) -> list[str]:
+    """Return the texts of an agent's messages."""
+    return [event.content for event in moment.select((Segment(agent, 1, END),))]
+
+
+def texts_of(store: Store, agent: str) -> list[str]:
+    """Return the texts of an agent's messages, read in a separate moment."""
+    with store.read() as moment:
+        return contents(moment, agent)
+
+
+def head_and_texts(store: Store, agent: str) -> tuple[Head, list[str]]:
+    """Return the head of an agent, and the texts of its messages."""
+    with store.read() as moment:
+        return moment.head(agent), contents(moment, agent)
 
 
 LIMIT = 60.0

@@ -11,8 +11,19 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
-from foldmark.testing.parts.transactions import contents, head_and_texts, texts_of
-from foldmark.testing.suite import NOW, Harness, Suite, add_root, append, draft, roll_back, root
+from foldmark.testing.suite import (
+    NOW,
+    Harness,
+    Suite,
+    add_root,
+    append,
+    contents,
+    draft,
+    head_and_texts,
+    roll_back,
+    root,
+    texts_of,
+)
 
 Part = Callable[[Transaction, str], object]
 
@@ -221,3 +232,17 @@ class Blocks(Suite):
             assert next(reading).content == "0"
             append(other, agent, draft(content="meanwhile"))
             assert [event.content for event in reading] == [str(number) for number in range(1, 600)]
+
+    @pytest.mark.parametrize("newest_first", [False, True])
+    def test_appending_does_not_disturb_a_reader(
+        self, store: Store, agent: str, neighbour: str, newest_first: bool
+    ) -> None:
+        ids = append(store, agent, *[draft()] * 600)
+        found = []
+        with store.write() as writing:
+            for event in writing.select((Segment(agent, 1, ids[-1]),), newest_first=newest_first):
+                found.append(event.id)
+                if len(found) % 100 == 0:
+                    writing.append(agent, None, [draft(content="meanwhile")])
+                    writing.append(neighbour, None, [draft(content="meanwhile")])
+        assert found == (ids[::-1] if newest_first else ids)

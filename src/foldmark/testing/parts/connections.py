@@ -12,7 +12,6 @@ from foldmark.core.agents import Change, Changes
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
-from foldmark.testing.parts.transactions import contents, head_and_texts, texts_of
 from foldmark.testing.suite import (
     LIMIT,
     NOW,
@@ -23,12 +22,15 @@ from foldmark.testing.suite import (
     append_batches,
     append_in_turn,
     append_metadata,
+    contents,
     draft,
     fork,
+    head_and_texts,
     read,
     roll_back,
     root,
     stop_inside,
+    texts_of,
 )
 
 

@@ -31,8 +31,8 @@ def _empty(harness: Harness) -> Iterator[Any]:
     """Open a new store beside an oracle, and check it for damage at the end. Copied agents get their places among all
     agents only if these are free."""
     with closing(harness.fresh()) as store:
-        yield ComparedStore(store, MemoryStore(), (*UNORDERED, "agents", "overview"))
-        assert list(store.damage()) == []
+        yield ComparedStore(store, oracle := MemoryStore(), (*UNORDERED, "agents", "overview"))
+        assert sorted(store.damage()) == sorted(oracle.damage())
 
 
 class CopyingTests(Suite):

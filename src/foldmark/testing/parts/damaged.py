@@ -1,7 +1,5 @@
 """A damaged database remains usable, and its own check finds the damage [SPEC 2]."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
 from foldmark.testing.histories import STEPS, History, Step
-from foldmark.testing.suite import Damage, Harness, Suite, append, draft, erase, examples, read, root
+from foldmark.testing.suite import Damage, Harness, Suite, append, draft, erase, examples, root
 
 COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.CONTENT)
 """Damage that makes stored sums disagree with the events."""
@@ -93,15 +91,3 @@ class Damaged(Suite):
         with store.read() as moment:
             assert [event.id for event in moment.select((Segment(agent, 1, END),))] == [*ids[:3], *ids[4:]]
         store.close()
-
-    @pytest.mark.parametrize(
-        "data", [None, {}, {"hashes": 7}, {"hashes": {"memo x": "0", "memo": "1", "question": "2"}}]
-    )
-    def test_any_data_of_a_request_is_kept(self, store: Store, agent: str, data: dict[str, Any] | None) -> None:
-        """A log may have been made by another version. Only the check for damage complains."""
-        (id,) = append(store, agent, draft("request", "", data=data))
-        assert (read(store, [id])[0].data or None) == (data or None)
-        assert any(f"event {id}, is not readable" in line for line in store.damage())
-        with store.write() as writing:
-            writing.append(agent, None, [draft(), draft("turn_ended", "")])
-            erase(writing, agent, 0)

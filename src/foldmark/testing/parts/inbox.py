@@ -11,8 +11,7 @@ from foldmark.core import selections
 from foldmark.core.agents import MODEL, Lease
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.ports import Store
-from foldmark.testing.parts.transactions import texts_of
-from foldmark.testing.suite import Harness, Suite, draft, root, send
+from foldmark.testing.suite import Harness, Suite, draft, root, send, texts_of
 
 Answer = TypeVar("Answer")
 
