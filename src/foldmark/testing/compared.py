@@ -250,7 +250,8 @@ def terms_of(query: str) -> list[Term]:
 
 def ask_index(moment: Any, agents: list[str], ids: list[int], chance: Random) -> None:
     """Search the messages of a moment."""
-    judge = FixedJudge(visible=chance.choices(ids or [0], k=5), planned=chance.choices(ids or [0], k=2))
+    visible, planned = (chance.sample(ids, len(ids) // 2) for _ in range(2))
+    judge = FixedJudge(visible=visible, planned=planned)
     filters = Filters(
         role=chance.choice((None, None, "user", "client", "tool_call")),
         tool=chance.choice((None, None, None, "grep")),

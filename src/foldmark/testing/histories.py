@@ -230,7 +230,7 @@ def _change_conversation(history: History, writing: Any, agent: str, pick: int) 
 def _exchange(history: History, writing: Any, agent: str, pick: int) -> None:
     """Append calls and results in any order, with something between."""
     chance = Random(history.number)
-    for kind in chance.choices(("tool_call", "tool_result", "state", "assistant", "turn_ended"), (6, 6, 2, 1, 1), k=8):
+    for kind in chance.choices(("tool_call", "tool_result", "state", "assistant", "turn_ended"), (6, 6, 1, 1, 1), k=12):
         writing.append(agent, None, [history.drafted(writing, agent, kind, chance.randrange(6))])
 
 
@@ -272,6 +272,18 @@ def _ask_oddly(history: History, writing: Any, agent: str, pick: int) -> None:
     writing.keep_texts(texts)
     data = (None, {}, {"hashes": 7}, {"hashes": dict(zip(("memo x", "question"), texts, strict=False))})[pick % 4]
     writing.append(agent, None, [draft("request", "", data=data)])
+
+
+def _disown(history: History, writing: Any, agent: str, pick: int) -> None:
+    """Take the text of a request from it, as only a copy does, whose source has erased it. Then erase the turn."""
+    texts = hashed(f"text {pick}")
+    writing.keep_texts(texts)
+    writing.append(agent, None, [draft(), request({"question": next(iter(texts))})])
+    writing.disown(agent, texts)
+    writing.kept_texts(texts)
+    turn = writing.agent(agent).open_turn
+    writing.append(agent, None, [draft("turn_ended", "")])
+    erase(writing, agent, turn)
 
 
 def _save_fold(history: History, writing: Any, agent: str, pick: int) -> None:
@@ -326,8 +338,7 @@ DEEDS: dict[str, Deed] = {
     "give back": lambda history, writing, agent, pick: writing.lend(agent, None),
     "memo": _save_memo,
     "remove memo": _remove_memo,
-    # Only a copy takes texts from a request, those that its source has erased.
-    "disown": lambda history, writing, agent, pick: writing.disown(agent, hashed(f"nobody's {pick}")),
+    "disown": _disown,
 }
 _DEEDS = ("erase", *KINDS, "config", "command", "record", "filter", *DEEDS, "together", "undone")
 EVERY_STEP = st.tuples(st.integers(0, 4), st.sampled_from(_DEEDS), st.integers(0, 5))
@@ -340,3 +351,9 @@ EVERY_DEED: list[Step] = [
     if pick > 3 or deed not in ("kill", "delete")
 ]
 """A history in which everything happens."""
+
+EXCHANGES: list[Step] = [
+    (number % 3, "erase" if number % 10 == 9 else "exchange" if number % 3 else "user", number % 6)
+    for number in range(50)
+]
+"""A history of calls and results."""

@@ -3,7 +3,7 @@
 `foldmark.testing.compared` compares each call, so these tests assert little themselves.
 """
 
-from contextlib import closing
+from contextlib import closing, suppress
 from random import Random
 from typing import Any
 
@@ -11,12 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from foldmark.core.errors import StoreError
 from foldmark.core.events import ACTORS, DIALECTS, Draft
 from foldmark.core.ports import Store
 from foldmark.core.search import SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.testing.compared import CHANCE, ComparedStore, ask_all, terms_of
-from foldmark.testing.histories import EVERY_DEED, EVERY_STEP, TEXTS, WORDS, History, Step
+from foldmark.testing.histories import EVERY_DEED, EVERY_STEP, EXCHANGES, TEXTS, WORDS, History, Step
 from foldmark.testing.memory import MemoryStore
 from foldmark.testing.suite import HARD, NOW, Harness, Suite, add_root, append, draft, examples
 
@@ -49,6 +50,7 @@ class Answers(Suite):
 
     @settings(examples, max_examples=min(2 * examples.max_examples, 400))
     @example(steps=EVERY_DEED, chance=Random(1))
+    @example(steps=EXCHANGES, chance=Random(1))
     @given(steps=st.lists(EVERY_STEP, min_size=10, max_size=60), chance=CHANCE)
     def test_random_histories_are_answered_as_by_the_oracle(
         self, harness: Harness, steps: list[Step], chance: Random
@@ -61,7 +63,12 @@ class Answers(Suite):
             def look(moment: Any) -> None:
                 ask_all(moment, history.agents, chance, nobody=("nobody", *history.lost))
 
-            history.play(here, steps, there, look)
+            def look_inside(writing: Any) -> None:
+                look(writing)
+                with suppress(StoreError):  # uncommitted events are no changes
+                    writing.changes(None, 1)
+
+            history.play(here, steps, there, look_inside)
             for each in (here, there):
                 with each.read() as moment:
                     look(moment)

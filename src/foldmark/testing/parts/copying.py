@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from foldmark.copying import copy, steps
 from foldmark.core.errors import CommandError
 from foldmark.testing.compared import CHANCE, UNORDERED, ComparedStore, ask_all
-from foldmark.testing.histories import EVERY_DEED, EVERY_STEP, History, Step
+from foldmark.testing.histories import EVERY_DEED, EVERY_STEP, EXCHANGES, History, Step
 from foldmark.testing.memory import MemoryStore
 from foldmark.testing.suite import Harness, Suite, append, draft, examples, root
 
@@ -45,7 +45,7 @@ class CopyingTests(Suite):
 
     @settings(examples, max_examples=min(25, examples.max_examples))
     @example(first=[*EVERY_DEED, *REMOVED], then=[REMOVED[0], *EVERY_DEED[::-1]], chance=Random(1))
-    @example(first=[], then=[(2, "conversation", 3)], chance=Random(1))  # two names are exchanged
+    @example(first=EXCHANGES, then=[(2, "conversation", 3)], chance=Random(1))  # two names are exchanged
     @given(first=st.lists(EVERY_STEP, max_size=16), then=st.lists(EVERY_STEP, max_size=16), chance=CHANCE)
     def test_copies_go_there_and_back(
         self, harness: Harness, first: list[Step], then: list[Step], chance: Random
