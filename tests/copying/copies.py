@@ -8,6 +8,7 @@ from typing import Any
 from foldmark.app import open_over
 from foldmark.core import selections
 from foldmark.core.agents import archived, deleted, killed, mailed, renamed, unarchived
+from foldmark.core.events import Draft
 from foldmark.core.ports import Head, Snapshot, Store, Transaction
 from foldmark.log.doctor import examine
 from foldmark.testing.compared import Compared, ask_agents, exact
@@ -23,10 +24,14 @@ from foldmark.testing.suite import (
     fork,
     hashed,
     request,
-    result,
     root,
     usage,
 )
+
+
+def result(call_id: str, answers: int, **more: Any) -> Draft:
+    """Return a tool result to append."""
+    return draft("tool_result", "text", data={"call_id": call_id}, answers=answers, **more)
 
 
 class ComparedCopies(Compared):

@@ -35,7 +35,7 @@ def test_the_harness_of_the_page_runs_the_contract(tmp_path: Path, name: str, gi
     wanted = inspect.signature(test).parameters
     with closing(harness.fresh()) as store, closing(harness.open(store.address)) as other:
         fixtures = {"harness": harness, "store": store, "other": other}
-        agents = {name: root(store) for name in ("agent", "neighbour") if name in wanted}
+        agents = {name: root(store) for name in ("agent",) if name in wanted}
         test(**{key: value for key, value in fixtures.items() if key in wanted}, **agents, **given)
 
 

@@ -12,15 +12,6 @@ from foldmark.testing.parts.damaged import Damaged
 from foldmark.testing.parts.inbox import InboxTests
 
 
-class StoreContract(
-    Blocks,
-    Connections,
-    ListeningTests,
-    Answers,
-    InboxTests,
-    Damaged,
-    Budgets,
-    CopyingTests,
-):
+class StoreContract(Blocks, Connections, ListeningTests, Answers, InboxTests, Damaged, Budgets, CopyingTests):
     """Tests for everything that `foldmark.core.ports.Store` promises. Derive a test class from it and override the
     fixture `harness`."""

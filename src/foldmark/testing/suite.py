@@ -80,12 +80,7 @@ HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"
 examples = settings(
     deadline=None,
     # All examples share one store, in which each creates its own agents; several stores may run the suite.
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.function_scoped_fixture,
-        HealthCheck.differing_executors,
-        HealthCheck.data_too_large,
-    ],
+    suppress_health_check=list(HealthCheck),
 )
 """The settings of a random test. The active Hypothesis profile sets the number of examples."""
 
@@ -118,11 +113,6 @@ class Suite:
         """A new conversation."""
         return root(store)
 
-    @pytest.fixture
-    def neighbour(self, store: Store, agent: str) -> str:
-        """Another new conversation."""
-        return root(store)
-
 
 def draft(kind: str = "user", content: str = "hello", **more: Any) -> Draft:
     """Return an event to append."""
@@ -132,11 +122,6 @@ def draft(kind: str = "user", content: str = "hello", **more: Any) -> Draft:
 def call(call_id: str, name: str = "probe") -> Draft:
     """Return a tool call to append."""
     return draft("tool_call", "{}", data={"call_id": call_id, "name": name})
-
-
-def result(call_id: str, answers: int, **more: Any) -> Draft:
-    """Return a tool result to append."""
-    return draft("tool_result", "text", data={"call_id": call_id}, answers=answers, **more)
 
 
 def hashed(*texts: str) -> dict[str, str]:
