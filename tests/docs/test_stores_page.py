@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "development" / "stores.md"
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("test_only_one_of_two_appends_succeeds", {}),
+        ("test_a_nested_block_joins_the_outer_one", {}),
         ("test_only_one_of_two_runtimes_takes_a_lease", {}),
         ("test_messages_are_read_in_pages", {}),
         ("test_planted_damage_is_found", {"damage": Damage.CONTENT}),

@@ -5,7 +5,7 @@ package.
 
 Read `suite.py` first: it defines the harness that a store provides, and code shared by several parts. `parts/` contains
 the tests. `memory.py` is the oracle, a store in memory; `histories.py` makes random histories; `compared.py` compares
-each answer about them with the oracle's. `copies.py` creates contents for tests of copying.
+each answer about them with the oracle's.
 """
 
 import sys
