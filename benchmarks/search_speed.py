@@ -275,13 +275,13 @@ def embedding(path: str) -> Iterator[bool]:
         print(error)
         yield False
         return
-    from foldmark.log.embedding import LogVectors
+    from foldmark.recall.embeddings.stored import StoredVectors
 
     begun, enough = Event(), Event()
 
     def work() -> None:
         with foldmark.open(path, settings={}) as log:
-            LogVectors(log.store.vectors, model).bring_up(lambda *_: begun.set(), enough.is_set)
+            StoredVectors(log.store.vectors, model).bring_up(lambda *_: begun.set(), enough.is_set)
 
     thread = Thread(target=work)
     thread.start()

@@ -131,6 +131,13 @@ def _certificates_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _no_answers_of_another_test() -> Iterator[None]:
+    yield
+    if "answering" in sys.modules:
+        sys.modules["answering"].restore()
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator["Databases"]:
     """Databases on a PostgreSQL server. The first test of the run that needs the server starts it."""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from os import PathLike, fspath
 from pathlib import Path
 from time import time_ns
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from foldmark.core.codec import Secrets, timestamp
-from foldmark.core.errors import FoldmarkError, ProviderError
+from foldmark.core.errors import FoldmarkError
 from foldmark.settings.given import Settings, Value
 from foldmark.settings.user_folders import config_folder, database_path, default_database, named_database
 from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
@@ -22,13 +22,12 @@ from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from foldmark.core.assembly.sent import SentRequest
-    from foldmark.core.ports import Progress, Provider, Store
-    from foldmark.core.request import Piece, Request, ToolSpec
-    from foldmark.core.search import ArchivedMessages, Filters, Vectors
+    from foldmark.core.ports import Provider, Store
+    from foldmark.core.search import Vectors
     from foldmark.log import Agent, Log, Result
     from foldmark.operations.effects import Asking
     from foldmark.runtime.supervisor import Audience, Supervisor
+    from foldmark.tools import Tool
 
 
 def open(
@@ -47,10 +46,7 @@ def open(
     path = fspath(path)
     own = isinstance(settings, Settings | None)
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
-    log = _over(open_store(path, create=create), given)
-    log.archive = partial(_archive, log.given) if own and path != ":memory:" else None
-    log.coding_sessions = _CodingSessions() if own else None
-    return log
+    return _over(open_store(path, create=create), structs.replace(given, knows_sessions=own))
 
 
 def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
@@ -66,18 +62,9 @@ def open_over(store: "Store", settings: Mapping[str, Any] = {}) -> "Log":
 def _over(store: "Store", given: Settings) -> "Log":
     from foldmark.log import Log
 
-    complete, count, secrets = partial(_complete, given), partial(_count, given), _secrets(given, store.address)
+    secrets = _secrets(given, store.address)
     given = _without_keys(given, secrets) if secrets else given
-    log = Log(store, _now, _new_id, _commands, partial(_tools, store), _call_tool, complete, count, given, secrets)
-    log.compact = partial(_pieces, given)
-    log.record_sent = _record_sent
-    return log
-
-
-def _record_sent(agent: "Agent", request: "Request") -> "SentRequest":
-    from foldmark.sending.sent import record_sent
-
-    return record_sent(agent, request)
+    return Log(store, _now, _new_id, _Program(store), given, secrets)
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
@@ -131,151 +118,25 @@ def _given(keys: Mapping[str, Any]) -> Settings:
 # Modules that only some programs use are imported on use, which halves the time of `import foldmark`.
 
 
-def _commands(agent: "Agent", line: str, actor: str, asking: "Asking") -> "Result":
-    from foldmark.commands import REGISTRY
+class _Program:
+    """The commands and the tools (`foldmark.log.log.Program`)."""
 
-    return REGISTRY(agent, line, actor, asking)
+    def __init__(self, store: "Store") -> None:
+        self._store = store
 
+    @cached_property
+    def tools(self) -> "Mapping[str, Tool]":
+        from foldmark.tools import TOOLS, query_db
 
-def _tools(store: "Store") -> "list[ToolSpec]":
-    from foldmark.tools import TOOLS, query_db
+        if self._store.sandbox is None:
+            return TOOLS
+        own = structs.replace(query_db.QUERY_DB, spec=query_db.spec(self._store.sandbox.dialect))
+        return {**TOOLS, own.spec.name: own}
 
-    specs = [tool.spec for tool in TOOLS.values()]
-    if store.sandbox is None:
-        return specs
-    own = query_db.spec(store.sandbox.dialect)
-    return [own if spec.name == own.name else spec for spec in specs]
+    def do(self, agent: "Agent", line: str, actor: str, asking: "Asking") -> "Result":
+        from foldmark.commands import REGISTRY
 
-
-def _call_tool(agent: "Agent", name: str, args: Mapping[str, Any], asking: "Asking") -> str:
-    from foldmark.tools import call_tool
-
-    return call_tool(agent, name, args, asking)
-
-
-def _archive(
-    given: Settings, filters: "Filters", tell: Callable[[str], object]
-) -> "AbstractContextManager[ArchivedMessages | None]":
-    from foldmark.sessions.archive.searching import recallable
-
-    return recallable(os.environ, given.sync_exclude, filters, tell, given.recall_model)
-
-
-class _CodingSessions:
-    """The sessions of coding agents on this machine (`foldmark.log.log.CodingSessions`)."""
-
-    def bring_in(self, agent: "Agent", named: str | None, progress: "Progress | None") -> "Result":
-        from foldmark.documents.chatting import bring_in as bring_document
-        from foldmark.documents.chatting import document_named
-        from foldmark.sessions.conversion.chatting import bring_in
-
-        if named is not None and (file := document_named(named)) is not None:
-            return bring_document(agent, file, progress)
-        return bring_in(agent, named, progress, os.environ)
-
-    def write_out(self, agent: "Agent", folder: str | None) -> "Result":
-        from foldmark.sessions.conversion.chatting import write_out
-
-        return write_out(agent, folder, os.environ)
-
-    def write_document(
-        self, agent: "Agent", named: str, progress: "Progress | None", *, only_context: bool
-    ) -> "Result":
-        from foldmark.documents.chatting import write_out
-
-        return write_out(agent, named, progress, os.environ, only_context=only_context)
-
-
-def _complete(given: Settings, request: "Request") -> str:
-    """Return the text of the model's complete answer to a request. Raises the same errors as `_pieces`."""
-    return "".join(piece for piece in _pieces(given, request) if isinstance(piece, str))
-
-
-def _pieces(given: Settings, request: "Request") -> "list[Piece]":
-    """Wait for the model's complete answer to a request. Raises FoldmarkError, also for an incomplete answer."""
-    import asyncio
-    from contextlib import aclosing
-
-    from foldmark.core.request import Stopped
-    from foldmark.providers.retrying import streams_closed
-    from foldmark.sending.interruption import CURRENT
-
-    async def whole() -> "list[Piece]":
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        with CURRENT.get().ended_by(partial(loop.call_soon_threadsafe, task.cancel)):
-            try:
-                return await asked()
-            finally:
-                await streams_closed()
-
-    async def asked() -> "list[Piece]":
-        async with aclosing(provider(_name(request), given, attempts=3).answer(request)) as pieces:
-            found = [piece async for piece in pieces]
-        stopped = next((piece for piece in found[::-1] if isinstance(piece, Stopped)), Stopped("end", ""))
-        if stopped.why in ("length", "refused"):
-            what = "was cut off" if stopped.why == "length" else "is a refusal"
-            raise ProviderError(
-                "answer", f"the answer of {_name(request)} {what} ({stopped.said}); nothing was changed"
-            )
-        return found
-
-    try:
-        return asyncio.run(whole())
-    except asyncio.CancelledError:
-        raise FoldmarkError("the question to the model was interrupted; nothing was changed") from None
-
-
-COUNT_EVERY = 1.0
-"""Minimum seconds between two requests for a count, which are free but rate-limited."""
-
-_counted = 0.0
-
-
-def _count(given: Settings, request: "Request") -> int:
-    """Wait for the provider's count of the tokens in a request. Raises FoldmarkError."""
-    import asyncio
-    import time
-
-    global _counted
-    time.sleep(max(0.0, _counted + COUNT_EVERY - time.monotonic()))
-    try:
-        return asyncio.run(provider(_name(request), given, attempts=2).count(request))
-    finally:
-        _counted = time.monotonic()
-
-
-def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> "Provider":
-    """Return the provider for a model name in the form of `Config.model`. `delay` is the number of seconds between
-    words of the offline model.
-
-    A request is sent up to `attempts` times while the provider cannot answer. Keys come from the environment. Errors
-    are raised only by requests: CommandError for an unknown provider, ProviderError for a missing key or SDK.
-    """
-    if name.partition("/")[0] == "offline":
-        from foldmark.providers.offline import OfflineModel
-
-        return OfflineModel(delay)
-    from foldmark.providers.retrying import LazyProvider
-    from foldmark.settings.access import obstacle
-
-    return LazyProvider(partial(connected, name, settings, attempts), partial(obstacle, name, os.environ, settings))
-
-
-def connected(name: str, settings: Settings, attempts: int) -> "Provider":
-    """Return the provider for a model name of any provider but `offline`, with its SDK imported; otherwise like
-    `provider`. Raises CommandError for an unknown provider, ProviderError for a missing key or SDK."""
-    from importlib import import_module
-
-    from foldmark.providers.registry import check_model, provider_spec
-    from foldmark.providers.retrying import RetryingProvider
-    from foldmark.settings.access import access
-
-    check_model(name, settings.dialects)
-    kind, _, model = name.partition("/")
-    reached = access(kind, os.environ, settings)
-    module = import_module(provider_spec(kind, settings.dialects).module)
-    return RetryingProvider(module.connect(model, reached), attempts)
+        return REGISTRY(agent, line, actor, asking)
 
 
 def supervise(
@@ -284,10 +145,11 @@ def supervise(
     """Return the supervisor of the log's agents, an asynchronous context manager. It runs turns in the foreground and
     forked children in the background [SPEC 6].
 
-    `models` creates the provider for a model name; the default is `provider`. `audience` is notified about agents in
-    the background (`foldmark.runtime.supervisor.Audience`).
+    `models` creates the provider for a model name; the default is `provider` of `foldmark.sending.models`. `audience`
+    is notified about agents in the background (`foldmark.runtime.supervisor.Audience`).
     """
     from foldmark.runtime.supervisor import Supervisor
+    from foldmark.sending.models import provider
 
     return Supervisor(log, models or (lambda name: provider(name, log.given)), audience)
 
@@ -295,7 +157,7 @@ def supervise(
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     """During the block, keep the vectors of the database at `path` and of archived sessions up to date in the
     background. Without vectors, do nothing; `foldmark index` makes the first ones."""
-    from foldmark.log.embedding import VectorDatabase, kept_up
+    from foldmark.recall.embeddings.stored import VectorDatabase, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.archive.vectors import opened
@@ -313,10 +175,6 @@ def _vectors(path: str) -> Iterator["Vectors"]:
     with closing(open_store(path, create=False)) as store:
         assert store.vectors is not None
         yield store.vectors
-
-
-def _name(request: "Request") -> str:
-    return "offline" if request.provider == "offline" else f"{request.provider}/{request.model}"
 
 
 def _now() -> str:
@@ -384,11 +242,8 @@ class Setup:
     @contextmanager
     def log(self, *, create: bool, given: Settings | None = None) -> "Iterator[Log]":
         """Open the log for a block, as `opened` does. Report a file that other users could read until now."""
+        given = structs.replace(given or self.given, local_times=not self.in_utc)
         with self.opened(create=create, given=given) as log:
-            if not self.in_utc:
-                from foldmark.rendering import local_minute
-
-                log.minute = local_minute
             self._tell_narrowed(log.store)
             yield log
 

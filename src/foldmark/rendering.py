@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-from foldmark.core.agents import minute
-from foldmark.core.codec import utc
 from foldmark.core.patterns import pattern
 from foldmark.core.wording import one_line
 
@@ -42,15 +40,6 @@ def marked(text: str, places: Iterable[tuple[int, int]], *, bold: bool) -> str:
         shown += f"{harmless(text[at:start])}{_BOLD}{harmless(text[start:end])}{_PLAIN}"
         at = end
     return shown + harmless(text[at:])
-
-
-def local_minute(time: str) -> str:
-    """Return a time for a person in the time zone of this machine, with its offset unless that is UTC's: `2026-03-01
-    14:00+02:00` of `2026-03-01T12:00:00.000000Z`."""
-    try:
-        return utc(time).astimezone().isoformat(" ", "minutes").removesuffix("+00:00")
-    except (ValueError, OverflowError):
-        return minute(time)
 
 
 def result_text(result: "Result") -> str:

@@ -11,7 +11,6 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.providers.registry import dialect_of
-from foldmark.sending.sent import record_sent
 
 NOW = "2026-03-01T12:00:00.000000Z"
 
@@ -30,7 +29,7 @@ def agent(log: Log) -> Agent:
 
 def send(agent: Agent, text: str) -> int:
     agent.append("user", text)
-    sent = record_sent(agent, agent.request()).number
+    sent = agent.record_sent(agent.request()).number
     agent.append("assistant", f"about {text}")
     agent.end_turn()
     return sent
@@ -71,7 +70,7 @@ def test_one_as_it_is_shown_before_it_is_sent(agent: Agent, name: str) -> None:
     agent.do("/mark M")
     agent.append("user", "second")
     shown = agent.do("/context show")
-    sent = record_sent(agent, agent.request()).number
+    sent = agent.record_sent(agent.request()).number
     agent.do("/clear")
     head = agent.standing().record.head
     found = agent.do(f"/context sent {sent}")
@@ -108,7 +107,7 @@ def test_an_unknown_request_is_an_error_that_names_the_newest(log: Log, agent: A
 
 
 def test_an_empty_conversation(agent: Agent) -> None:
-    sent = record_sent(agent, agent.request()).number
+    sent = agent.record_sent(agent.request()).number
     assert agent.do(f"/context sent {sent}").data["verdict"] == "identical"
     agent.append("user", "hello")
     assert "[The conversation is empty.]" in agent.do(f"/context sent {sent}").text

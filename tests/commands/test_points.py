@@ -13,7 +13,6 @@ import foldmark
 from deeds import DEEDS, SAYING, do, family, ids
 from foldmark import Agent, CommandError, Log, Result
 from foldmark.core import selections
-from foldmark.sending.sent import record_sent
 from stored import stored
 
 AT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -267,7 +266,7 @@ def test_isolation(agent: Agent) -> None:
 def test_truncation(agent: Agent) -> None:
     result = tools(agent, "x" * 9000)[2]
     assert "sent truncated (5,000 of 9,000 characters) in layer 'window'" in why(agent, result)
-    record_sent(agent, agent.request())
+    agent.record_sent(agent.request())
     said(agent, "next")
     assert "sent truncated (5,000 of 9,000 characters) in layer 'window'" in why(agent, result)
     agent.configure("context_policy", "eager")

@@ -87,8 +87,8 @@ def test_there_is_nothing_to_retry(agent: Agent) -> None:
 
 
 def test_a_chat_asks_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from foldmark.app import provider
     from foldmark.chat.lines.line_mode import chat
+    from foldmark.sending.models import provider
 
     with foldmark.open(tmp_path / "log.db", settings={}) as log:
         agent = log.agent("default")

@@ -188,10 +188,10 @@ def test_delete_asks_first(talk: Log, erased: list[str]) -> None:
         return len(asked) > 1
 
     with pytest.raises(CommandError, match="not confirmed; nothing was changed"):
-        talk.commands(default, "/session delete other", "human", Asking(answer))
+        talk.program.do(default, "/session delete other", "human", Asking(answer))
     assert erased == []
     assert talk.exists("other")
-    talk.commands(default, "/session delete other", "human", Asking(answer))
+    talk.program.do(default, "/session delete other", "human", Asking(answer))
     assert asked == [QUESTION, QUESTION]
     assert erased == [uuid(5), uuid(4)]
 

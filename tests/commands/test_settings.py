@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import foldmark
+from answering import answered_by
 from foldmark import Agent, CommandError, FoldmarkError, Log
 from foldmark.core import selections
 from foldmark.core.config import KEYS, Config
@@ -252,7 +253,7 @@ def test_no_fresh_state_block(log: Log, agent: Agent, answer: str) -> None:
     said(agent, "sing")
     agent.record("state", "Goal: sing")
     newest = agent.standing().newest
-    log.complete = lambda request: answer
+    answered_by(lambda request: answer)
     with pytest.raises(FoldmarkError, match=r"nothing was changed|the last one is kept. It said: I would rather not\."):
         agent.do("/context rebuild")
     assert agent.standing().newest == newest
@@ -312,7 +313,7 @@ def test_a_summary_takes_the_place(log: Log, agent: Agent) -> None:
     agent.do("/mark M")
     said(agent, "two", "three")
     seen = []
-    log.complete = lambda request: seen.append(request) or " the gist "  # type: ignore[func-returns-value]
+    answered_by(lambda request: seen.append(request) or " the gist ")  # type: ignore[func-returns-value]
     result = agent.do("/summarize M")
     assert "A summary replaces everything after 'M'" in result.text
     (request,) = seen
@@ -343,7 +344,7 @@ def test_a_summary_of_all_keeps_the_state(agent: Agent) -> None:
 
 def test_the_model_says_nothing(log: Log, agent: Agent) -> None:
     said(agent, "one")
-    log.complete = lambda request: " \n"
+    answered_by(lambda request: " \n")
     newest = agent.standing().newest
     with pytest.raises(FoldmarkError, match="offline gave an empty answer; nothing was changed"):
         agent.do("/summarize")
@@ -358,7 +359,7 @@ def test_messages_during_a_summary_are_not_lost(log: Log, agent: Agent) -> None:
         said(agent, "meanwhile")
         return "the gist"
 
-    log.complete = complete
+    answered_by(complete)
     agent.do("/summarize")
     assert [message.content for message in agent.context().messages] == ["meanwhile", "about meanwhile", "the gist"]
 

@@ -672,7 +672,7 @@ def test_marks_are_listed_in_the_order_they_were_set(agent: Agent) -> None:
     assert list(agent.context().marks.items()) == [("A", 2), ("mark-1", 3), ("mark-2", 4), ("B", 5)]
     agent.do("/mark a")  # names are case-sensitive
     assert list(agent.context().marks) == ["A", "mark-1", "mark-2", "B", "a"]
-    assert list(agent.replay(stored(agent.log)).marks) == ["A", "mark-1", "mark-2", "B", "a"]
+    assert list(agent.reader.replay(stored(agent.log)).marks) == ["A", "mark-1", "mark-2", "B", "a"]
 
 
 WRONG = [

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import foldmark
+from answering import answered_by
 from foldmark import Agent, Log
 from foldmark.sending.questions import ask
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent
 from foldmark.stores.snapshot import SqlSnapshot
 from planning_talk import IN_CHAT
 from sampled import DEEP
@@ -95,7 +95,7 @@ def test_within_a_turn_the_report_stays_as_it_was_sent(parent: Agent) -> None:
     child = delegate(parent)
     parent.append("user", "What is next?")
     first = parent.request()
-    record_sent(parent, first)
+    parent.record_sent(first)
     child.append("assistant", "Twelve.")
     child.end_turn()
     child.do("/send 1 Twelve.")
@@ -122,9 +122,9 @@ def test_a_summary_within_the_turn_does_not_update_the_report(parent: Agent) -> 
     child = delegate(parent)
     parent.append("user", "What is next?")
     first = parent.request()
-    record_sent(parent, first)
+    parent.record_sent(first)
     child.append("assistant", "Twelve.")
-    parent.log.complete = lambda _: "A server is built."
+    answered_by(lambda _: "A server is built.")
     ask(parent, "Sum up.", "summary", None)
     assert parent.request().bytes == first.bytes
 
@@ -221,7 +221,7 @@ def test_a_report_is_rebuilt_and_erased(parent: Agent) -> None:
     child = delegate(parent)
     goal = child.context().messages[0]
     parent.append("user", "What is next?")
-    sent = record_sent(parent, parent.request()).number
+    sent = parent.record_sent(parent.request()).number
     child.append("assistant", "Done.")
     child.end_turn()
     parent.end_turn()

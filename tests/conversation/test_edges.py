@@ -6,6 +6,7 @@ import apsw
 import pytest
 
 import foldmark
+from answering import answered_by
 from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.log.doctor import StoreFinding, examine, repair
 from foldmark.rendering import result_text
@@ -181,7 +182,7 @@ def test_a_hidden_state_leaves_with_its_message(agent: Agent, taking: str) -> No
     agent.record("state", "Goal: x")
     rewound = agent.do("/rewind M").event_id
     if taking == "summary":
-        agent.log.complete = lambda request: "All of it."
+        answered_by(lambda request: "All of it.")
         agent.end_turn()
         agent.do("/summarize")
     else:

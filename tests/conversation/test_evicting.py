@@ -16,7 +16,6 @@ from foldmark.operations.effects import Asking
 from foldmark.rendering import result_text
 from foldmark.request.recorded import newest_requests
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent
 from planning_talk import IN_CHAT
 from stored import stored
 
@@ -147,7 +146,7 @@ def test_a_placeholder_is_never_cut_and_an_error_stays_one(agent: Agent) -> None
 def test_a_request_is_rebuilt_after_its_eviction_was_taken_back(agent: Agent) -> None:
     (one,) = turn(agent, "a.py")
     done = agent.do(f"/context evict {one}")
-    record = record_sent(agent, agent.request()).number
+    record = agent.record_sent(agent.request()).number
     agent.do(f"/restore {done.event_id}")
     assert rebuilt(agent, record).verdict == "identical"
     agent.do("/message remove 1 --yes")
@@ -371,7 +370,7 @@ def test_a_turn_that_would_pass_the_budget_loses_stale_results_in_the_step(stale
         results.append(used(stale, text=TEXT * 8))
     assert out == set(results[:-1])
     assert sent(stale)[results[-1]][0] == "whole"
-    record_sent(stale, stale.request())
+    stale.record_sent(stale.request())
     assert rebuilt(stale, newest_requests(stored(stale.log), stale.id, 1)[0].number).verdict == "identical"
 
 

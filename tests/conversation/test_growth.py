@@ -205,7 +205,7 @@ def test_restoring_the_newest_operation_costs_the_same_for_any_history(
             folded = 0
             taken = steps(log, lambda: agent.do(f"/restore {done}"))
             found = taken, folded  # a whole replay would show in `folded`
-            assert agent.standing().fold == agent.replay(stored(agent.log))
+            assert agent.standing().fold == agent.reader.replay(stored(agent.log))
             return found
 
     (few, before), (many, after) = cost(10), cost(300 if DEEP else 100)
@@ -230,7 +230,7 @@ def test_reads_of_a_failed_transaction_are_forgotten() -> None:
         agent.do(f"/context drop {found[2]}")
         agent.do("/mark M")
         agent.do(f"/restore {kept}")
-        assert agent.standing().fold == agent.replay(stored(agent.log))
+        assert agent.standing().fold == agent.reader.replay(stored(agent.log))
         assert list(examine(log)) == []
 
 

@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foldmark
+from answering import answered_by
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log
 from foldmark.core import selections
 from foldmark.core.request import Part, Piece, Request
 from foldmark.log.doctor import examine
-from foldmark.log.recording import save_memo
+from foldmark.log.memos import save_memo
 from foldmark.request.recorded import newest_requests
 from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
-from foldmark.sending.sent import record_sent
 from scripted import ScriptedProvider
 from stored import connection, stored
 
@@ -159,7 +159,7 @@ def test_the_layer_stays_the_same_inside_a_turn(agent: Agent) -> None:
     agent.append("user", "deploy alpha beta")
     before = parts(agent.request())
     assert [part.memo for part in before] == [3, 2, 1]
-    record_sent(agent, agent.request())
+    agent.record_sent(agent.request())
     for _ in range(6):
         add(agent, "deploy beta")
     agent.append("user", "And gamma?", actor="system")
@@ -345,7 +345,7 @@ def test_a_memo_may_be_removed_before_its_request_is_recorded(path: Path, log: L
     agent.append("user", "How do we deploy?")
     request = agent.request()
     agent.do("/memo remove 1 --yes")
-    record_sent(agent, request)
+    agent.record_sent(request)
     assert [each.verdict for each in sent(log)] == ["erased"]
     assert log.store.forget_erased()
     assert b"Zanzibar" not in everything(path.parent)
@@ -383,7 +383,7 @@ def test_every_request_with_memos_is_rebuilt_byte_for_byte(deeds: list[tuple[str
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         path, hashes, removed, given = Path(folder) / "log.db", list[str](), set[int](), list[set[int]]()
         with foldmark.open(path, settings={}) as log:
-            log.complete = lambda _: "summary"
+            answered_by(lambda _: "summary")
             root = log.agent("root")
             for deed, number, who in deeds:
                 agents = family(root)

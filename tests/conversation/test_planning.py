@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answering import answered_by
 from foldmark import CommandError
 from foldmark.core import selections
 from foldmark.core.errors import FoldmarkError
@@ -744,7 +745,7 @@ def test_chunks_by_the_table(one: Talk, share: int, count: int) -> None:
             f"Those are\n[{turns[0][0]}, {turns[0][1]}, {planned}, {other}, 0, 999999]" if len(asked) == 1 else "[1-9]"
         )
 
-    one.log.complete = complete
+    answered_by(complete)
     found = one.tool(Asking(progress=lambda done, total: told.append((done, total))), action="preview")
     assert len(asked) == count
     read, of = zip(*told, strict=True)
@@ -773,7 +774,7 @@ def test_ids_outside_of_their_chunk_are_ignored(one: Talk) -> None:
     one.agent.do("/model openai/nameless")
     one.agent.do("/remember this", asking=IN_CHAT)
     answers = [f"[{turns[3][0]}]", f"[{turns[0][0]}]"]
-    one.log.complete = lambda request: answers.pop(0)
+    answered_by(lambda request: answers.pop(0))
     found = one.tool(action="preview")
     assert answers == []
     assert (found["message_count"], found["matching_messages"], found["everything_else"]) == (0, [], 8)
@@ -784,7 +785,7 @@ def test_a_model_that_answers_nonsense_changes_nothing(one: Talk, answer: str) -
     _filled(one, 1000, 2)
     one.agent.do("/model openai/nameless")
     one.agent.do("/forget this", asking=IN_CHAT)
-    one.log.complete = lambda request: answer
+    answered_by(lambda request: answer)
     before = one.agent.standing().record.head
     with pytest.raises(FoldmarkError):
         one.agent.call_tool("filter_context", {"action": "preview"})
@@ -804,7 +805,7 @@ def test_a_model_that_fails_in_the_second_chunk_changes_nothing(one: Talk) -> No
             raise FoldmarkError("the provider is not there")
         return answers.pop()
 
-    one.log.complete = complete
+    answered_by(complete)
     with pytest.raises(FoldmarkError, match="not there"):
         one.agent.call_tool("filter_context", {"action": "preview"})
     assert one.planning is not None

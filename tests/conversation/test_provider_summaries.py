@@ -10,7 +10,6 @@ import foldmark
 from foldmark import Agent
 from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent
 
 Body = dict[str, Any]
 
@@ -79,7 +78,7 @@ def sent(agent: Agent, provider: str, model: str) -> Body:
     """Return the next request after checking that its provider accepts it and that the log can rebuild it."""
     request = agent.request(provider, model)
     assert request_validators.VALIDATORS[provider](request.body) == []
-    again = rebuilt(agent, record_sent(agent, request).number)
+    again = rebuilt(agent, agent.record_sent(request).number)
     assert (again.verdict, again.request.bytes) == ("identical", request.bytes)
     return dict(unmarked(request.body))
 

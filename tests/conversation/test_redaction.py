@@ -700,7 +700,7 @@ def test_operations_in_an_erased_turn_keep_their_meaning(log: Log, path: Path, a
         now = shown(each.context())
         assert list(now.messages) == without(then, gone)
         assert (now.marks, now.pins) == (then.marks, then.pins)
-        assert each.replay(stored(log)) == each.standing().fold
+        assert each.reader.replay(stored(log)) == each.standing().fold
     agent.do("/rewind M")
     assert [message.content for message in agent.context().messages][-1] == "about three"
     agent.do(f"/restore {pin}")

@@ -19,6 +19,7 @@ from msgspec import structs
 
 import foldmark
 import forked
+from answering import answered_by
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.core.assembly import layers, view
@@ -33,10 +34,10 @@ from foldmark.dialects.openai import chat as openai
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.request.recorded import LATE, costs_until, newest_requests, numbered_request
+from foldmark.request.sent import truncated
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
-from foldmark.sending.sent import record_sent, truncated
 from foldmark.sending.status import record_usage
 from foldmark.settings.given import Server, Settings
 from foldmark.stores.transaction import SqlTransaction
@@ -192,7 +193,7 @@ def test_every_request_is_rebuilt_byte_for_byte(deeds: list[tuple[str, int, int]
 def go_on(path: Path, deeds: list[tuple[str, int, int]]) -> None:
     model = Model()
     with foldmark.open(path, settings=GIVEN) as log:
-        log.complete = model.complete
+        answered_by(model.complete)
         root = log.agent("root")
         for deed, number, who in deeds:
             agents = family(root)
@@ -231,7 +232,7 @@ def test_requests_of_a_planning_conversation_are_rebuilt(path: Path) -> None:
     model = Model()
     with foldmark.open(path, settings=GIVEN) as log:
         agent = log.agent("root")
-        log.complete = model.complete
+        answered_by(model.complete)
         agent.configure("model", "openai/gpt-5")
         for number in range(12):
             agent.append("user", f"apples {number} " * 50)
@@ -277,7 +278,7 @@ def test_a_failure_to_record_ends_the_turn(log: Log, agent: Agent, monkeypatch: 
 
 def test_questions_of_foldmark_itself_are_recorded_and_rebuilt(log: Log, agent: Agent) -> None:
     model = Model()
-    log.complete = model.complete
+    answered_by(model.complete)
     say(agent, "one", "two")
     agent.configure("model", "anthropic/claude-sonnet-4-5")
     agent.do("/summarize")
@@ -343,7 +344,7 @@ def test_erasing_moves_no_window(log: Log, agent: Agent) -> None:
 
 def test_every_kind_of_content_can_be_erased(log: Log, agent: Agent) -> None:
     """This includes calls, results, pinned turns, summaries, state and images, in every format."""
-    log.complete = lambda _: "What was said: SECRET."
+    answered_by(lambda _: "What was said: SECRET.")
     agent.append("user", "SECRET", data={"blocks": [PNG]})
     agent.append("assistant", "SECRET")
     agent.append_tool_call("SECRET", {"a": "SECRET"}, call_id="c", dialect="openai")
@@ -411,7 +412,7 @@ def test_a_child_forked_in_an_erased_turn_still_knows_who_it_was(log: Log, agent
 def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log: Log, agent: Agent) -> None:
     """The quoted messages are never recorded as text."""
     model = Model()
-    log.complete = model.complete
+    answered_by(model.complete)
     say(agent, "SECRET of the log")
     agent.configure("model", "openai/gpt-5")
     agent.do("/forget all about the SECRET of the criteria", asking=IN_CHAT)
@@ -505,7 +506,7 @@ def test_nothing_is_sent_for_an_agent_deleted_meanwhile(log: Log, agent: Agent) 
     request = other.request()
     agent.do("/session delete other --yes")
     with pytest.raises(CommandError, match="was deleted on"):
-        record_sent(other, request)
+        other.record_sent(request)
 
 
 # Other versions of Foldmark
@@ -582,7 +583,7 @@ def test_requests_are_numbered_whatever_is_recorded_between_them(log: Log, agent
         for _ in range(number % 4):
             other.append("user", "between")
             agent.append("user", "between")
-        assert record_sent(agent, agent.request()).number == number
+        assert agent.record_sent(agent.request()).number == number
     with log.store.read() as moment:
         found = [numbered_request(moment, agent.id, number) for number in range(42)]
     assert found[0] is found[41] is None
@@ -594,12 +595,12 @@ def test_recording_a_request_moves_no_head(log: Log, agent: Agent) -> None:
     other = log.agent("root")
     agent.append("user", "one")
     before = agent.standing()
-    sent = record_sent(other, other.request())
+    sent = other.record_sent(other.request())
     record_usage(other, sent, Usage(5), None)
     after = agent.standing()
     assert after.record.head == before.record.head
     assert (after.newest, after.last) == (before.newest, sent.id + 1)
-    assert not agent.is_behind
+    assert agent.timeline.head == after.record.head
     assert agent.append("user", "two") == after.last + 1
     assert agent.operate(lambda *_: Mark("M")).event_id == after.last + 2
     record_usage(other, sent, Usage(6), None)
@@ -613,14 +614,14 @@ def test_a_record_of_another_version_stops_nothing(path: Path) -> None:
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("root")
         agent.append("user", "one")
-        assert record_sent(agent, agent.request()).number == 1
+        assert agent.record_sent(agent.request()).number == 1
         (event,) = newest_requests(stored(log), agent.id, 1)
         odd = {**(stored(log).events([event.id])[0].data or {}), "number": 2, "edge": "of another shape"}
         with log.store.write() as transaction:
             (wrong,) = transaction.append(
                 agent.id, None, [Draft(kind="request", created_at=event.created_at, data=odd)]
             )
-        sent = record_sent(agent, agent.request())
+        sent = agent.record_sent(agent.request())
         assert (sent.number, rebuilt(agent, 3).verdict, rebuilt(agent, 1).verdict) == (3, "identical", "identical")
         assert [row["id"] for row in agent.do("/context sent").data["sent"]] == [3, 1]
         with pytest.raises(DamagedError, match="record of a request is not readable"):
@@ -633,7 +634,7 @@ def test_a_cost_is_found_behind_the_next_request(log: Log, agent: Agent) -> None
     """Another program may ask a question of its own before the answer has come."""
     agent.configure("model", "anthropic/claude-sonnet-4-5")
     agent.append("user", "one")
-    sent = [record_sent(agent, agent.request()) for _ in range(2)]
+    sent = [agent.record_sent(agent.request()) for _ in range(2)]
     for each, tokens in zip(sent, (5000, 70), strict=True):
         record_usage(agent, each, Usage(10, cache_write=tokens), None)
     one, (_, listed) = cached(agent, sent[0]), newest_cached(agent, 5)
@@ -645,7 +646,7 @@ def test_a_cost_is_found_behind_the_next_request(log: Log, agent: Agent) -> None
 def test_a_cost_is_looked_for_behind_a_few_requests_only(log: Log, agent: Agent) -> None:
     """The cost of a look at an old turn does not grow with everything after it."""
     agent.append("user", "one")
-    sent = [record_sent(agent, agent.request()) for _ in range(40)]
+    sent = [agent.record_sent(agent.request()) for _ in range(40)]
     with log.store.read() as moment:
         assert costs_until(moment, agent.id, sent[4].id) == sent[4 + LATE].id
         assert costs_until(moment, agent.id, sent[-1].id) == costs_until(moment, agent.id, END) == END
@@ -655,7 +656,7 @@ def test_a_cost_is_looked_for_behind_a_few_requests_only(log: Log, agent: Agent)
 def test_a_cost_belongs_to_the_turn_of_its_request(log: Log, agent: Agent) -> None:
     def asked(text: str) -> SentRequest:
         agent.append("user", text)
-        sent = record_sent(agent, agent.request())
+        sent = agent.record_sent(agent.request())
         agent.append("assistant", "answer")
         return sent
 
@@ -722,4 +723,4 @@ def test_a_request_without_a_boundary_is_rebuilt() -> None:
             agent.append_tool_result(f"c{number}", "seen " * 300)
             agent.append("assistant", "Seen.")
             agent.end_turn()
-        assert rebuilt(agent, record_sent(agent, agent.request()).number).verdict == "identical"
+        assert rebuilt(agent, agent.record_sent(agent.request()).number).verdict == "identical"

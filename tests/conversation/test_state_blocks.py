@@ -13,6 +13,7 @@ import pytest
 from request_validators import VALIDATORS
 
 import foldmark
+from answering import answered_by
 from foldmark import Agent, CommandError, Log
 from foldmark.core import selections
 from foldmark.core.errors import FoldmarkError
@@ -20,7 +21,6 @@ from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.request.standing import state_of
 from foldmark.runtime.loop import Shown, turn
-from foldmark.sending.sent import record_sent
 from scripted import ScriptedProvider
 from stored import stored
 
@@ -101,7 +101,7 @@ def test_the_state_is_sent_even_if_the_next_message_is_empty(agent: Agent) -> No
     say(agent, "", "You said nothing.")
     for more in (None, "Then mend it."):
         if more:
-            record_sent(agent, agent.request("openai", MODELS["openai"]))
+            agent.record_sent(agent.request("openai", MODELS["openai"]))
             agent.append("user", more)
         request = agent.request("openai", MODELS["openai"])
         texts = [message["content"] for message in request.body["messages"]]
@@ -420,11 +420,11 @@ def test_earlier_states_are_listed(agent: Agent) -> None:
 
 def test_the_model_writes_a_fresh_state_block(log: Log, agent: Agent) -> None:
     say(agent, "one", with_block(ONE))
-    log.complete = lambda _: f"Here it is:\n\n### STATE\n{TWO}"
+    answered_by(lambda _: f"Here it is:\n\n### STATE\n{TWO}")
     assert agent.do("/context rebuild").data["state"] == TWO
     assert agent.context().state == TWO
     for answer in ("### STATE\nI do not know.", f"```py\n### STATE\n{ONE}\n```", ONE):
-        log.complete = lambda _, said=answer: said  # type: ignore[misc]
+        answered_by(lambda _, said=answer: said)  # type: ignore[misc]
         with pytest.raises(FoldmarkError, match="no `### STATE` block; the last one is kept"):
             agent.do("/context rebuild")
     assert agent.context().state == TWO

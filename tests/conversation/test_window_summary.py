@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from request_validators import VALIDATORS
 
 import foldmark
+from answering import answered_by
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, Log
 from foldmark.core import selections
@@ -24,7 +25,6 @@ from foldmark.log.doctor import examine
 from foldmark.request.recorded import newest_requests
 from foldmark.sending.questions import BEFORE, MESSAGES, SUM_UP, DueSummary, make_window_summary, window_summary_due
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent
 from foldmark.settings.given import Settings
 from patience import LIMIT
 from stored import stored
@@ -66,7 +66,7 @@ def log() -> Iterator[Log]:
 @pytest.fixture
 def model(log: Log) -> Model:
     model = Model()
-    log.complete = model.complete
+    answered_by(model.complete)
     return model
 
 
@@ -263,7 +263,7 @@ def test_the_offline_model_writes_a_window_summary(log: Log) -> None:
 @pytest.mark.parametrize("operation", ["forget", "drop", "redact", "clear", "rewind", "summarize"])
 def test_a_summary_is_stale_once_the_covered_messages_change(log: Log, operation: str) -> None:
     model = Model()
-    log.complete = model.complete
+    answered_by(model.complete)
     agent = log.agent("root")
     agent.configure("context_size", 3)
     agent.configure("window_summary", True)
@@ -355,7 +355,7 @@ def test_a_summary_of_messages_that_changed_meanwhile_is_not_recorded(agent: Age
 
 
 def test_a_model_that_fails_records_nothing(agent: Agent) -> None:
-    agent.log.complete = lambda _: " "
+    answered_by(lambda _: " ")
     head = agent.standing().newest
     with pytest.raises(FoldmarkError, match="gave an empty answer"):
         make_window_summary(agent, wanted(agent))
@@ -391,7 +391,7 @@ def test_a_request_with_a_window_summary_is_rebuilt_byte_for_byte(agent: Agent) 
     for policy in ("eager", "steady"):
         agent.configure("context_policy", policy)
         requests.append(opened(agent))
-        record_sent(agent, requests[-1])
+        agent.record_sent(requests[-1])
         agent.end_turn()
     erased = visible(agent)[2]
     agent.do("/clear")
@@ -407,7 +407,7 @@ def test_a_request_with_a_window_summary_is_rebuilt_byte_for_byte(agent: Agent) 
 
 def test_a_window_summary_counts_into_the_budget(agent: Agent) -> None:
     before = agent.request().manifest.edge.before
-    agent.log.complete = lambda _: "long " * 1000
+    answered_by(lambda _: "long " * 1000)
     made(agent)
     request = opened(agent)
     assert request.tokens <= BUDGET
@@ -421,7 +421,7 @@ def test_a_summary_never_displaces_a_pin(agent: Agent) -> None:
     pinned = visible(agent)[-2]
     agent.do(f"/pin {pinned}")
     say(agent, *range(20))
-    agent.log.complete = lambda _: "long " * 500
+    answered_by(lambda _: "long " * 500)
     made(agent)
     request = opened(agent)
     assert sent(request) == []
@@ -435,7 +435,7 @@ def test_a_summary_never_displaces_a_pin(agent: Agent) -> None:
 
 def test_a_context_that_fits_without_a_summary_is_sent_whole(agent: Agent) -> None:
     """The summary does not count until it is needed."""
-    agent.log.complete = lambda _: "long " * 1000
+    answered_by(lambda _: "long " * 1000)
     made(agent)
     agent.configure("sliding_context_tokens", 0)
     agent.configure("sliding_context_tokens", opened(agent).tokens)
@@ -451,7 +451,7 @@ def test_a_summary_may_be_made_while_the_agent_continues(agent: Agent) -> None:
         assert answer.wait(LIMIT)
         return "Summary."
 
-    agent.log.complete = complete
+    answered_by(complete)
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(make_window_summary, agent, wanted(agent))
         assert asked.wait(LIMIT)
@@ -482,7 +482,7 @@ def test_window_summaries_stay_consistent_in_random_histories(deeds: list[tuple[
     requests keep to the budget and can be repeated."""
     with foldmark.open(":memory:", settings={}) as log:
         model, root = Model(), log.agent("root")
-        log.complete = model.complete
+        answered_by(model.complete)
         root.configure("tools", "none")
         root.configure("sliding_context_tokens", 400)
         root.configure("context_policy", policy)
@@ -517,7 +517,7 @@ def check(agent: Agent, covers: dict[int, list[int]]) -> None:
         if newest.id == newest.turn_id == agent.standing().newest:
             window = {part.turn for part in request.manifest.parts if part.layer == "window"}
             assert request.tokens <= 400 or len(window - {None}) == 1
-    record_sent(agent, request)
+    agent.record_sent(request)
     assert rebuilt(agent, newest_requests(stored(agent.log), agent.id, 1)[0].number).verdict == "identical"
 
 
@@ -547,5 +547,5 @@ def test_a_growing_request_has_the_summary_in_front_of_the_next_turn(agent: Agen
     assert grown[: len(begun) + 1] == [*begun, last]
     assert (sent(request), asked["content"]) == ([summary], "And now?")
     assert layer["content"].startswith("### EARLIER")
-    record_sent(agent, request)
+    agent.record_sent(request)
     assert rebuilt(agent, newest_requests(stored(agent.log), agent.id, 1)[0].number).verdict == "identical"

@@ -21,7 +21,6 @@ from foldmark.log.doctor import examine
 from foldmark.operations.effects import NOBODY
 from foldmark.request.layers import Covered, visible_hash
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent
 from foldmark.sessions.conversion.importing import import_session
 
 sys.path += [str(Path(__file__).parents[1] / "stores"), str(Path(__file__).parent)]
@@ -176,7 +175,7 @@ def test_a_record_of_another_form_stops_no_copy(tmp_path: Path, here: foldmark.L
     with foldmark.open(tmp_path / "there.db", settings={}) as there:
         agent = there.agent("work")
         agent.append("user", "one")
-        record_sent(agent, agent.request("offline"))
+        agent.record_sent(agent.request("offline"))
         connection(there).execute(
             f"UPDATE events SET data = json_set(data, '$.{path}', json(?)), checksum = NULL WHERE kind = 'request'",
             (value,),
@@ -249,7 +248,7 @@ def everything_else(log: foldmark.Log, tmp_path: Path) -> None:
         talk.append("assistant", "It is done.")
         talk.end_turn()
         request = talk.request("anthropic", "claude-sonnet-4-5")
-        record_sent(talk, request)
+        talk.record_sent(request)
     talk.do("/suggest")
     with talk.reading() as (moment, at):
         first, *_, last = [each.id for each in moment.select(at.visible)][:9]
@@ -283,7 +282,7 @@ def test_a_memo_removed_after_the_copy_leaves_the_copy_too(tmp_path: Path, has_o
     agent.do("/memo add the SECRETMEMO of the apple plan")
     agent.append("user", "apple plan please")
     assert "SECRETMEMO" in str(agent.request().body)
-    record_sent(agent, agent.request())
+    agent.record_sent(agent.request())
     agent.append("assistant", "ok")
     agent.end_turn()
     path = tmp_path / "target.db"

@@ -464,14 +464,14 @@ def test_ctrl_c_in_the_moment_a_turn_begins(
 
 
 def test_ctrl_c_during_a_command(log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = log.commands
+    do = log.program.do
 
     def interrupted(agent: foldmark.Agent, line: str, *rest: Any) -> foldmark.Result:
         if line == "/context show":
             raise KeyboardInterrupt
-        return commands(agent, line, *rest)
+        return do(agent, line, *rest)
 
-    monkeypatch.setattr(log, "commands", interrupted)
+    monkeypatch.setattr(log.program, "do", interrupted)
     try:
         chat(log.agent("default"), always(OfflineModel()), ["/context show", "/mark A"])
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ import pytest
 from command_line import Cli
 
 import foldmark
-from foldmark.rendering import local_minute
+from foldmark.settings.given import local_minute
 
 NOW = "2026-03-01T23:30:00.000000Z"
 

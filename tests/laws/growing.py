@@ -22,14 +22,13 @@ from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.request import Compacted, Part, Request, ToolCall, ToolSpec, Usage
 from foldmark.core.segments import Segment
 from foldmark.dialects.dialect import dialect_named
-from foldmark.log import recording
+from foldmark.log import memos
 from foldmark.log.family import deliver
-from foldmark.log.recording import append_answer
 from foldmark.providers.registry import dialect_of
 from foldmark.request.recorded import newest_requests
+from foldmark.request.sent import truncated
 from foldmark.request.standing import as_of
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent, truncated
 from foldmark.sending.status import calibrate
 from foldmark.tokens.counting import ruler, uncalibrated
 from stored import connection, stored
@@ -136,19 +135,17 @@ class History:
                 calls = [
                     ToolCall(f"r{number}-{each}", "read_file", {"path": f"{each}"}) for each in range(number % 3 + 1)
                 ]
-                append_answer(agent, f"I look at {number}." * (number % 2), kept, calls, dialect)
+                agent.append_pieces(f"I look at {number}." * (number % 2), kept, calls, dialect)
                 self.open[agent.id] = [call.call_id for call in calls][:: -1 if number % 4 == 3 else 1]
             case "result":
                 self._result(agent, number)
             case "late" if self.late:
                 agent.append_tool_result(self.late.pop(), "late " * number, dialect=dialect)
             case "think":
-                append_answer(agent, f"I think {number}.", kept, [], dialect)
+                agent.append_pieces(f"I think {number}.", kept, [], dialect)
             case "answer":
                 state = f"\n### STATE\nGoal: {number}" if number % 3 else ""
-                append_answer(
-                    agent, f"It is in table {number}.{state}", kept, [], dialect, interrupted=number % 10 == 9
-                )
+                agent.append_pieces(f"It is in table {number}.{state}", kept, [], dialect, interrupted=number % 10 == 9)
                 agent.end_turn(interrupted=number % 10 == 9)
             case "mail" | "told":
                 for child in agent.children[:2]:
@@ -162,7 +159,7 @@ class History:
                 text = f"[Foldmark: your context is {number}% full.]"
                 agent.append("user", text, data={"reminder": True}, actor="system")
             case "memo":
-                recording.save_memo(
+                memos.save_memo(
                     agent, f"The parser keeps names in table {number}. " + TEXT * (number // 20), (), "human"
                 )
             case "unmemo":
@@ -191,7 +188,7 @@ class History:
                 if provider != "anthropic":
                     item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl"}
                 made = [Compacted((item,), "All of it.")]
-                append_answer(agent, "So.", [], [], dialect, compacted=made, reader=dialect_of(provider).reads)
+                agent.append_pieces("So.", [], [], dialect, compacted=made, reader=dialect_of(provider).reads)
             case "redact":
                 for turn in [m.turn_id for m in agent.context().messages if m.turn_id][number % 20 :][:1]:
                     agent.redact(turn)
@@ -268,7 +265,7 @@ class History:
             assert fits or one_turn(request), (tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
             assert len(set(put_in)) == len(put_in), "nothing is put in twice"
-        sent = record_sent(agent, request).number
+        sent = agent.record_sent(request).number
         if number % 6 == 0:
             assert rebuilt(agent, sent).verdict == "identical"
         self.before[agent.id] = now

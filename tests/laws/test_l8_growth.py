@@ -25,10 +25,9 @@ import foldmark
 from deeds import ids
 from foldmark import Agent
 from foldmark.core.request import Request
-from foldmark.log import recording
+from foldmark.log import memos
 from foldmark.request.recorded import newest_requests
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent
 from sampled import DEEP, sampled
 from stored import stored
 
@@ -165,7 +164,7 @@ def test_a_fork_makes_no_boundary_in_its_parent(log: foldmark.Log) -> None:
         agent.append_tool_call("read_file", {"path": str(number)}, call_id=f"c{number}", dialect="openai")
         agent.append_tool_result(f"c{number}", "x" * 2000, dialect="openai")
     before = agent.request("openai", "gpt-5")
-    record_sent(agent, before)
+    agent.record_sent(before)
     agent.do("/mark here")
     agent.do("/fork here")
     assert agent.request("openai", "gpt-5").bytes == before.bytes
@@ -187,7 +186,7 @@ def test_an_operation_that_changes_nothing_is_no_boundary(log: foldmark.Log, com
     agent.end_turn()
     agent.do("/mark here")
     before = agent.request("openai", "gpt-5")
-    record_sent(agent, before)
+    agent.record_sent(before)
     preview = agent.do(f"{command} --preview").data
     assert (preview["changes"], preview["next"]["more"]) == ("nothing", 0)
     done = agent.do(command)
@@ -211,7 +210,7 @@ def test_a_step_stays_at_a_request_that_got_no_answer(log: foldmark.Log) -> None
         if before.manifest.plan.settled != request.manifest.plan.settled:
             break
     assert request.manifest.plan.settled == agent.standing().newest
-    record_sent(agent, request)
+    agent.record_sent(request)
     agent.end_turn(interrupted=True)
     agent.append("user", "What did you find?")
     asked = agent.request("openai", "gpt-5")
@@ -276,16 +275,16 @@ def test_a_turn_that_outgrows_the_budget_reaches_low_water_in_few_steps(log: fol
 def test_later_memos_have_their_heading(log: foldmark.Log) -> None:
     """This also holds if the best match among the memos was sent already."""
     agent = prepared(log)
-    recording.save_memo(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
+    memos.save_memo(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
     agent.append("user", "Where are the Unicode tables of the parser?")
     agent.request("openai", "gpt-5")
     agent.append("assistant", "They are generated.")
     agent.end_turn()
-    recording.save_memo(agent, "The parser is written by hand.", (), "human")
+    memos.save_memo(agent, "The parser is written by hand.", (), "human")
     agent.append("user", "Has the parser a lexer for Unicode tables?")
     request = agent.request("openai", "gpt-5")
     texts = [message["content"] for message in request.body["messages"]]
     assert [text.splitlines()[0] for text in texts].count("### MEMOS") == 2
     assert sum("written by hand" in text for text in texts) == 1
-    record_sent(agent, request)
+    agent.record_sent(request)
     assert rebuilt(agent, newest_requests(stored(log), agent.id, 1)[0].number).verdict == "identical"

@@ -22,8 +22,8 @@ from foldmark.dialects.dialect import dialect_named
 from foldmark.rendering import receipt
 from foldmark.request.planned import Target
 from foldmark.request.recorded import newest_asked, newest_plan, newest_requests, sent_plan
+from foldmark.request.sent import TOGETHER
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import TOGETHER
 from stored import connection, stored
 
 MODEL = ("anthropic", "claude-sonnet-4-6")

@@ -4,6 +4,7 @@ import random
 from collections.abc import Container
 from contextlib import suppress
 
+from answering import answered_by
 from foldmark.core.errors import CommandError
 from foldmark.log import Agent
 
@@ -25,7 +26,7 @@ def operate(agent: Agent, chance: random.Random, what: str, undone: Container[st
             case "drop":
                 agent.do(f"/context drop {chance.choice([each.turn_id for each in shown if each.kind == 'user'])}")
             case "summary":
-                agent.log.complete = lambda _: "It was read."
+                answered_by(lambda _: "It was read.")
                 agent.do("/summarize")
             case _:
                 raise ValueError(what)

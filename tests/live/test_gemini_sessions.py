@@ -9,6 +9,7 @@ import pytest
 from gemini_client import CONTEXT, KEY, MODEL, GeminiRunning, NoIds, PlainWire
 from plan import Reply, Use
 
+from answering import answered_by
 from foldmark.app import Setup
 from foldmark.live.status import statuses
 from foldmark.mcp.conversations import Conversations, ToolUse
@@ -110,7 +111,7 @@ def test_a_summary_stands_where_it_stands(gemini: GeminiRunning) -> None:
     client = gemini.client
     client.say("one")
     client.say("READ two")
-    gemini.log.complete = lambda _: "It was read."
+    answered_by(lambda _: "It was read.")
     agent = gemini.agent
     agent.context()
     agent.do("/summarize")
@@ -129,7 +130,7 @@ def test_forget_asks_the_sessions_own_model(gemini: GeminiRunning) -> None:
     (question,) = gemini.upstream.asked[asked:]
     assert question.headers["x-goog-api-key"] == KEY
     assert f"/models/{MODEL}:" in question.path
-    gemini.log.complete = lambda _: json.dumps([first, last])
+    answered_by(lambda _: json.dumps([first, last]))
     assert "Forget" in client.say(":forget cache")
     assert "left the context" in client.say(":yes")
     client.say("four")

@@ -12,6 +12,7 @@ from claude_client import KEY
 from completions_client import REMINDER, SESSION, CompletionsRunning, Message, as_it_came, otherwise
 from plan import Broken, Http, Reply, Say, Use
 
+from answering import answered_by
 from foldmark.live.clients.dialect import MisplacedError
 from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.prompts import help_text
@@ -103,7 +104,7 @@ def test_a_summary_stands_where_it_stands(completions: CompletionsRunning) -> No
     client = completions.client
     client.say("one")
     client.say("READ two")
-    completions.log.complete = lambda _: "It was read."
+    answered_by(lambda _: "It was read.")
     agent = completions.agent
     agent.context()
     agent.do("/summarize")
@@ -123,7 +124,7 @@ def test_forget_asks_the_sessions_own_model(completions: CompletionsRunning, pat
     assert "Nothing matches" in client.say(":forget cache")
     (question,) = completions.upstream.asked[asked:]
     assert (question.path, question.headers["authorization"]) == (path, f"Bearer {KEY}")
-    completions.log.complete = lambda _: json.dumps([first, last])
+    answered_by(lambda _: json.dumps([first, last]))
     assert "Forget" in client.say(":forget cache")
     assert "left the context" in client.say(":yes")
     client.say("four")

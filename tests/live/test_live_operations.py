@@ -12,6 +12,7 @@ from running import entered
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
+from answering import answered_by
 from foldmark.live.prompts import help_text
 from foldmark.live.status import statuses
 from foldmark.sessions.install.plugins import skill_template
@@ -74,7 +75,7 @@ def test_a_summary_stands_where_it_stands(running: ClaudeRunning) -> None:
     client = running.client
     client.say("one")
     client.say("READ two")
-    running.log.complete = lambda _: "It was read."
+    answered_by(lambda _: "It was read.")
     agent = running.agent
     agent.context()
     agent.do("/summarize")
@@ -112,7 +113,7 @@ def test_forget_asks_the_sessions_own_model(running: ClaudeRunning) -> None:
     assert "Nothing matches" in shown  # the model of the session found nothing
     (question,) = running.upstream.asked[asked:]
     assert question.headers["x-api-key"] == KEY
-    running.log.complete = lambda _: json.dumps([first, last])
+    answered_by(lambda _: json.dumps([first, last]))
     shown = client.say(":forget cache")
     assert "Forget" in shown
     assert shown.endswith("Answer :yes, :no, :all but 2, :only 1, or look again with :forget WHAT.")
@@ -138,7 +139,7 @@ def test_a_preview_is_answered_as_in_the_chat(running: ClaudeRunning) -> None:
     for text in texts:
         client.say(text)
     first, second, third = (running.message(text) for text in texts[::2])
-    running.log.complete = lambda _: json.dumps([first, second, third])
+    answered_by(lambda _: json.dumps([first, second, third]))
     asked = len(running.upstream.asked)
     shown = client.say(":forget cache")
     assert "Answer :yes, :no, :all but 2, :only 1 3, or look again with :forget WHAT." in shown

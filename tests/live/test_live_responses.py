@@ -10,6 +10,7 @@ from claude_client import KEY, SESSION
 from codex_client import INJECTED, CodexRunning, spoken
 from plan import Answer, Broken, Fail, Reply, Say, Think, Use
 
+from answering import answered_by
 from foldmark.core.errors import ProviderError
 from foldmark.live.status import statuses
 from patience import LIMIT
@@ -60,7 +61,7 @@ def test_an_eviction_a_mark_and_a_summary(codex: CodexRunning) -> None:
     client.say(":clear HERE")
     client.say("five")
     assert codex.users() == ["one", "READ two", "three", "five"]
-    codex.log.complete = lambda _: "It was read."
+    answered_by(lambda _: "It was read.")
     agent = codex.agent
     agent.context()
     agent.do("/summarize")
@@ -80,7 +81,7 @@ def test_forget_asks_the_sessions_own_model(codex: CodexRunning) -> None:
     (question,) = codex.upstream.asked[asked:]
     assert (question.path, question.headers["authorization"]) == ("/v1/responses", f"Bearer {KEY}")
     answer = json.dumps([codex.message("the cache experiment")])
-    codex.log.complete = lambda _: answer
+    answered_by(lambda _: answer)
     client.say(":forget cache")
     assert "left the context" in client.say(":yes")
     client.say("three")

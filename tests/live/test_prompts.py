@@ -6,6 +6,7 @@ import re
 import pytest
 from claude_client import ClaudeRunning
 
+from answering import answered_by
 from foldmark.commands import REGISTRY
 from foldmark.live.prompts import COMMANDS, OWN, command_in, help_text, without_commands
 
@@ -131,7 +132,7 @@ def test_a_summary_is_made_by_the_sessions_own_model(running: ClaudeRunning) -> 
     client.say("one")
     client.say(":mark A")
     client.say("two")
-    running.log.complete = lambda _: "It was two."
+    answered_by(lambda _: "It was two.")
     client.say(":summarize A")
     client.say("three")
     assert ("assistant", "It was two.") in running.texts()

@@ -15,6 +15,7 @@ from plan import Answer, Fail, Reply, Say, Stalled, Think, Use
 from running import Running
 from wire_anthropic import SYSTEM_MESSAGES
 
+from answering import answered_by
 from foldmark.live.status import statuses
 from foldmark.operations.decide import exactly
 from patience import LIMIT
@@ -310,7 +311,7 @@ def test_an_answer_to_a_preview(running: ClaudeRunning) -> None:
     for text in ("the cache experiment", "two", "the cache again"):
         client.say(text)
     first = running.message("the cache experiment")
-    running.log.complete = lambda _: json.dumps([first])
+    answered_by(lambda _: json.dumps([first]))
     assert "Forget" in client.say(":forget cache")
     queue(running, "blocks of one message", command=":yes")
     reply, _ = asked(running)
@@ -325,7 +326,7 @@ def test_an_answer_that_was_typed_before_its_preview(running: ClaudeRunning) -> 
     client.say("the cache experiment")
     client.say("two")
     first = running.message("the cache experiment")
-    running.log.complete = lambda _: json.dumps([first])
+    answered_by(lambda _: json.dumps([first]))
     queue(running, "blocks of one message", first=":help", command=":forget cache", last=":yes")
     (reply,) = asked(running)
     assert "typed before the preview was shown" in reply

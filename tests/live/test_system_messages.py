@@ -12,6 +12,7 @@ from claude_client import ClaudeRunning
 from rules_anthropic import between
 from wire_anthropic import misplaced_systems
 
+from answering import answered_by
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import MisplacedError, SentMessage
 from foldmark.live.leaving_out import ContextView, KnownMessage, edited
@@ -84,7 +85,7 @@ def test_a_summary_takes_the_system_messages_of_its_turns(running: ClaudeRunning
     client = running.client
     client.say("one", AGENTS)
     client.say("READ two", TASKS)
-    running.log.complete = lambda _: "It was read."
+    answered_by(lambda _: "It was read.")
     agent = running.agent
     agent.context()
     agent.do("/summarize")

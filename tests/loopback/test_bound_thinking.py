@@ -17,6 +17,7 @@ from talking import Seen, connect, events, own_tools, use
 from wire_bound import BoundWire
 
 import foldmark
+from answering import answered_by
 from foldmark import Agent, Event
 from foldmark.core import selections
 from foldmark.core.request import Request, Waiting
@@ -170,7 +171,7 @@ DEEDS = (
 def test_each_kind_of_operation_loses_what_it_says() -> None:
     with played() as play:
         agent, wire = play.agent, play.wire
-        agent.log.complete = lambda request: "A summary."
+        answered_by(lambda request: "A summary.")
         done, lost = 0, 0
         for _ in range(0 if DEEP else 3):
             play.say(1)
@@ -368,7 +369,7 @@ def test_a_summary_is_asked_for_without_thinking() -> None:
     with played() as play:
         play.say(1)
         asked: list[Request] = []
-        play.agent.log.complete = lambda request: asked.append(request) or "A summary."  # type: ignore[func-returns-value]
+        answered_by(lambda request: asked.append(request) or "A summary.")  # type: ignore[func-returns-value]
         play.agent.do("/summarize")
         assert [request.thinking for request in asked] == [frozenset()]
         assert b'"thinking"' not in asked[0].bytes

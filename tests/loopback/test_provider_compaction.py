@@ -14,9 +14,9 @@ from wire_anthropic import AnthropicWire
 import foldmark
 from foldmark import Agent, CommandError, FoldmarkError
 from foldmark.request.recorded import newest_requests
+from foldmark.sending import models
 from foldmark.sending.questions import make_window_summary, window_summary_due
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import record_sent
 from sampled import sampled
 from stored import stored
 
@@ -49,7 +49,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 def ask(agent: Agent, number: int, *, sent: bool = False) -> None:
     agent.append("user", f"Question {number}")
     if sent:
-        record_sent(agent, agent.request())
+        agent.record_sent(agent.request())
     agent.append_tool_call("look", {"at": number}, call_id=f"c{number}", dialect="anthropic")
     agent.append_tool_result(f"c{number}", f"Result {number}. " * 50, dialect="anthropic")
     agent.append("assistant", f"Answer {number}\n\n### STATE\nGoal: {number}")
@@ -166,7 +166,7 @@ BUDGET = 20_000
 
 
 def check_rebuilt(agent: Agent) -> None:
-    record = record_sent(agent, agent.request()).number
+    record = agent.record_sent(agent.request()).number
     assert rebuilt(agent, record).verdict == "identical"
 
 
@@ -206,16 +206,16 @@ def test_a_second_summary_includes_the_first(start: Start) -> None:
     assert "Question 1" in agent.request().bytes.decode()
 
 
-def test_messages_sent_meanwhile_stay_after_it(start: Start) -> None:
+def test_messages_sent_meanwhile_stay_after_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, _ = start()
-    before, compact = agent.standing().newest, agent.log.compact
+    before, pieces = agent.standing().newest, models.pieces
 
-    def meanwhile(request: Any) -> Any:
-        found = compact(request)
+    def meanwhile(request: Any, given: Any) -> Any:
+        found = pieces(request, given)
         ask(agent, 4)
         return found
 
-    agent.log.compact = meanwhile
+    monkeypatch.setattr(models, "pieces", meanwhile)
     agent.do("/summarize")
     messages = body(agent)["messages"]
     assert messages[0]["content"][0]["content"] == GIST

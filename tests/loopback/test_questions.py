@@ -11,8 +11,8 @@ from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark import Agent, FoldmarkError
-from foldmark.app import provider
 from foldmark.runtime.loop import Shown, turn
+from foldmark.sending.models import provider
 from patience import LIMIT
 from planning_talk import IN_CHAT
 

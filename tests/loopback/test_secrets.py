@@ -27,7 +27,6 @@ from wire_openai import OpenAIWire
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.app import provider
 from foldmark.core import selections
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import FoldmarkError, ProviderError
@@ -36,6 +35,7 @@ from foldmark.log.doctor import examine
 from foldmark.request.recorded import newest_requests
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
+from foldmark.sending.models import provider
 from foldmark.sessions.conversion.importing import import_session
 from forked import run
 from patience import LIMIT
@@ -227,10 +227,8 @@ def noticed(agent: Agent) -> None:
 
 
 def kept(agent: Agent) -> None:
-    from foldmark.log.recording import append_answer
-
     agent.append("user", "go")
-    append_answer(agent, KEY, [Kept({"type": "thinking", "thinking": ALL, "signature": "c2ln"}).block], [], "anthropic")
+    agent.append_pieces(KEY, [Kept({"type": "thinking", "thinking": ALL, "signature": "c2ln"}).block], [], "anthropic")
     agent.end_turn()
 
 

@@ -10,6 +10,7 @@ from mod_session import OPENING, contents
 from simulated_client import SimulatedClient
 
 import foldmark
+from answering import answered_by
 from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder, in_place
 from foldmark.log import Log
@@ -25,7 +26,7 @@ TOPICS = ("kites", "canals", "lanterns")
 def log(tmp_path: Path) -> Iterator[Log]:
     with foldmark.open(tmp_path / "mod.db", settings={}) as log:
         open_for_mod(log)
-        log.complete = lambda asked: f"A summary of {len(asked.body['messages'])} messages."
+        answered_by(lambda asked: f"A summary of {len(asked.body['messages'])} messages.")
         yield log
 
 

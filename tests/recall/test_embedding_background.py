@@ -21,8 +21,8 @@ import foldmark
 import forked
 from foldmark import app
 from foldmark.core.search import Vectors
-from foldmark.log import embedding
 from foldmark.recall.embeddings import model as models
+from foldmark.recall.embeddings import stored as embedding
 from foldmark.settings.given import Settings
 from foldmark.settings.loading import program_settings
 from foldmark.stores.sqlite.store import SqliteStore
@@ -200,7 +200,7 @@ def test_a_chat_and_a_server_keep_vectors_up_to_date(
         agent.append("user", "two")
         agent.end_turn()
     script = (
-        "from foldmark.log import embedding\nembedding.EVERY = 0.02\n"
+        "from foldmark.recall.embeddings import stored as embedding\nembedding.EVERY = 0.02\n"
         f"from foldmark.cli.program import main\nmain({command!r})\n"
     )
     environment = {

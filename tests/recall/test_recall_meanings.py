@@ -56,10 +56,10 @@ def archive(tmp_path: Path) -> Path:
 
 
 def embed_archive(log: foldmark.Log, folder: Path) -> None:
-    from foldmark.log.embedding import LogVectors
+    from foldmark.recall.embeddings.stored import StoredVectors
 
     with vectors.opened(folder) as store:
-        LogVectors(store, log.meanings().embedder).bring_up()
+        StoredVectors(store, log.meanings().embedder).bring_up()
 
 
 def everything(

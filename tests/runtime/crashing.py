@@ -231,7 +231,7 @@ def main() -> None:
     import foldmark.dialects.dialect
     import foldmark.providers.registry
     import foldmark.request.prepare
-    import foldmark.sending.sent
+    import foldmark.request.sent
     import foldmark.tokens.counting
     import foldmark.tools  # noqa: F401
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 import foldmark
+from answering import answered_by
 from foldmark import Agent, CommandError, ConflictError, Log
 from foldmark.core import request as requests
 from foldmark.core.config import Config
@@ -793,7 +794,7 @@ def test_matching_reports_its_progress(tmp_path: Path) -> None:
         talk.exchange("Which tables?", "Two tables.")
         talk.agent.do("/model openai/gpt-5")
         talk.agent.do("/forget tables", asking=IN_CHAT)
-        talk.log.complete = lambda request: "[]"
+        answered_by(lambda request: "[]")
         asking = Asking(progress=lambda done, total: told.append((done, total)))
         play(talk.agent, None, [ToolCall("p", "filter_context", {"action": "preview"})], ["Nothing."], asking=asking)
         assert told == [(0, 1), (1, 1)]
@@ -805,7 +806,7 @@ def test_a_model_that_matches_nonsense_is_an_error_result(tmp_path: Path) -> Non
         talk.exchange("Which tables?", "Two tables.")
         talk.agent.do("/model openai/gpt-5")
         talk.agent.do("/forget tables", asking=IN_CHAT)
-        talk.log.complete = lambda request: "Hard to say, 3 of them."
+        answered_by(lambda request: "Hard to say, 3 of them.")
         play(talk.agent, None, [FOUND], ["It did not work."], ["Nor now."])
         result, last, *_, offered = list(talk.agent.context().messages)[-5:]
         assert result.content.startswith("Error: the model was asked for a list of message ids")

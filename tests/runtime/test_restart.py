@@ -197,7 +197,7 @@ class GoingOn:
 
 async def again(log: Log, opened: dict[str, int]) -> None:
     """Continue with a new runtime: an agent runs only when it gets a message, except for forks that never began."""
-    before, waiting = heads(log), [record.id for record in selections.unstarted(stored(log))]
+    before, waiting = heads(log), [record.id for record in stored(log).agents(unstarted=True)]
     async with Supervisor(log, lambda _: GoingOn()) as supervisor:
         supervisor._look_once()
         assert (supervisor.working, heads(log)) == (waiting, before)

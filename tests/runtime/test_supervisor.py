@@ -357,7 +357,7 @@ def test_a_fork_that_cannot_be_run_is_tried_once(log: Log) -> None:
     asyncio.run(program())
     (mail,) = selections.unread(stored(log), agent.id)
     assert mail.content.startswith("My turn ended with an error: ")
-    assert [record.id for record in selections.unstarted(stored(log))] == [agent.children[0].id]
+    assert [record.id for record in stored(log).agents(unstarted=True)] == [agent.children[0].id]
 
 
 def test_a_caller_that_cancels_its_wait_gets_a_cancellation(log: Log) -> None:

@@ -11,9 +11,9 @@ from archive_place import Home, codex_item
 from session_records import assistant, call, jsonl, result, user
 
 from foldmark.core.search import ANY, Filters, SearchResult
-from foldmark.log.embedding import LogVectors
 from foldmark.log.search import search_everything
 from foldmark.recall.embeddings.model import DEFAULT, kept
+from foldmark.recall.embeddings.stored import StoredVectors
 from foldmark.sessions.archive import vectors
 from foldmark.sessions.archive.index import IndexFileError
 from foldmark.sessions.archive.searching import opened
@@ -26,7 +26,7 @@ def home(tmp_path: Path) -> Home:
 
 def embed(home: Home) -> int:
     with vectors.opened(home.archive) as store:
-        return LogVectors(store, kept(DEFAULT)).bring_up()
+        return StoredVectors(store, kept(DEFAULT)).bring_up()
 
 
 def held(home: Home) -> set[tuple[str, int]]:
@@ -138,13 +138,13 @@ def test_an_id_is_never_reused(home: Home) -> None:
     home.session("aa11", user("A kitten sleeps.", "u1"))
     home.sync()
     with vectors.opened(home.archive) as store:
-        meanings = LogVectors(store, kept(DEFAULT))
+        meanings = StoredVectors(store, kept(DEFAULT))
         (message,), until, _ = store.unembedded(0, 10)
         for folder in (home.projects, home.archive / "claude"):
             (folder / "-home-me-app/aa11.jsonl").unlink()
         home.session("bb22", user("Something else.", "u2"))
         home.sync()
-        from foldmark.log.embedding import embedded
+        from foldmark.recall.embeddings.stored import embedded
 
         store.save_vectors(meanings.embedder.fingerprint, embedded([message], meanings.embedder), until)
         assert held(home) == set()

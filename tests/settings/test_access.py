@@ -18,10 +18,10 @@ from wire_openai import OpenAIWire
 
 import foldmark
 from foldmark import CommandError
-from foldmark.app import provider
 from foldmark.core.errors import ProviderError
 from foldmark.installation import installs
 from foldmark.providers.registry import BUILT_IN, NO_KEY, SDKS, check_model, dialect_of
+from foldmark.sending.models import provider
 from foldmark.settings.access import access, obstacle, ollama_address
 from foldmark.settings.given import Server, Settings
 

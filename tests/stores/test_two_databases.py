@@ -83,7 +83,7 @@ def alike(store: Store) -> Log:
     log = open_over(store)
     seconds, numbers = itertools.count(), itertools.count(1)
     log.clock = lambda: f"2026-03-01T12:{next(seconds) // 60 % 60:02}:00.000000Z"
-    log._tools = list  # the description of query_db names the SQL dialect
+    log.program.tools = {}  # type: ignore[misc]  # the description of query_db names the SQL dialect
     log.new_id = lambda: str(UUID(int=next(numbers) << 64))
     return log
 

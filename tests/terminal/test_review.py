@@ -13,6 +13,7 @@ from golden import check
 from textual.widgets import OptionList, TextArea
 
 import foldmark
+from answering import answered_by
 from foldmark.chat.display.review import review
 from foldmark.core.agents import Size
 from foldmark.core.errors import FoldmarkError
@@ -436,7 +437,7 @@ def test_a_line_typed_before_an_offer_is_shown_does_not_answer_it(agent: Agent) 
         assert go_on.wait(LIMIT)
         return "[14]"
 
-    agent.log.complete = complete
+    answered_by(complete)
 
     async def talk(chat: Driven) -> None:
         await chat.type("/forget tables")
@@ -463,7 +464,7 @@ def test_ctrl_c_ends_the_matching(agent: Agent) -> None:
             assert cut.wait(LIMIT)
         raise FoldmarkError("interrupted")
 
-    agent.log.complete = complete
+    answered_by(complete)
 
     async def talk(chat: Driven) -> None:
         await chat.type("/forget tables")

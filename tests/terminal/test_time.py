@@ -12,7 +12,6 @@ from foldmark.chat.display.moments import after, before, past, timeline, way_bac
 from foldmark.core.errors import CommandError
 from foldmark.log import Agent, Log
 from foldmark.request.recorded import newest_requests, request_at
-from foldmark.sending.sent import record_sent
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.side_screens.time import EventDialog, TimeScreen
 from stored import connection, stored
@@ -124,7 +123,7 @@ def test_the_request_of_a_moment(log: Log) -> None:
 
 
 def _sent(agent: Agent) -> int:
-    return record_sent(agent, agent.request()).number
+    return agent.record_sent(agent.request()).number
 
 
 def test_a_long_text_loses_its_middle(log: Log) -> None:

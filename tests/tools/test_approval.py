@@ -334,6 +334,6 @@ def test_an_agreement_on_another_machine_does_not_count(
     assert agent.do("/config get tool_approval").text == "tool_approval = ask (default)"
     child = child_of(agent)
     assert "nobody is there to ask" in refused(lambda: paint(child))
-    monkeypatch.setattr("foldmark.log.operable.machine", lambda: "elsewhere")
+    monkeypatch.setattr("foldmark.log.log.machine", lambda: "elsewhere")
     agent.do("/config set tool_approval=ask, paint=always")
     assert paint(child) == "painted a wall"

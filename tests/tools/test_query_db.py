@@ -20,7 +20,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.core.agents import mailed
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import VIEWS, Limits, QueryScope
-from foldmark.log.recording import save_memo
+from foldmark.log.memos import save_memo
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.sqlite import sandbox
 from foldmark.stores.sqlite.store import SqliteSandbox

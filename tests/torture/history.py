@@ -68,7 +68,7 @@ class Client:
             argument = str(chance.choice(turns or [1]))
         self._done += 1
         key = f"{self._number}.{self._run}.{self._done}"
-        begun = Call(self._number, monotonic(), 0.0, what, "unknown", argument, agent._head)
+        begun = Call(self._number, monotonic(), 0.0, what, "unknown", argument, agent.timeline.head)
         self._note(Noted(key, name, begun, False))
         answer = self._answer(agent, begun, key)
         if answer is not None:

@@ -418,7 +418,7 @@ class ChatController:
         agent = self.agent
         timeline = [each for each in changes if each.agent_id == agent.id and not each.about_request]
         events = [each.event_id for each in timeline if each.event_id is not None]
-        if foreign := [each for each in events if not agent.wrote(each)]:
+        if foreign := [each for each in events if not agent.timeline.wrote(each)]:
             self.view.follow(agent, foreign)
 
     # Agents in the background
@@ -443,7 +443,7 @@ class ChatController:
             end = end_of(moment, agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
         if end is not None:
-            how = f"is {end.how_at(agent.log.minute(end.at))}"
+            how = f"is {end.how_at(agent.log.given.minute(end.at))}"
         self._notify(f"({family.label(agent)} {how})")
 
     def mail(self, agent: Agent) -> None:

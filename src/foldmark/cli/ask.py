@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from foldmark.app import Setup, provider
+from foldmark.app import Setup
 from foldmark.cli.parameters import AS_JSON, MODEL, conversations, settings_for, use_model
 from foldmark.cli.process import leaving, warn
 from foldmark.core import selections
@@ -16,6 +16,7 @@ from foldmark.core.segments import Segment
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter, json_text
+from foldmark.sending.models import provider
 from foldmark.settings.given import Settings
 
 if TYPE_CHECKING:

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 
 from foldmark import __version__
-from foldmark.app import Setup, connected, known_keys
+from foldmark.app import Setup, known_keys
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.wording import one_line
 from foldmark.installation import installs, requirements
+from foldmark.sending.models import connected
 from foldmark.settings.given import Settings
 from foldmark.settings.user_folders import config_folder, data_folder, default_database, home, state_folder
 from foldmark.stores.addresses import scheme, shown

@@ -111,15 +111,15 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
 
 def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None) -> None:
     """Make vectors, store by store, for at most `limit` messages."""
-    from foldmark.log.embedding import BATCH, LogVectors
     from foldmark.recall.embeddings.model import together
+    from foldmark.recall.embeddings.stored import BATCH, StoredVectors
 
     covered = [store.coverage(embedder.fingerprint) for store in stores.values()]
     missing = sum(each.of - each.messages for each in covered)
     left = missing if limit is None else limit
     with _bar(min(left, missing)) as made, together(embedder) as several:
         for store in stores.values():
-            meanings = LogVectors(store, several)
+            meanings = StoredVectors(store, several)
             while limit is None or left > 0:
                 step = meanings.step(BATCH if limit is None else min(BATCH, left))
                 left -= step.messages

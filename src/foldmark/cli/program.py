@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 import foldmark
-from foldmark.app import Setup, embedding, provider
+from foldmark.app import Setup, embedding
 from foldmark.cli.groups import Group
 from foldmark.cli.outcome import fail, open_streams, outcome
 from foldmark.cli.parameters import MODEL, UTC, chat_commands, conversations, reporting, settings_for, use_model
@@ -23,6 +23,7 @@ from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter
+from foldmark.sending.models import provider
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -17,7 +17,8 @@ from foldmark.cli.process import leaving, progress_bar, warn
 from foldmark.core.agents import minute
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
-from foldmark.rendering import harmless, json_text, local_minute
+from foldmark.rendering import harmless, json_text
+from foldmark.settings.given import local_minute
 
 if TYPE_CHECKING:
     from foldmark.log import Log

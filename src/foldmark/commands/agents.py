@@ -4,6 +4,7 @@ agents, `/import` and `/export` [SPEC 4, 6, 8; S0].
 A chat whose conversation is deleted goes on in the one that was used last, or else in a new one.
 """
 
+import os
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -19,7 +20,6 @@ from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, Log, Result, family
 from foldmark.log.family import TreeNode, running
 from foldmark.log.live_session import client_session
-from foldmark.log.log import CodingSessions
 from foldmark.operations.effects import ChooseConversation, RunAgent, SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import ContextChange, DeliveredMail
 from foldmark.operations.redaction import TRACES_MAY_STAY
@@ -44,7 +44,7 @@ def conversation_list(log: Log, current: Agent | None, *, with_archived: bool) -
         f"{marks[each['current']]}{each['name']:<{width}}  {each['agent'][:8]}  "
         f"{count(each['messages'], 'message')}, context {each['context']['messages']:,}"
         + (f" · {count(each['agents'], 'agent')}" if each["agents"] > 1 else "")
-        + f" · last used {log.minute(each['last_used'])}"
+        + f" · last used {log.given.minute(each['last_used'])}"
         + (" · archived" if each["archived"] else "")
         for each in shown
     ]
@@ -247,7 +247,7 @@ def _arrival(call: CommandCall, agent: Agent) -> str:
     if unread:
         text += f" {count(unread, 'unread message')}; /check-mail shows {'it' if unread == 1 else 'them'}."
     if end:
-        text += f" It is {end.how_at(agent.log.minute(end.at))}."
+        text += f" It is {end.how_at(agent.log.given.minute(end.at))}."
     return text
 
 
@@ -347,7 +347,14 @@ def _other(call: CommandCall) -> Agent:
 @command("import [SESSION...]")
 def _import(call: CommandCall) -> Result:
     """Import a coding agent's session; without SESSION, new messages of this one's."""
-    return _sessions(call).bring_in(call.agent, call.get("SESSION"), call.asking.progress)
+    from foldmark.documents import chatting
+    from foldmark.sessions.conversion.chatting import bring_in
+
+    _check_sessions(call)
+    agent, named, progress = call.agent, call.get("SESSION"), call.asking.progress
+    if named is not None and (file := chatting.document_named(named)) is not None:
+        return chatting.bring_in(agent, file, progress)
+    return bring_in(agent, named, progress, os.environ)
 
 
 @command(
@@ -361,23 +368,28 @@ def _import(call: CommandCall) -> Result:
 )
 def _export(call: CommandCall) -> Result:
     """Write a Claude Code session for FOLDER; --to markdown or json: a document."""
+    from foldmark.documents import chatting
+    from foldmark.sessions.conversion.chatting import write_out
+
     folder, to, only_context = call.get("FOLDER"), call.get("--to"), call.flag("--context")
     if to is None:
         if only_context:
             raise CommandError("--context needs --to markdown, --to json or --to FILE; a session has only the context")
-        return _sessions(call).write_out(call.agent, folder)
+        _check_sessions(call)
+        return write_out(call.agent, folder, os.environ)
     if folder is not None:
         raise CommandError(
             f"unexpected argument '{folder[:40]}': --to takes a format or a file, as in --to notes.md; quote a name "
             "with spaces"
         )
-    return _sessions(call).write_document(call.agent, to, call.asking.progress, only_context=only_context)
+    _check_sessions(call)
+    return chatting.write_out(call.agent, to, call.asking.progress, os.environ, only_context=only_context)
 
 
-def _sessions(call: CommandCall) -> CodingSessions:
-    if call.agent.log.coding_sessions is None:
+def _check_sessions(call: CommandCall) -> None:
+    """Raise CommandError if this program keeps the log away from the sessions and files of this machine."""
+    if not call.agent.log.given.knows_sessions:
         raise CommandError("this program keeps the log away from the sessions on this machine; use the command line")
-    return call.agent.log.coding_sessions
 
 
 AGENTS = (_resume, _rename, _list, _new, _archive, _unarchive, _delete, _agents, _switch)

@@ -45,7 +45,7 @@ def list_operations(call: CommandCall) -> Result:
     with call.agent.reading() as (moment, at):
         found = everything_done(moment, at)
     shown = found[-newest:]
-    lines = [_line(done, call.agent.log.minute(done.event.created_at)) for done in shown]
+    lines = [_line(done, call.agent.log.given.minute(done.event.created_at)) for done in shown]
     if older := len(found) - len(shown):
         lines.insert(0, f"{count(older, 'older operation')}; /operations {len(found)} lists all")
     text = "\n".join(lines) or "There is no operation yet."
@@ -62,7 +62,7 @@ def _marks(call: CommandCall) -> Result:
     with call.agent.reading() as (moment, at):
         found = marks(moment, at)
     text = (
-        "\n".join(_mark(mark, call.agent.log.minute(mark.event.created_at)) for mark in found)
+        "\n".join(_mark(mark, call.agent.log.given.minute(mark.event.created_at)) for mark in found)
         or "No checkpoint yet. Use /mark."
     )
     return Result(text, None, {"marks": [mark.data() for mark in found]})
@@ -174,7 +174,7 @@ def _at(call: CommandCall) -> Result:
     data = {**context_json(call.agent.id, context, turns), "older_messages": older}
     with call.agent.reading() as (moment, at):
         coming = next_messages(call.agent, moment, at)
-    return Result(context_text(name, context, turns, older, coming.tokens, call.agent.log.minute), None, data)
+    return Result(context_text(name, context, turns, older, coming.tokens, call.agent.log.given.minute), None, data)
 
 
 @command("context diff ID [ID2]", at_once=True)

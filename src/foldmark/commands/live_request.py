@@ -87,7 +87,7 @@ def sent(call: CommandCall) -> Result:
             own = {"input": usage.input, "read": usage.cache_read, "written": usage.cache_write}
             rows.append({"id": event.id, "created_at": event.created_at, "model": model, **own})
     lines = [
-        f"  {row['id']:>6}  {agent.log.minute(row['created_at'])}  {row['model']} · "
+        f"  {row['id']:>6}  {agent.log.given.minute(row['created_at'])}  {row['model']} · "
         f"{count(row['input'], 'input token')}, {row['read']:,} read from the cache"
         for row in rows
     ]

@@ -18,7 +18,7 @@ from foldmark.core.records import Memo
 from foldmark.core.segments import END, contains, until
 from foldmark.core.wording import FINAL, count, one_line, title
 from foldmark.log import Result
-from foldmark.log.recording import memo_with_id, save_memo
+from foldmark.log.memos import memo_with_id, save_memo
 from foldmark.operations.changes import SCRATCHPAD
 from foldmark.operations.effects import EditText
 from foldmark.operations.redaction import TRACES_MAY_STAY
@@ -147,7 +147,8 @@ def _show(call: CommandCall) -> Result:
         memo = memo_with_id(moment, call.number("ID"))
         record = None if memo.agent is None else moment.agent(memo.agent)
     whose = "" if record is None else f" in {record.name or record.id[:8]}"
-    head = f"Memo {memo.id}{memo.labels}, saved by a {memo.actor}{whose} on {call.agent.log.minute(memo.created_at)}:"
+    saved_at = call.agent.log.given.minute(memo.created_at)
+    head = f"Memo {memo.id}{memo.labels}, saved by a {memo.actor}{whose} on {saved_at}:"
     return Result(f"{head}\n{memo.content}", None, _json(memo))
 
 

@@ -54,7 +54,7 @@ def _list(call: CommandCall) -> Result:
         first = turns[0].messages[0].id if len(turns) == number else 1
         rows = sorted([*rows, *_erased(moment, at, first)], key=lambda row: int(row["first"]))[-number:]
     lines = [
-        f"Turn {row['id'] or '-':>6} · {call.agent.log.minute(row['date'])} · "
+        f"Turn {row['id'] or '-':>6} · {call.agent.log.given.minute(row['date'])} · "
         + (f"{count(row['messages'], 'message')}, ~{row['request_tokens']:,} tokens · " if not row["erased"] else "")
         + " · ".join(filter(None, (row["where"], row["title"])))
         for row in rows

@@ -25,7 +25,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.search import FILTERED_ROLES, Filters, SearchResult
 from foldmark.cost.messages import NextMessages
 from foldmark.log import Agent, Log, Result
-from foldmark.log.search import RecallResults, search_with_archive
+from foldmark.sessions.archive.recall import RecallResults, search_with_archive
 
 OPTIONS = (
     ("--limit N", "Maximum number of results."),

@@ -50,7 +50,7 @@ def runs_of(agent: Agent, found: Iterable[SearchResult], coming: NextMessages | 
     with agent.log.store.read() as moment:
         near = moment.index(SearchScope()).surroundings(list(by_id), GAP + 1)
         places = [_hit(each, by_id[each.hit.event_id]) for each in near]
-        outlines, lineage = agent.log.outlines(moment), agent.born(moment).fold.segments
+        outlines, lineage = agent.log.outlines(moment), agent.reader.born(moment).fold.segments
         outlines.meet([agent.id, *(each.hit.agent_id for each in places)])
         visible = outlines.visible(agent.id)
         if coming is None and any(contains(lineage, each.hit.agent_id, each.hit.event_id) for each in places):

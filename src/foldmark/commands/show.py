@@ -20,6 +20,7 @@ from foldmark.cost.filling import portions
 from foldmark.cost.misses import Cached, cached, newest_cached, newest_turn
 from foldmark.log import Agent, Context, Result
 from foldmark.operations.history import sized
+from foldmark.sending import models
 from foldmark.sending.rebuilding import Rebuilt, rebuilt
 from foldmark.sending.status import assumed, fullness, rule
 
@@ -254,7 +255,7 @@ def _count(call: CommandCall) -> Result:
     if live_request.is_live(call.agent):
         return live_request.counted(call.agent)
     request = call.agent.next_request()
-    exact = call.agent.log.count(request)
+    exact = models.count(request, call.agent.log.given)
     name = call.agent.standing().config.model
     off = f", {(request.tokens / exact - 1) * 100:+.1f}%" if exact else ""
     data = {"model": name, "tokens": exact, "estimate": request.tokens}
@@ -287,7 +288,7 @@ def rebuilt_text(agent: Agent, found: Rebuilt, kept: Cached | None = None) -> st
     sent = found.sent
     opening = (
         f"Request {sent.number}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
-        f"{sent.event}, {agent.log.minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.purpose}.\n"
+        f"{sent.event}, {agent.log.given.minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.purpose}.\n"
         f"{VERDICTS[found.verdict]}: {found.said}.\n"
         f"Sent over the wire: {found.on_the_wire}."
     ) + _cost(kept, "\nCache: ")
@@ -299,7 +300,7 @@ def _list(agent: Agent) -> Result:
     found, kept = newest_cached(agent, MOST_LISTED)
     if not found:
         return Result("Nothing was sent to a model for this agent yet.", None, {"sent": []})
-    lines = [_line(each, agent.log.minute(each.created_at), kept.get(each.id)) for each in found]
+    lines = [_line(each, agent.log.given.minute(each.created_at), kept.get(each.id)) for each in found]
     lines += ["", "/context sent ID rebuilds one and shows it."]
     return Result("\n".join(lines), None, {"sent": [_row(each, kept.get(each.id)) for each in found]})
 

@@ -184,8 +184,11 @@ class Snapshot(ChangesView, CopyingView, MemosView, Protocol):
 
     # Agents
 
-    def agents(self, *, parent: str | None = None, name: str | None = None) -> list[AgentRecord]:
-        """Return all agents, the agents forked from `parent`, or the root agent called `name`; oldest first."""
+    def agents(
+        self, *, parent: str | None = None, name: str | None = None, unstarted: bool = False
+    ) -> list[AgentRecord]:
+        """Return all agents, the agents forked from `parent`, the root agent called `name`, or the living forks that
+        wait to be run (`AgentRecord.fate`); oldest first."""
 
     def agent(self, agent_id: str) -> AgentRecord | None:
         """Return the agent with this uuid, or None."""

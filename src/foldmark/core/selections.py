@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from foldmark.core.agents import AgentRecord, Mail
+from foldmark.core.agents import Mail
 from foldmark.core.events import MESSAGE_KINDS, Event
 from foldmark.core.ports import ALL, APART, ERASED, MESSAGES, OPERATIONS, UNREAD, WAITING, Snapshot
 from foldmark.core.records import Memo
@@ -89,11 +89,6 @@ def apart_results(moment: Snapshot, agent_id: str, event_id: int) -> list[Messag
     """Return the results after `event_id` that answer a call before it and are apart from it."""
     found = moment.locate((Segment(agent_id, event_id + 1, END),), APART, expected=END)
     return [each for each in found if each.answers is not None and each.answers <= event_id]
-
-
-def unstarted(moment: Snapshot) -> list[AgentRecord]:
-    """Return the living forks that have no messages of their own and whose models were never asked, oldest first."""
-    return [each for each in moment.agents() if each.parent is not None and each.fate == "waits" and not each.ended]
 
 
 def memo(moment: Snapshot, memo_id: int) -> Memo | None:

@@ -26,9 +26,9 @@ from foldmark.dialects.dialect import dialect_named
 from foldmark.log.log import Agent
 from foldmark.operations.history import words
 from foldmark.request.recorded import costs_until, newest_requests
+from foldmark.request.sent import truncated
 from foldmark.request.usage import costs
 from foldmark.sending.rebuilding import rebuilt
-from foldmark.sending.sent import truncated
 
 BEFORE = 10
 """Number of earlier requests among which the previous answered request is looked up."""

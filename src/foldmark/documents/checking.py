@@ -13,7 +13,7 @@ from foldmark.core.events import ACTORS, DIALECTS, KINDS, OPERATION_KINDS, Opera
 from foldmark.core.segments import END
 from foldmark.documents.layout import EventEntry
 from foldmark.editing.suggesting import Suggested
-from foldmark.log.timeline import recorded_dialect
+from foldmark.log.log import recorded_dialect
 from foldmark.request.planning import RecordedPreview
 
 

@@ -152,8 +152,8 @@ class _Writer:
                 "Nothing was imported."
             )
         agent, transaction = self._agent, self._transaction
-        fold = agent.replay(transaction)
-        transaction.save_fold(fold, agent.beside(transaction, fold))
+        fold = agent.reader.replay(transaction)
+        transaction.save_fold(fold, agent.reader.beside(transaction, fold))
         self._report.events = total
         return self._report
 

@@ -25,7 +25,7 @@ _TEXTS = ("user", "client", "assistant", "system", "tool", "summary")
 def conversation_markdown(agent: Agent, version: str, progress: Progress) -> Generator[str, None, None]:
     """Yield the pieces of an agent's whole history as Markdown, written by Foldmark `version`. Times are shown as the
     log shows them. `progress` receives the number of the agent's messages so far and of all."""
-    time_of = agent.log.minute
+    time_of = agent.log.given.minute
     with agent.reading() as (moment, at):
         scope = "The whole history. A message that is “out” is not sent to the model."
         yield from _head(agent, at, version, scope)
@@ -38,7 +38,7 @@ def context_markdown(agent: Agent, version: str, progress: Progress) -> Generato
     """Yield the pieces of an agent's context as Markdown: its messages as they are sent."""
     with agent.reading() as (moment, at):
         yield from _head(agent, at, version, f"Only the messages in the context after event {at.newest}.")
-        turns = _Turns(agent.log.minute)
+        turns = _Turns(agent.log.given.minute)
         for done, event in enumerate(shown(moment, at), 1):
             yield from turns.begin(event)
             yield _message(PastEvent(event), [])
@@ -63,7 +63,7 @@ class _Turns:
 
 
 def _head(agent: Agent, at: Standing, version: str, scope: str) -> Iterator[str]:
-    time_of, record = agent.log.minute, at.record
+    time_of, record = agent.log.given.minute, at.record
     yield f"# {plain(agent.name or f'Agent {record.id[:8]}')}\n\n"
     yield f"- agent `{record.id}`, created {time_of(record.created_at)}\n"
     yield f"- {count(record.messages, 'message')}; context: {sized(at.size)}\n"

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,6 +40,7 @@ from foldmark.live.transcript import ClientTranscript, binds, named_transcript, 
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.log import Log
 from foldmark.request.client_sizes import LOCAL
+from foldmark.sending.models import CLIENT
 from foldmark.sessions.messages import TextMessage
 
 LOG = logging.getLogger(__name__)
@@ -55,9 +55,6 @@ T = TypeVar("T")
 
 DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, CHAT, GEMINI)
 """The wires that are recorded."""
-
-_ASKING: ContextVar[Asked] = ContextVar("asking")
-"""The client whose command is being executed."""
 
 
 class Prepared(NamedTuple):
@@ -89,7 +86,6 @@ class Sessions:
         self._log, self._folder, self._upstream, self._sign = log, folder, upstream, log.given.live_sign
         self._environment = environment or {}
         self.others = OtherPrograms(self._environment, self._asked)
-        log.complete = lambda asked: self._asked(_ASKING.get(), asked)
         self._line, self._escape = b"\\n" + self._sign.encode(), self._sign.encode() * 2
         self._reader = RequestReader((self._line, self._escape))
         self._transcripts: dict[str, ClientTranscript] = {}
@@ -164,7 +160,7 @@ class Sessions:
         """Execute the commands in a request. Return the replies, and True if the request asks something else."""
         messages = request.messages
         take = partial(transcript.take, model=request.head.model, asks=False)
-        _ASKING.set(Asked(headers, request, transcript))
+        CLIENT.set(partial(self._asked, Asked(headers, request, transcript)))
         replies = await self._executor.executed(transcript, messages, asked, take)
         goes_on = asked.goes_on and await self._executor.still_asks(transcript, messages, asked.first)
         unshown = transcript.unshown(messages[asked.first :], replies)

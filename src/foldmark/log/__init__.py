@@ -1,10 +1,9 @@
 """`Log` and `Agent`: the library's public API over the core and a store [SPEC 9].
 
-Read the code of an agent in three steps, each a subclass of the previous one: `timeline.py` appends to its events and
-reads its standing, `operable.py` provides its context and its request and records operations, and `log.py` contains
-`Agent` itself and `Log`, which finds agents. `context.py` has the `Context` that a caller reads, `recording.py` records
-a model's answer, `family.py` has the tree of agents and their mail. `search.py`, `outlines.py` and `embedding.py`
-search all conversations; `doctor.py` compares stored segments with a full replay.
+`log.py` contains `Agent`, which records messages, answers and operations, and `Log`, which finds agents. An agent has
+two parts (`timeline.py`): `Timeline` appends to its events, `StandingReader` reads what they add up to. `context.py`
+has the `Context` that a caller reads, `family.py` the tree of agents and their mail, `memos.py` the memos.
+`search.py` and `outlines.py` search all conversations; `doctor.py` compares stored segments with a full replay.
 """
 
 from foldmark.log.context import Context, Messages

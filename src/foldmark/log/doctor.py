@@ -40,13 +40,13 @@ def _compared(moment: Snapshot, agent: Agent) -> StoreFinding | None:
     """Return the fault in the stored segments of an agent; None if there is none."""
     name = agent.name or agent.id[:8]
     try:
-        replayed = agent.replay(moment)
+        replayed = agent.reader.replay(moment)
     except FoldmarkError as error:
         return StoreFinding(f"{name}: its operations cannot be replayed: {error}")
     try:
         cache = moment.head(agent.id).cache
         # While a planning conversation ends, new messages are not visible, and the stored size is not used.
-        sized = cache is None or not replayed.grows or cache[1] == agent.beside(moment, replayed)
+        sized = cache is None or not replayed.grows or cache[1] == agent.reader.beside(moment, replayed)
         if cache is None or (cache[0] == replayed and sized):
             return None
     except DamagedError as error:
@@ -64,6 +64,6 @@ def repair(log: Log, finding: StoreFinding) -> bool:
         return False  # the size stored with the segments would be computed from wrong sums
     agent = log.agent(finding.agent_id)
     with log.store.write() as transaction:  # no other writer can append in the meantime
-        fold = agent.replay(transaction)
-        transaction.save_fold(fold, agent.beside(transaction, fold))
+        fold = agent.reader.replay(transaction)
+        transaction.save_fold(fold, agent.reader.beside(transaction, fold))
     return True

@@ -138,7 +138,7 @@ def archive(conversation: Agent, actor: str) -> None:
         _check_there(transaction, conversation)
         record = transaction.agent(conversation.id)
         if record is not None and (since := selections.event(transaction, record.archived)) is not None:
-            when = log.minute(since.created_at)
+            when = log.given.minute(since.created_at)
             raise CommandError(f"{label(conversation)} was already archived on {when}; `unarchive` brings it back")
         transaction.append(conversation.id, None, [archived(actor, log.clock())])
 

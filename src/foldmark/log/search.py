@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from foldmark.core import selections
 from foldmark.core.agents import check_limit
 from foldmark.core.codec import stored_time
-from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.errors import CommandError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import Memo, MemosView
@@ -34,7 +34,6 @@ from foldmark.core.search import (
     Similarity,
     Term,
     TermQuery,
-    is_unfound,
 )
 from foldmark.core.segments import contains
 from foldmark.core.wording import one_line
@@ -162,54 +161,6 @@ def _message(hit: Hit) -> SearchResult:
         "conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, hit.snippet
     )
     return replace(found, highlights=hit.highlights, event_id=hit.event_id, visible=hit.visible)
-
-
-MOST = 300
-"""Maximum number of results to examine if some of them do not count."""
-
-
-class RecallResults(NamedTuple):
-    """The results, best first, and descriptions of the sources that were not searched."""
-
-    found: list[SearchResult]
-    missing: list[str]
-
-
-def search_with_archive(
-    log: Log,
-    query: str,
-    limit: int,
-    filters: Filters = ANY,
-    counts: Callable[[SearchResult], bool] | None = None,
-    *,
-    beside: bool = True,
-    archived: bool = False,
-) -> RecallResults:
-    """Return the best results for `query`, at most `limit` of those accepted by `counts`. An archive that cannot be
-    used is left out. With `archived`, only the archive is searched.
-
-    `beside` and CommandError are as for `search_everything`.
-    """
-    missing: list[str] = []
-    own = None if archived else log
-
-    def searched(archive: ArchivedMessages | None) -> list[SearchResult]:
-        most = limit
-        while True:
-            every = search_everything(query, most, filters, log=own, archive=archive, beside=beside)
-            found = [each for each in every if not is_unfound(each.tool) and (counts is None or counts(each))]
-            if len(found) >= limit or len(found) == len(every) or most >= MOST:
-                return found[:limit]
-            most = min(4 * most, MOST)
-
-    if log.archive is None:
-        return RecallResults(searched(None), missing)
-    try:
-        with log.archive(filters, missing.append) as archive:
-            return RecallResults(searched(archive), missing)
-    except FoldmarkError as error:
-        found = searched(None)  # an error that did not come from the archive is raised again
-        return RecallResults(found, [f"archived sessions were not searched: {error}"])
 
 
 _NUMBER = re.compile("[0-9]{1,18}")

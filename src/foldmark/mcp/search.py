@@ -21,8 +21,8 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult, passage_lines
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, one_line, remarks
+from foldmark.log.memos import memo_with_id
 from foldmark.log.outlines import NoVectorsError
-from foldmark.log.recording import memo_with_id
 from foldmark.mcp.conversations import Conversations, ToolUse
 from foldmark.recall.embeddings import EmbeddingError
 from foldmark.sending.interruption import watched

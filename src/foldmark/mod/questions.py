@@ -7,7 +7,6 @@ import os
 import queue
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from threading import Lock, Thread
 from typing import Any
 
@@ -22,6 +21,7 @@ from foldmark.live.clients.dialect import MisplacedError
 from foldmark.log import Agent, Log
 from foldmark.mod.conversation import SIGN, GatewayConversation, ModConversation, SessionConversation, open_for_mod
 from foldmark.operations.history import operations
+from foldmark.sending.models import CLIENT
 from foldmark.sessions.hook import live_state
 from foldmark.sessions.hook.process import SessionState
 
@@ -33,9 +33,6 @@ _OPERATIONS = 8
 
 _LINES = {"d": "drop", "e": "evict"}
 """The commands of the keys that edit what is ticked."""
-
-_ASKS: ContextVar["Running"] = ContextVar("asks")
-"""The command that is being executed."""
 
 
 class Running:
@@ -65,7 +62,6 @@ class Questions:
         self._sessions: dict[str, ModConversation] = {}
         self._running: dict[str, Running] = {}
         open_for_mod(log)
-        log.complete = lambda asked: _ASKS.get().ask(asked)
         self._known: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
             "newest": self._newest,
             "take": self._take,
@@ -175,7 +171,7 @@ class Questions:
         self._running[str(asked["session"])] = running
 
         def act() -> None:
-            _ASKS.set(running)
+            CLIENT.set(running.ask)
             try:
                 text = found.do(line, while_working=bool(asked.get("working")))
                 running.said.put({"text": text, "pending": self._pending(found, asked)})

@@ -22,7 +22,6 @@ from foldmark.core.wording import is_full, one_line
 from foldmark.editing.answering import answered
 from foldmark.editing.offers import ENDED, FILTER, previewed_by, reopen, standing_offer
 from foldmark.log import Agent, Result
-from foldmark.log.recording import append_answer
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.request.planning import passed, planning, unpreviewed
 from foldmark.runtime.streaming import HeldBackText, StreamedAnswer, stream
@@ -348,8 +347,7 @@ class _RunningTurn:
 
         def once() -> int | None:
             mine = agent.open_turn in (opened, None)
-            append_answer(
-                agent,
+            agent.append_pieces(
                 answer.text,
                 answer.kept,
                 answer.calls,

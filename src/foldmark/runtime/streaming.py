@@ -11,7 +11,6 @@ from foldmark.core.ports import Provider
 from foldmark.core.request import Compacted, Kept, Piece, Request, Stopped, ToolCall, Usage, Waiting
 from foldmark.log import Agent
 from foldmark.request.prepare import without_thinking
-from foldmark.sending.sent import record_sent
 from foldmark.text.state import Hiding
 
 _REFUSED = (
@@ -130,7 +129,7 @@ async def _gather(agent: Agent, provider: Provider, answer: StreamedAnswer, show
 
 async def _sent(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> None:
     assert answer.request is not None
-    answer.sent = record_sent(agent, answer.request)
+    answer.sent = agent.record_sent(answer.request)
     hiding, whole = Hiding(), False
     try:
         async with aclosing(provider.answer(answer.request)) as pieces:

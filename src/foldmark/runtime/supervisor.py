@@ -22,7 +22,7 @@ from foldmark.core.ports import Provider, Snapshot
 from foldmark.log import Agent, Log, family
 from foldmark.log.family import send
 from foldmark.log.listening import wait_for
-from foldmark.log.timeline import Happening
+from foldmark.log.log import Happening
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.operations.notices import happened
 from foldmark.providers.retrying import LazyProvider, streams_closed
@@ -114,7 +114,7 @@ class Supervisor:
         self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
         self._listening = ThreadPoolExecutor(1, thread_name_prefix="foldmark-watch")  # tools may fill the other threads
         with self.log.store.read() as moment:
-            self._earlier = {each.id for each in selections.unstarted(moment)}
+            self._earlier = {each.id for each in moment.agents(unstarted=True)}
         self._commits = self.log.store.watch()
         self.log.listeners.append(self._happened)
         self._watch = asyncio.create_task(self._look())
@@ -393,7 +393,7 @@ class Supervisor:
             return
         without = {*self._started, *self._tasks, *(self._earlier if self.attended is not None else ())}
         with self.log.store.read() as moment:
-            waiting = [each for each in selections.unstarted(moment) if each.id not in without]
+            waiting = [each for each in moment.agents(unstarted=True) if each.id not in without]
             there = [each.id for each in waiting if family.waits_for(moment, each) == WAITS]
             ours = [each for each in there if self._at_hand(moment, selections.root_of(moment, each))]
         for agent in map(self.log.agent, ours):

@@ -1,6 +1,6 @@
-"""Sending requests on an agent's behalf, and recording them [SPEC 3, 5].
+"""Sending requests on an agent's behalf, and rebuilding what was sent [SPEC 3, 5].
 
-`sent.py` records a request, `rebuilding.py` rebuilds it from the log. `questions.py` asks the model for a judgement or
-a summary. `status.py` reports the state before the next request and records the cost of its answer; `interruption.py`
-cancels a running request.
+`models.py` reaches a model over its provider. `questions.py` asks it for a judgement or a summary. `rebuilding.py`
+rebuilds a recorded request from the log. `status.py` reports the state before the next request and records the cost of
+its answer; `interruption.py` cancels a running request.
 """

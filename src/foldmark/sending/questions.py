@@ -25,8 +25,9 @@ from foldmark.log.log import Agent
 from foldmark.operations.summaries import SPAN, provider_form, provider_summary, summary
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.layers import Covered, WindowSummary, summary_in_force, visible_hash
+from foldmark.request.sent import quoting
 from foldmark.request.standing import Standing, of_kind
-from foldmark.sending.sent import quoting, record_sent
+from foldmark.sending import models
 from foldmark.text.state import parted
 
 SUMMARIZE = (
@@ -65,8 +66,8 @@ def ask(
             return make(moment, at, at.config, *at.model, limit=limit)
 
     def answer(request: Request) -> str:
-        record_sent(agent, request, question, quoted)
-        return agent.log.complete(request).strip()
+        agent.record_sent(request, question, quoted)
+        return models.complete(request, agent.log.given).strip()
 
     request = within(known.window - known.answer)
     if segments and request.tokens > known.window:
@@ -141,8 +142,8 @@ def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
         request = make(moment, at, config, provider, model, limit=limit)
         if "context_management" in request.body or request.tokens > known.window:
             return None
-    record_sent(agent, request, upto=upto)
-    answer = agent.log.compact(request)
+    agent.record_sent(request, upto=upto)
+    answer = models.pieces(request, agent.log.given)
     # Only the summary of a model that binds thinking is bound to the messages that it replaces.
     pieces = dialect.thinking.bind(lambda: request.body, answer) if binding(at) else answer
     written = next((piece for piece in pieces if isinstance(piece, Compacted)), None)

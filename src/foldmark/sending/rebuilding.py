@@ -28,8 +28,8 @@ from foldmark.request.planned import Target, thinking_stays
 from foldmark.request.planning import shown_while_leaving
 from foldmark.request.prepare import on_the_wire, options
 from foldmark.request.recorded import newest_requests, numbered_request, sent_plan
+from foldmark.request.sent import digests, quoting
 from foldmark.request.standing import Standing, once
-from foldmark.sending.sent import digests, quoting
 
 REDACTED = "[redacted]"
 """Replaces erased content in a rebuilt request."""

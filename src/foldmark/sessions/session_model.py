@@ -6,7 +6,7 @@ user may read names the gateway (`hook.live_state`).
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from functools import partial
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -16,8 +16,9 @@ import msgspec
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request
-from foldmark.log import Agent, Log
+from foldmark.log import Agent
 from foldmark.log.live_session import client_session
+from foldmark.sending.models import CLIENT, provided
 from foldmark.sessions.hook import live_state
 
 NO_GATEWAY = "(no gateway runs for this session: its own model was not asked)"
@@ -30,12 +31,13 @@ SECONDS = 600.0
 class SessionModel:
     """The model of one session. `remark` tells a person how it was asked; empty if there is nothing to report."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
+    def __init__(self, told: Mapping[str, Any], otherwise: Callable[[Request], str]) -> None:
+        """`otherwise` answers a question if no gateway runs."""
         self.remark = ""
-        self._url = str(told.get("url", ""))
+        self._url, self._otherwise = str(told.get("url", "")), otherwise
 
-    def ask(self, question: Request, otherwise: Callable[[Request], str]) -> str:
-        """Return the model's answer to a question. `otherwise` asks it if no gateway runs. Raises ProviderError."""
+    def ask(self, question: Request) -> str:
+        """Return the model's answer to a question. Raises ProviderError."""
         try:
             # No proxy between two programs on one machine.
             with build_opener(ProxyHandler({})).open(self._url, msgspec.msgpack.encode(question), SECONDS) as came:
@@ -49,10 +51,7 @@ class SessionModel:
         except (URLError, HTTPException, OSError, ValueError):
             pass
         self.remark = NO_GATEWAY
-        return otherwise(question)
-
-
-_IN_USE: ContextVar[SessionModel | None] = ContextVar("session_model", default=None)
+        return self._otherwise(question)
 
 
 @contextmanager
@@ -66,27 +65,9 @@ def session_model(agent: Agent, environment: Mapping[str, str]) -> Iterator[Sess
         yield None
         return
     told = live_state.read(environment, session)
-    model = SessionModel(told if told.get("agent") == agent.id else {})
-    _install(agent.log)
-    before = _IN_USE.set(model)
+    model = SessionModel(told if told.get("agent") == agent.id else {}, partial(provided, given=agent.log.given))
+    before = CLIENT.set(model.ask)
     try:
         yield model
     finally:
-        _IN_USE.reset(before)
-
-
-def _install(log: Log) -> None:
-    """Make the log ask the session's model inside such blocks."""
-    complete = log.complete
-    if isinstance(complete, _Asking):
-        return
-    log.complete = _Asking(complete)
-
-
-class _Asking:
-    def __init__(self, otherwise: Callable[[Request], str]) -> None:
-        self._otherwise = otherwise
-
-    def __call__(self, question: Request) -> str:
-        model = _IN_USE.get()
-        return self._otherwise(question) if model is None else model.ask(question, self._otherwise)
+        CLIENT.reset(before)

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.agents import minute
 from foldmark.core.assembly.superseded import FAILED, REPEATED, STALE
+from foldmark.core.codec import utc
 from foldmark.core.config import Config, Kind, config_of, number, one_of
 from foldmark.core.patterns import pattern
 
@@ -72,6 +74,15 @@ GLOBAL_KINDS = {
 """The `Kind` of each of these settings."""
 
 
+def local_minute(time: str) -> str:
+    """Return a time for a person in the time zone of this machine, with its offset unless that is UTC's: `2026-03-01
+    14:00+02:00` of `2026-03-01T12:00:00.000000Z`."""
+    try:
+        return utc(time).astimezone().isoformat(" ", "minutes").removesuffix("+00:00")
+    except (ValueError, OverflowError):
+        return minute(time)
+
+
 class Value(NamedTuple):
     """A checked value and its source, for a person: `user file`, `environment FOLDMARK_MODEL`."""
 
@@ -94,7 +105,9 @@ class Settings(Struct, frozen=True):
     An agent's own settings override `defaults` and are overridden by `overrides`; both contain keys of `Config` and of
     `GLOBAL`. `models` are the tables of models in the files, "provider/model" -> key -> value; `providers` are those
     that a person added or changed. `offline_delay`, in seconds, and `database`, a path or a URL, come from the user
-    file, None if it does not set them. API keys are never stored here.
+    file, None if it does not set them. `local_times` is true for a command line that does not ask for UTC,
+    `knows_sessions` for a log that may read and write the coding sessions of this machine. API keys are never stored
+    here.
     """
 
     defaults: Mapping[str, Value] = {}
@@ -103,6 +116,12 @@ class Settings(Struct, frozen=True):
     providers: Mapping[str, Server] = {}
     offline_delay: float | None = None
     database: str | None = None
+    local_times: bool = False
+    knows_sessions: bool = False
+
+    def minute(self, time: str) -> str:
+        """Return a time for the texts of commands: in UTC or, with `local_times`, in the time zone of this machine."""
+        return local_minute(time) if self.local_times else minute(time)
 
     @property
     def dialects(self) -> dict[str, str]:

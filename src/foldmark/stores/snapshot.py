@@ -52,11 +52,17 @@ class SqlSnapshot:
 
     # Agents
 
-    def agents(self, *, parent: str | None = None, name: str | None = None) -> list[AgentRecord]:
+    def agents(
+        self, *, parent: str | None = None, name: str | None = None, unstarted: bool = False
+    ) -> list[AgentRecord]:
         block = self.block
         if parent is not None:
             return list(block.agents("children", **block.for_agent(parent)))
-        return list(block.agents("agents") if name is None else block.agents("agent_by_name", name=name))
+        if name is not None:
+            return list(block.agents("agent_by_name", name=name))
+        if unstarted:
+            block.settle()
+        return list(block.agents("unstarted" if unstarted else "agents"))
 
     def agent(self, agent_id: str) -> AgentRecord | None:
         with suppress(DamagedError):

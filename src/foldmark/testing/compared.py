@@ -177,6 +177,7 @@ def ask_all(
     not ask which memos came before an event: ids alone do not say that of another conversation's event."""
     ids = ask_agents(moment, agents, chance)
     moment.agents()
+    moment.agents(unstarted=True)
     moment.overview()
     for name in NAMES:
         moment.agents(name=name)
@@ -266,6 +267,8 @@ def ask_index(moment: Any, agents: list[str], ids: list[int], chance: Random) ->
     index.best(
         [TermQuery("all", terms), TermQuery("any", terms), *(TermQuery("any", [term]) for term in terms)], 10_000
     )
+    judged = moment.index(SearchScope(judge=FixedJudge(planned=planned)))
+    judged.best([TermQuery("any", terms_of("hello"))], 10_000)
     said = [each.id for agent in agents for each in moment.select((Segment(agent, 1, END),))]
     index.passing(said)
     near = chance.choices(said, k=3) if said else []

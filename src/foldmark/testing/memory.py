@@ -226,10 +226,15 @@ class MemoryMoment:
         newest = {each.kind: event(each) for each in found if each.kind in NEWEST_KINDS}
         return Head(self._record(agent_id), self._all.folds.get(agent_id), newest, beside)
 
-    def agents(self, *, parent: str | None = None, name: str | None = None) -> list[AgentRecord]:
+    def agents(
+        self, *, parent: str | None = None, name: str | None = None, unstarted: bool = False
+    ) -> list[AgentRecord]:
         if parent is not None:
             self._log(parent)
             return self._agents(lambda record: record.parent == parent)
+        if unstarted:
+            forks = self._agents(lambda record: record.parent is not None)
+            return [record for record in forks if record.fate == "waits" and not record.ended]
         return self._agents() if name is None else self._agents(lambda record: record.name == name)
 
     def overview(self) -> list[Overview]:

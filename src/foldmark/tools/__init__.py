@@ -5,13 +5,6 @@ context; with those of `knowledge.py`, it stores and finds knowledge. `query_db.
 `working/` holds the tools for files and the shell, `mcp/` the tools of MCP servers.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from foldmark.core.errors import CommandError
-from foldmark.core.wording import listing
-from foldmark.log import Agent
-from foldmark.operations.effects import NOBODY, Asking
 from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH
 from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
@@ -26,13 +19,4 @@ _WORKING = (READ_FILE, LIST_FILES, GREP, BASH)
 
 TOOLS: dict[str, Tool] = {tool.spec.name: tool for tool in (*_CONTEXT, *_KNOWLEDGE, *_WORKING)}
 
-
-def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking = NOBODY) -> str:
-    """Run a tool as the model would, and return its result. Raises CommandError for wrong arguments."""
-    tool = TOOLS.get(name)
-    if tool is None:
-        raise CommandError(f"there is no tool '{str(name)[:40]}'; available: {listing(TOOLS)}")
-    return tool(agent, args, asking)
-
-
-__all__ = ["TOOLS", "Tool", "call_tool"]
+__all__ = ["TOOLS", "Tool"]

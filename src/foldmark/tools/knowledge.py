@@ -3,7 +3,6 @@ said [S1, S2, SPEC 4.1, 7]."""
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Literal
 
@@ -19,9 +18,10 @@ from foldmark.core.segments import END
 from foldmark.core.wording import count, listing, one_line
 from foldmark.cost.messages import NextMessages, next_messages
 from foldmark.log import Agent, Log
-from foldmark.log.recording import save_memo
-from foldmark.log.search import message_excerpt, message_named, search_with_archive
+from foldmark.log.memos import save_memo
+from foldmark.log.search import message_excerpt, message_named
 from foldmark.operations.effects import Asking
+from foldmark.sessions.archive.recall import archive_beside, search_with_archive
 from foldmark.text.keywords import memo_entry
 from foldmark.tools.tool import THIS_CONVERSATION, Tool, about
 
@@ -223,7 +223,7 @@ def _archived(log: Log, place: str) -> Excerpt:
 def archived_excerpt(log: Log, place: str, reach: int) -> Excerpt | None:
     """Return the message of an archived session at a place, with `reach` neighbours on each side; None without an
     archive. Raises FoldmarkError if there is no such place."""
-    with log.archive(ANY, lambda _: None) if log.archive is not None else nullcontext() as archive:
+    with archive_beside(log, ANY, lambda _: None) as archive:
         return None if archive is None else archive.read(place, reach)
 
 

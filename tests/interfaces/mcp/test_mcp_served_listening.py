@@ -15,7 +15,6 @@ import foldmark
 from foldmark.core.request import Usage
 from foldmark.mcp.listening import LIST, News, Subscriptions
 from foldmark.mcp.stdio import MessageLines, Pending
-from foldmark.sending.sent import record_sent
 from foldmark.sending.status import record_usage
 
 ROOT = "foldmark://conversations"
@@ -68,7 +67,7 @@ def test_a_sent_request_changes_no_context(db: str, log: foldmark.Log, era: str)
 
     async def visiting() -> None:
         async with outside(era=era) as guest, guest.following(ROOT, uri("one"), uri("one", "requests")) as told:
-            record_usage(agent, record_sent(agent, agent.request()), Usage(5), None)
+            record_usage(agent, agent.record_sent(agent.request()), Usage(5), None)
             assert await told() == uri("one", "requests")
             agent.append("assistant", "hi")
             assert {await told() for _ in range(3)} == {ROOT, uri("one"), uri("one", "requests")}

@@ -11,7 +11,6 @@ from guest import inside, visit
 
 import foldmark
 from foldmark.core.request import Usage
-from foldmark.sending.sent import record_sent
 from foldmark.sending.status import record_usage
 from foldmark.sessions.claude import project_folder
 
@@ -83,7 +82,7 @@ def test_what_the_cache_had_of_the_newest_turn(db: str, log: foldmark.Log) -> No
     for usage in (Usage(cache_write=5000), Usage(cache_read=1000, cache_write=4200)):
         agent.append("user", "hello")
         agent.configure("context_size", 7)
-        sent = record_sent(agent, agent.request())
+        sent = agent.record_sent(agent.request())
         agent.append("assistant", "hi")
         record_usage(agent, sent, usage, None)
         agent.end_turn()

@@ -50,7 +50,7 @@ def conversation_rows(log: Log, agent: Agent | None) -> list[ConversationRow]:
             each["name"],
             " · ".join(
                 [
-                    log.minute(each["last_used"]),
+                    log.given.minute(each["last_used"]),
                     count(each["messages"], "message"),
                     *([read[each["agent"]]] if each["agent"] in read else []),
                 ]

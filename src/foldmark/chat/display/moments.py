@@ -120,7 +120,7 @@ def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, 
         before, after = coming.of(found.before), coming.of(found.after)
         event = selections.event(moment, at)
     entry = line.operations.get(at)
-    head = _head(event, entry, agent.log.minute, *((before, after) if second is None else (None, None)))
+    head = _head(event, entry, agent.log.given.minute, *((before, after) if second is None else (None, None)))
     changed = difference_lines(found, before, after, coming.tokens)
     if second is None:
         changed[0] = "Changed with this event:" if changed[1:] else "Nothing changed in the context with this event."
@@ -161,7 +161,7 @@ def _context(agent: Agent, at: int) -> str:
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
     with agent.reading() as (moment, now):
         tokens_of = next_messages(agent, moment, now).tokens
-    return context_text(agent.name or agent.id, context, turns, older, tokens_of, agent.log.minute)
+    return context_text(agent.name or agent.id, context, turns, older, tokens_of, agent.log.given.minute)
 
 
 def _request(agent: Agent, at: int) -> str:

@@ -1,7 +1,7 @@
-"""Embeddings: search by meaning, an optional extra [SPEC 7]. `model.load` loads a model, `nearest.Nearest` searches.
+"""Embeddings: search by meaning, an optional extra [SPEC 7]. `model.load` loads a model, `nearest.Nearest` searches,
+`stored.StoredVectors` makes the vectors of a store.
 
-Modules are imported on demand: `model` needs no optional package, the other modules need NumPy. The caller stores the
-vectors.
+Modules are imported on demand: `model` and `stored` need no optional package, the other modules need NumPy.
 """
 
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 
 if TYPE_CHECKING:
-    from foldmark.log.embedding import LogVectors
+    from foldmark.recall.embeddings.stored import StoredVectors
 
 REACH = 2
 """Maximum number of neighbours to read on each side."""
@@ -76,7 +76,7 @@ class ArchiveIndex:
     def __init__(self, archive: Path, db: IndexFile, filters: Filters, model: str) -> None:
         self._archive, self._db, self._model = archive, db, model
         self.vectors = ArchiveVectors(archive, db)
-        self._meanings: LogVectors | None = None
+        self._meanings: StoredVectors | None = None
         self._filters = {
             "since": _milliseconds(filters.since),
             "before": _milliseconds(filters.before),
@@ -95,14 +95,14 @@ class ArchiveIndex:
             if project.casefold() in f"{cwd or ''}\n{folder}".casefold()
         ]
 
-    def meanings(self) -> "LogVectors":
+    def meanings(self) -> "StoredVectors":
         from foldmark.recall.embeddings.model import kept
 
         if self._meanings is None:
             embedder = kept(self._model)
-            from foldmark.log.embedding import LogVectors
+            from foldmark.recall.embeddings.stored import StoredVectors
 
-            self._meanings = LogVectors(self.vectors, embedder)
+            self._meanings = StoredVectors(self.vectors, embedder)
         return self._meanings
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:

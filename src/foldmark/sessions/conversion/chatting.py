@@ -30,7 +30,8 @@ ANSWERS = 20
 
 
 def bring_in(agent: Agent, named: str | None, progress: Progress | None, environment: Mapping[str, str]) -> Result:
-    """Import as `foldmark.log.log.CodingSessions.bring_in`. An interruption leaves nothing behind."""
+    """Import the session named by a file or by the beginning of an id, by default the one that the agent was imported
+    from. An interruption leaves nothing behind. Raises FoldmarkError."""
     log = agent.log
     file = find(named, Path.cwd(), environment).path if named else _own_file(agent)
     with watched() as cut:
@@ -50,7 +51,8 @@ def bring_in(agent: Agent, named: str | None, progress: Progress | None, environ
 
 
 def write_out(agent: Agent, folder: str | None, environment: Mapping[str, str], file: Path | None = None) -> Result:
-    """Export as `foldmark.log.log.CodingSessions.write_out`, to a `file` if one is given."""
+    """Write an agent's context as a new session that works in `folder`, by default the current one; to a `file` if one
+    is given. Raises FoldmarkError."""
     from importlib.metadata import version  # 30 ms
 
     cwd = Path(os.path.expanduser(folder)) if folder else working_folder(agent) or Path.cwd()  # noqa: PTH111 - no `~name` raises

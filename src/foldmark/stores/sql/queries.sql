@@ -27,6 +27,11 @@ SELECT <<agent>>, a.key, a.root FROM <<agents>> ORDER BY a.key
 -- The agents forked from one, oldest first.
 SELECT <<agent>>, a.key, a.root FROM <<agents>> WHERE <<children>> ORDER BY a.key
 
+-- name: unstarted
+-- The living forks without a message of their own whose model was never asked, oldest first.
+SELECT <<agent>>, a.key, a.root FROM <<agents>>
+WHERE a.parent IS NOT NULL AND a.messages = 0 AND a.asked = 0 AND a.killed = 0 AND a.deleted = 0 ORDER BY a.key
+
 -- name: overview
 -- All agents, oldest first: the time of last use, the time of archiving, and for conversations the stored segments.
 SELECT <<agent>>, a.key, a.root,
@@ -299,10 +304,11 @@ FROM agents a LEFT JOIN (
 -- name: wrong_waiting
 -- The number of calls of each agent that are wrongly recorded as waiting, or wrongly missing there.
 SELECT a.id, count(*) FROM (
-    SELECT e.agent, e.id FROM agents o
+    SELECT <<rooted e>> e.agent, e.id FROM agents o
     JOIN events e ON <<same e o>> AND e.agent = o.key AND e.nth IS NOT NULL AND e.id >= o.open_turn
     WHERE e.kind = 'tool_call' AND NOT EXISTS (SELECT 1 FROM events r WHERE <<same r e>> AND r.answers = e.id)
-) c FULL JOIN waiting w ON w.agent = c.agent AND w.call = c.id JOIN agents a ON a.key = coalesce(c.agent, w.agent)
+) c FULL JOIN waiting w ON <<same w c>> AND w.agent = c.agent AND w.call = c.id
+JOIN agents a ON <<whose>> AND a.key = coalesce(c.agent, w.agent)
 WHERE w.call IS NULL OR c.id IS NULL GROUP BY a.key, a.id ORDER BY a.key
 
 -- name: wrong_replayed
@@ -333,7 +339,8 @@ SELECT id FROM agents WHERE archived > 0 AND parent IS NOT NULL
 
 -- name: wrong_roots
 -- Agents that are recorded in another tree than their parent's.
-SELECT a.id FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.root <> coalesce(p.root, a.key)
+SELECT a.id FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent
+WHERE CASE WHEN a.parent IS NULL THEN a.root <> a.key ELSE p.key IS NULL END
 
 -- name: all_mail
 -- A page of all mail, and of messages that may carry some, after an event, with whether it is unread.

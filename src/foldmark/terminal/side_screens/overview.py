@@ -185,7 +185,8 @@ class StatePanel(Panel):
         self._priced = None
         chosen = self._chosen()
         if not isinstance(chosen, MarkEntry):
-            self._show_about([] if chosen is None else _about(chosen, self.agent.log.minute(chosen.event.created_at)))
+            time_of = self.agent.log.given.minute
+            self._show_about([] if chosen is None else _about(chosen, time_of(chosen.event.created_at)))
             return
         agent, mark = self.agent, chosen.name
 

@@ -24,7 +24,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent
-from foldmark.log.log import AddedTool
+from foldmark.log.log import ModelTool
 from foldmark.operations.effects import Asking
 from foldmark.tools.mcp.servers import McpServer, Program, configured
 from foldmark.tools.tool import all_uses, approve
@@ -257,7 +257,7 @@ class Servers:
         starting: float = STARTING,
         calling: float = CALLING,
     ) -> None:
-        self.folder, self.tools = Path(os.path.abspath(folder)), list[AddedTool]()  # noqa: PTH100 - as it is named
+        self.folder, self.tools = Path(os.path.abspath(folder)), list[ModelTool]()  # noqa: PTH100 - as it is named
         self._secrets, self._environment = secrets, os.environ if environment is None else environment
         self._starting, self._calling = starting, calling
         self._opened = ExitStack()

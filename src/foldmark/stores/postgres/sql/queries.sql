@@ -36,6 +36,12 @@ unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root
 -- part: segments
 unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) WITH ORDINALITY AS s (agent, first, last, number)
 
+-- part: rooted
+$1.root,
+
+-- part: whose
+a.root = coalesce(c.root, w.root)
+
 -- part: then
 JOIN
 
@@ -347,8 +353,7 @@ SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, e.kind, e.turn
     (
         SELECT substr(o.content, 1, :beginning::int) FROM events o
         WHERE o.root = e.root AND o.kind = 'user' AND o.id = CASE WHEN e.kind = 'user' THEN e.id ELSE (
-            SELECT id FROM events
-            WHERE root = e.root AND agent = e.agent AND nth IS NOT NULL AND id >= e.turn AND kind <> 'client'
+            SELECT id FROM events WHERE root = e.root AND agent = e.agent AND nth IS NOT NULL AND id >= e.turn AND kind <> 'client'
             ORDER BY id LIMIT 1
         ) END AND (e.kind = 'user' OR o.turn = e.turn)
     ),
@@ -358,17 +363,13 @@ SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, e.kind, e.turn
                 SELECT messages FROM redacted_sums
                 WHERE root = b.root AND agent = b.agent AND event < b.id ORDER BY event DESC LIMIT 1
             ), 0)
-            FROM events b WHERE b.root = e.root AND b.agent = e.agent AND b.nth IS NOT NULL AND b.id < p.id
-            ORDER BY b.id DESC LIMIT 1
+            FROM events b WHERE b.root = e.root AND b.agent = e.agent AND b.nth IS NOT NULL AND b.id < p.id ORDER BY b.id DESC LIMIT 1
         ), 0)))::text
         FROM (
             SELECT coalesce(e.turn, e.id) AS id
             UNION ALL
-            (
-                SELECT id FROM events
-                WHERE root = e.root AND agent = e.agent AND nth IS NOT NULL AND turn = id AND id > e.turn
-                ORDER BY id LIMIT :turns
-            )
+            (SELECT id FROM events WHERE root = e.root AND agent = e.agent AND nth IS NOT NULL AND turn = id AND id > e.turn
+            ORDER BY id LIMIT :turns)
             UNION ALL
             SELECT :end::bigint
         ) p

@@ -35,6 +35,11 @@ json_each(:ids) c CROSS JOIN events e ON e.answers = c.value
 -- part: segments
 (SELECT value ->> 0 AS agent, value ->> 1 AS first, value ->> 2 AS last FROM json_each(:segments)) s
 
+-- part: rooted
+
+-- part: whose
+TRUE
+
 -- part: then
 CROSS JOIN
 

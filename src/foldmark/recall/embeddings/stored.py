@@ -1,4 +1,4 @@
-"""The vectors of a log's messages, made by an embedding model [SPEC 7].
+"""The vectors of stored messages, a log's or an archive's, made by an embedding model [SPEC 7].
 
 A message has two vectors, one of its own text and one of its text together with the preceding text, because an answer
 alone seldom names its subject; a long message has one more for each further passage. Vectors are made outside the log,
@@ -49,7 +49,7 @@ class EmbeddingProgress(NamedTuple):
     overtaken: bool = False
 
 
-class LogVectors:
+class StoredVectors:
     """The vectors of one store by one model; thread-safe."""
 
     def __init__(self, store: Vectors | None, embedder: Embedder) -> None:
@@ -93,20 +93,20 @@ class LogVectors:
         self.store.save_vectors(name, vectors, until)
         return EmbeddingProgress(len(messages), until, newest)
 
-    def similarity_to(self, query: str) -> "LogSimilarity":
+    def similarity_to(self, query: str) -> "StoredSimilarity":
         """Return the similarity to a query, for messages with vectors."""
         with self._reading:
             fresh = list(self.store.signatures(self.embedder.fingerprint, self._newest))
             if fresh:
                 self._nearest.add([id for id, _ in fresh], [each for _, each in fresh])
                 self._newest = fresh[-1][0]
-        return LogSimilarity(self, self._nearest, self.embedder.embed_query(query))
+        return StoredSimilarity(self, self._nearest, self.embedder.embed_query(query))
 
 
-class LogSimilarity:
+class StoredSimilarity:
     """The similarity of messages to one query (see `foldmark.core.search.Similarity`)."""
 
-    def __init__(self, meanings: LogVectors, nearest: "Nearest", query: "NDArray[np.float32]") -> None:
+    def __init__(self, meanings: StoredVectors, nearest: "Nearest", query: "NDArray[np.float32]") -> None:
         self._meanings, self._nearest, self._query = meanings, nearest, query
 
     def nearest(self, limit: int) -> list[int]:
@@ -234,7 +234,7 @@ def _bring_up(store: Vectors, model: str, stop: Event) -> None:
     embedder = kept(model)
     if embedder.fingerprint not in embedders or stop.is_set():
         return
-    meanings = LogVectors(store, _DutyCycle(embedder, stop))
+    meanings = StoredVectors(store, _DutyCycle(embedder, stop))
     while not stop.is_set():
         step = meanings.step(FEW)
         if step.overtaken or step.until == step.newest:
