@@ -18,11 +18,11 @@ from foldmark.stores.sqlite.store import SqliteStore
 
 sys.path.append(str(Path(__file__).parents[1] / "stores"))
 
+import copies
 from copied_tables import tables
 from postgres_harness import PostgresHarness
 
 from every_kind import fill, shown
-from foldmark.testing import copies
 from foldmark.testing.suite import NOW, append, draft, root
 from postgres_server import Databases
 

@@ -18,9 +18,9 @@ from foldmark.core.segments import END, Segment
 
 sys.path.append(str(Path(__file__).parents[1] / "stores"))
 
+from copies import fill
 from sqlite_harness import SqliteHarness
 
-from foldmark.testing.copies import fill
 from foldmark.testing.suite import append, draft, request, root, save_memo, send
 
 

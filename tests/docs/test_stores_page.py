@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "development" / "stores.md"
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("test_only_one_of_two_appends_succeeds", {}),
+        ("test_a_nested_block_joins_the_outer_one", {}),
         ("test_only_one_of_two_runtimes_takes_a_lease", {}),
         ("test_messages_are_read_in_pages", {}),
         ("test_planted_damage_is_found", {"damage": Damage.CONTENT}),
@@ -35,7 +35,7 @@ def test_the_harness_of_the_page_runs_the_contract(tmp_path: Path, name: str, gi
     wanted = inspect.signature(test).parameters
     with closing(harness.fresh()) as store, closing(harness.open(store.address)) as other:
         fixtures = {"harness": harness, "store": store, "other": other}
-        agents = {name: root(store) for name in ("agent", "neighbour") if name in wanted}
+        agents = {name: root(store) for name in ("agent",) if name in wanted}
         test(**{key: value for key, value in fixtures.items() if key in wanted}, **agents, **given)
 
 
@@ -47,7 +47,7 @@ def test_the_page_names_every_part() -> None:
 
 def test_what_is_missing_is_named() -> None:
     for missing in ("pytest", "hypothesis"):
-        program = f"import sys; sys.modules[{missing!r}] = None\nimport foldmark.testing"
+        program = f"import sys; sys.modules[{missing!r}] = None\nfrom foldmark.testing import StoreContract"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         assert f"foldmark.testing needs pytest and Hypothesis, and {missing} is not installed" in done.stderr
         assert installs("testing") in done.stderr

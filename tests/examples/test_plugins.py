@@ -99,13 +99,21 @@ def test_a_provider(run: Run, installed: Path) -> None:
 
 
 def test_a_store(run: Run, installed: Path) -> None:
-    err = run("memory://scratch", "chat", "plans", text="/mark here\n")[1]
-    assert "no store for memory:// is installed; available: postgres, postgresql, or the path of an SQLite file" in err
+    db = "jsonl://talks.jsonl"
+    err = run(db, "chat", "plans", text="/mark here\n")[1]
+    assert "no store for jsonl:// is installed; available: postgres, postgresql, or the path of an SQLite file" in err
 
-    install("memory_store", installed)
-    assert run("memory://scratch", "chat", "plans", text="/mark here\n")[1] == ""
-    assert "here" in run("memory://scratch", "do", "plans", "/marks")[0]
-    assert (installed.parent / "foldmark-scratch.db").exists()
+    install("jsonl_store", installed)
+    assert "there is no database at" in run(db, "do", "plans", "/marks")[1]
+    assert run(db, "chat", "plans", text="Where is the quartz?\n/mark here\n")[1] == ""
+    assert (installed.parent / "talks.jsonl").exists()
+    assert "here" in run(db, "do", "plans", "/marks")[0]
+    assert "Where is the quartz?" in run(db, "do", "plans", "/recall quartz")[0]
+    assert "1 agent, all is well" in run(db, "doctor")[0]
+
+    for source, target in ((db, "log.db"), ("log.db", "jsonl://again.jsonl")):
+        assert run(source, "copy", source, target)[1] == ""
+    assert run("jsonl://again.jsonl", "context", "show", "plans") == run(db, "context", "show", "plans")
 
 
 def test_a_package_that_fails(run: Run, installed: Path) -> None:

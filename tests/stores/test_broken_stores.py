@@ -16,7 +16,7 @@ from hypothesis import Phase, settings
 from msgspec.structs import replace
 from sqlite_harness import SqliteHarness
 
-import foldmark.testing
+import foldmark
 from foldmark.core import selections
 from foldmark.core.agents import LIVES, Changes, Size, Watch, mail_of
 from foldmark.core.codec import timestamp
@@ -131,6 +131,12 @@ class ShowsLate(Wrapped):
         return (event for event in found if event.id not in late)
 
 
+class ShowsLateEverywhere(Broken):
+    """Also in other processes, which need a class with a name."""
+
+    wrapper = ShowsLate
+
+
 class FindsLaterMemos(Wrapped):
     """Finds memos that were saved after the turn began."""
 
@@ -197,6 +203,9 @@ class StopsAtTheLimit(Wrapped):
 class _Stopping:
     def __init__(self, index: Any, scope: SearchScope) -> None:
         self._index, self._scope = index, scope
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
 
     def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         judge, found = self._scope.judge, self._index.best(wanted, limit)
@@ -365,28 +374,26 @@ def broken(wrapper: type[Wrapped]) -> type[SqliteStore]:
 
 RANDOM = "test_random_histories_are_answered_as_by_the_oracle"
 STORED = "test_any_event_is_read_as_it_was_stored"
+COPIED = "test_copies_go_there_and_back"
 KILLED = "test_a_process_killed_at_any_moment_loses_no_acknowledged_event"
 FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
     (broken(LosesTheLast), STORED, {}),
     (broken(LosesTheLast), RANDOM, {}),
     (broken(IgnoresExpected), RANDOM, {}),
-    (broken(IgnoresExpected), "test_only_one_of_two_appends_succeeds", {}),
     (broken(CutsAtNul), STORED, {}),
     (broken(RoundsNumbers), STORED, {}),
     (broken(KeepsHeads), RANDOM, {}),
-    (broken(TellsIdsBackwards), "test_ids_of_a_tree_increase_in_the_order_of_commits", {}),
-    (broken(ShowsLate), "test_a_reader_never_finds_an_id_below_one_that_it_has_seen", {}),
+    (broken(TellsIdsBackwards), RANDOM, {}),
+    (ShowsLateEverywhere, "test_two_processes_never_interleave", {}),
     (broken(FindsLaterMemos), RANDOM, {}),
     (broken(SkipsBetweenPages), RANDOM, {}),
     (broken(TellsNoEnds), RANDOM, {}),
     (broken(ForgetsAfter), RANDOM, {}),
     (CommitsHalf, RANDOM, {}),
-    (CommitsHalf, "test_a_block_that_raises_leaves_nothing", {"error": RuntimeError()}),
     (ReadsAnew, "test_a_moment_does_not_change", {}),
     (broken(UndoesNothing), "test_a_rollback_calls_the_registered_undo_functions", {}),
     (broken(AsksNoJudge), RANDOM, {}),
-    (broken(AsksNoJudge), "test_messages_excluded_by_a_judge_do_not_count", {}),
-    (broken(StopsAtTheLimit), "test_messages_excluded_by_a_judge_do_not_count", {}),
+    (broken(StopsAtTheLimit), RANDOM, {}),
     (broken(IgnoresUntil), RANDOM, {}),
     (broken(SeesNothingBeside), RANDOM, {}),
     (broken(DeliversTwice), RANDOM, {}),
@@ -395,12 +402,11 @@ FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
     (broken(ShowsNoLease), RANDOM, {}),
     (broken(ShowsNoLease), "test_only_one_of_two_runtimes_takes_a_lease", {}),
     (broken(ErasesNothing), RANDOM, {}),
-    (broken(ErasesNothing), "test_an_event_erased_in_its_own_transaction_leaves_nothing", {}),
     (broken(CountsOneMore), "test_long_logs_are_read_in_pages", {"count": 1}),
     (broken(AsksOneByOne), "test_reading_takes_a_fixed_number_of_statements", {}),
-    (broken(CopiesNothingApart), "test_everything_is_copied_with_all_later_changes", {}),
-    (broken(KeepsFolds), "test_everything_is_copied_with_all_later_changes", {}),
-    (broken(NumbersAnew), "test_new_ids_follow_the_copied_ones", {}),
+    (broken(CopiesNothingApart), COPIED, {}),
+    (broken(KeepsFolds), COPIED, {}),
+    (broken(NumbersAnew), COPIED, {}),
     (SeesNoDamage, "test_planted_damage_is_found", {"damage": Damage.SUM}),
     (WritesLater, KILLED, {}),
 ]
@@ -417,7 +423,7 @@ def run(folder: Path, kind: type[SqliteStore], name: str, given: dict[str, Any])
     ):
         compared = ComparedStore(store, MemoryStore())
         fixtures = {"harness": harness, "store": store, "other": other, "target": target, "compared": compared}
-        agents = {name: root(store) for name in ("agent", "neighbour") if name in wanted}
+        agents = {name: root(store) for name in ("agent",) if name in wanted}
         test(**{key: value for key, value in fixtures.items() if key in wanted}, **agents, **given)
 
 
@@ -426,7 +432,7 @@ def test_the_contract_detects_a_broken_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[SqliteStore], name: str, given: dict[str, Any]
 ) -> None:
     test = getattr(StoreContract, name)
-    if name in (RANDOM, STORED):  # any failing example is enough, and to look for the smallest one takes seconds
+    if name in (RANDOM, STORED, COPIED):  # any failing example is enough; the search for the smallest takes seconds
         found = test._hypothesis_internal_use_settings
         monkeypatch.setattr(
             test, "_hypothesis_internal_use_settings", settings(found, phases=[Phase.explicit, Phase.generate])
@@ -435,7 +441,8 @@ def test_the_contract_detects_a_broken_store(
         run(tmp_path, kind, name, given)
 
 
-WHOLE = {name: (name, given) for _, name, given in FOUND_OUT if name not in (RANDOM, KILLED)}  # those take longer
+SLOW = (RANDOM, KILLED, COPIED)
+WHOLE = {name: (name, given) for _, name, given in FOUND_OUT if name not in SLOW}
 
 
 @pytest.mark.parametrize("which", sampled([*WHOLE], 15))
@@ -444,8 +451,10 @@ def test_a_store_without_a_fault_passes_these_tests(tmp_path: Path, which: str) 
 
 
 def test_the_contract_calls_every_method_of_a_store() -> None:
-    folder = Path(foldmark.testing.__file__).parent
-    sources = [each for each in folder.rglob("*.py") if each.name not in ("memory.py", "memory_search.py")]
+    """A copy, which calls some of them, is compared call by call."""
+    package = Path(foldmark.__file__).parent
+    every = [each for folder in ("testing", "copying") for each in (package / folder).rglob("*.py")]
+    sources = [each for each in every if each.name not in ("memory.py", "memory_search.py")]
     text = "".join(each.read_text(encoding="utf-8") for each in sources)
     called = {*re.findall(r"\.(\w+)\(", text)}
     methods = {

@@ -14,7 +14,6 @@ from foldmark.testing.parts.answers import Answers
 from foldmark.testing.parts.blocks import Blocks
 from foldmark.testing.parts.connections import ListeningTests
 from foldmark.testing.parts.copying import CopyingTests
-from foldmark.testing.parts.transactions import Transactions
 
 # Durability is tested elsewhere, so a file system in memory, if there is one, avoids waiting for the disk.
 SHARED_MEMORY = "/dev/shm"
@@ -35,7 +34,7 @@ class TestSqliteFile(StoreContract):
         return SqliteHarness(folder)
 
 
-class TestSqliteMemory(Answers, Transactions, Blocks, ListeningTests, CopyingTests):
+class TestSqliteMemory(Answers, Blocks, ListeningTests, CopyingTests):
     """A database in memory: the parts that need only one connection. Ids have gaps, as in other stores."""
 
     @pytest.fixture

@@ -1,6 +1,6 @@
 """A store beside the oracle, the store in memory: every answer of the one is compared with that of the other."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import zip_longest
@@ -8,10 +8,11 @@ from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from foldmark.core.agents import Change
 from foldmark.core.codec import utc
-from foldmark.core.errors import ConflictError, DamagedError
+from foldmark.core.errors import ConflictError, DamagedError, StoreError
 from foldmark.core.events import MESSAGE_KINDS
 from foldmark.core.ports import (
     ALL,
@@ -36,7 +37,8 @@ from foldmark.testing.suite import NOW
 _GIVING = ("append", "save_memo")
 """Methods that return new ids, which the oracle then gives as well."""
 
-_UNORDERED = ("copied_events", "around")
+UNORDERED = ("copied_events", "around")
+"""Methods whose answers have no order."""
 
 
 def exact(value: Any) -> Any:
@@ -60,8 +62,8 @@ class Compared:
     """A moment, a transaction or an index beside that of the oracle. A call raises AssertionError if the answers or the
     kinds of errors differ; otherwise it returns the answer of the store."""
 
-    def __init__(self, one: Any, two: Any, oracle: MemoryStore) -> None:
-        self._one, self._two, self._oracle = one, two, oracle
+    def __init__(self, one: Any, two: Any, oracle: MemoryStore, unordered: Sequence[str] = UNORDERED) -> None:
+        self._one, self._two, self._oracle, self._unordered = one, two, oracle, unordered
 
     def __getattr__(self, name: str) -> Any:
         return lambda *given, **named: self._ask(name, *given, **named)
@@ -74,19 +76,20 @@ class Compared:
         """Have the store call `undo`."""
         self._one.on_rollback(undo)
 
-    def best(self, wanted: list[TermQuery]) -> None:
+    def best(self, wanted: list[TermQuery], limit: int) -> None:
         """Compare the messages that each query finds: ranking is up to the store."""
         for query in wanted:
-            one, two = (each.best([query], 10_000) for each in (self._one, self._two))
+            one, two = (each.best([query], limit) for each in (self._one, self._two))
             assert sorted(one) == sorted(two), query
             assert set(self._one.best([query], 2)) <= set(two)
             assert len(self._one.best([query], 2)) == min(2, len(two))
-        assert len(self._one.best(wanted, 10_000)) == sum(len(self._two.best([query], 10_000)) for query in wanted)
+        assert len(self._one.best(wanted, limit)) == sum(len(self._two.best([query], limit)) for query in wanted)
 
-    @staticmethod
-    def comparable(answer: Any) -> Any:
-        """Return the part of an answer that has to be the same."""
-        return answer
+    def copied_memos(self, after: int = 0) -> Any:
+        """Compare memos without their places among the events of all conversations (`ask_all`)."""
+        one, two = (list(each.copied_memos(after)) for each in (self._one, self._two))
+        assert [replace(each, event=0) for each in one] == [replace(each, event=0) for each in two]
+        return one
 
     def _ask(self, name: str, /, *given: Any, **named: Any) -> Any:
         one = _outcome(getattr(self._one, name), *given, **named)
@@ -94,11 +97,16 @@ class Compared:
             self._oracle.given.extend(one if isinstance(one, list) else [one])
             if name == "save_memo":
                 assert one > max((each.id for each in self._two.copied_memos()), default=0), "ids are never reused"
+            if name == "append":
+                ids = [self._two.newest_of_tree(given[0]), *(id for id in one if not self._two.lookup([id]))]
+                assert ids == sorted({*ids}), "ids increase along a conversation and its forks"
         two = _outcome(getattr(self._two, name), *given, **named)
         self._oracle.given.clear()
-        if name in _UNORDERED and isinstance(one, list):
-            one, two = sorted(one, key=repr), sorted(two, key=repr)
-        both = [[self.comparable(item) for item in (each if isinstance(each, list) else [each])] for each in (one, two)]
+        if name == "take_events" and isinstance(one, StoreError) and isinstance(two, StoreError):
+            raise one  # which of several reasons it names is up to the store
+        both = [each if isinstance(each, list) else [each] for each in (one, two)]
+        if name in self._unordered:
+            both = [sorted(each, key=repr) for each in both]
         if different := [pair for pair in zip_longest(*both) if exact(pair[0]) != exact(pair[1])]:
             raise AssertionError(f"{name}{given}: the store and the oracle answer differently, first {different[0]}")
         if isinstance(one, Exception):
@@ -117,20 +125,20 @@ def _outcome(method: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
 class ComparedStore:
     """A store whose moments and transactions are compared with those of the oracle."""
 
-    def __init__(self, store: Store, oracle: MemoryStore) -> None:
-        self.store, self.oracle, self.address = store, oracle, store.address
+    def __init__(self, store: Store, oracle: MemoryStore, unordered: Sequence[str] = UNORDERED) -> None:
+        self.store, self.oracle, self.address, self._unordered = store, oracle, store.address, unordered
 
     @contextmanager
     def read(self) -> Iterator[Any]:
         """Open a moment of both."""
         with self.store.read() as one, self.oracle.read() as two:
-            yield Compared(one, two, self.oracle)
+            yield Compared(one, two, self.oracle, self._unordered)
 
     @contextmanager
     def write(self) -> Iterator[Any]:
         """Open a transaction of both."""
         with self.store.write() as one, self.oracle.write() as two:
-            yield Compared(one, two, self.oracle)
+            yield Compared(one, two, self.oracle, self._unordered)
 
     def changes(self, after: tuple[str, str], limit: int) -> None:
         """Compare all changes after a cursor of each, read in pages."""
@@ -162,24 +170,26 @@ def _pages(store: Any, after: str, limit: int) -> Iterator[tuple[str, int, str]]
 WHAT = (ALL, MESSAGES, OPENERS, OPERATIONS, ERASED, APART, WAITING, UNREAD, RESTORABLE, *INDEXED_KINDS)
 
 
-def ask_all(moment: Any, agents: list[str], chance: Random) -> None:
-    """Ask a moment every question, with arguments about these agents."""
+def ask_all(
+    moment: Any, agents: list[str], chance: Random, *, nobody: Sequence[str] = ("nobody",), is_copy: bool = False
+) -> None:
+    """Ask a moment every question, with arguments about these agents. `nobody` is the uuid of no agent. Of a copy, do
+    not ask which memos came before an event: ids alone do not say that of another conversation's event."""
     ids = ask_agents(moment, agents, chance)
     moment.agents()
     moment.agents(unstarted=True)
     moment.overview()
     for name in NAMES:
         moment.agents(name=name)
-    with suppress(DamagedError):
-        moment.agents(parent="nobody")
-    for name in ("head", "agent", "lease"):
-        with suppress(DamagedError):
-            getattr(moment, name)("nobody")
-    for name in ("size", "bounds", "select", "locate"):
-        with suppress(DamagedError):
-            getattr(moment, name)((Segment("nobody", 1, 2),))
-    moment.outlines([*agents, "nobody"])
-    ask_memos(moment, ids, chance)
+    for agent in nobody:
+        for ask in (moment.head, moment.agent, moment.lease, lambda parent: moment.agents(parent=parent)):
+            with suppress(DamagedError):
+                ask(agent)
+        for ask in (moment.size, moment.bounds, moment.select, moment.locate):
+            with suppress(DamagedError):
+                ask((Segment(agent, 1, 2),))
+    moment.outlines([*agents, *nobody])
+    ask_memos(moment, [] if is_copy else ids, chance)
     ask_index(moment, agents, ids, chance)
 
 
@@ -216,6 +226,7 @@ def ask_agents(moment: Any, agents: list[str], chance: Random) -> list[int]:
     moment.lookup(some)
     moment.turns(list(dict.fromkeys(some)))
     moment.copied_events({agent: chance.choice(places) for agent in agents})
+    moment.copied_events(dict.fromkeys(agents, 0))
     moment.kept_texts([*KEPT_TEXTS, "0" * 64])
     return ids
 
@@ -240,7 +251,8 @@ def terms_of(query: str) -> list[Term]:
 
 def ask_index(moment: Any, agents: list[str], ids: list[int], chance: Random) -> None:
     """Search the messages of a moment."""
-    judge = FixedJudge(visible=chance.choices(ids or [0], k=5), planned=chance.choices(ids or [0], k=2))
+    visible, planned = (chance.sample(ids, len(ids) // 2) for _ in range(2))
+    judge = FixedJudge(visible=visible, planned=planned)
     filters = Filters(
         role=chance.choice((None, None, "user", "client", "tool_call")),
         tool=chance.choice((None, None, None, "grep")),
@@ -252,7 +264,11 @@ def ask_index(moment: Any, agents: list[str], ids: list[int], chance: Random) ->
     index = moment.index(chance.choice((SearchScope(), SearchScope(agents=agents), scope)))
     terms = terms_of(" ".join(chance.choices(HOLDERS, k=chance.randint(1, 3))))
     index.counted(terms)
-    index.best([TermQuery("all", terms), TermQuery("any", terms), *(TermQuery("any", [term]) for term in terms)])
+    index.best(
+        [TermQuery("all", terms), TermQuery("any", terms), *(TermQuery("any", [term]) for term in terms)], 10_000
+    )
+    judged = moment.index(SearchScope(judge=FixedJudge(planned=planned)))
+    judged.best([TermQuery("any", terms_of("hello"))], 10_000)
     said = [each.id for agent in agents for each in moment.select((Segment(agent, 1, END),))]
     index.passing(said)
     near = chance.choices(said, k=3) if said else []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -9,11 +10,12 @@ from msgspec.structs import replace
 
 from foldmark.core import selections
 from foldmark.core.agents import MODEL, TOOLS, Lease, Size, archived, deleted, killed, mailed, renamed, unarchived
-from foldmark.core.errors import FoldmarkError
+from foldmark.core.errors import FoldmarkError, StoreError
 from foldmark.core.events import Draft, Event
+from foldmark.core.records import CopiedEvent
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import END, Segment
-from foldmark.testing.suite import HARD, NOW, add_fork, add_root, draft, erase, hashed, request, usage
+from foldmark.testing.suite import HARD, NOW, add_fork, add_root, call, draft, erase, hashed, request, usage
 
 KINDS = (
     *("user", "user", "client", "assistant", "tool_call", "tool_call", "tool_result", "summary", "system"),
@@ -71,8 +73,8 @@ class FixedJudge:
         return event_id in self._planned
 
 
-class Undone(Exception):  # noqa: N818 - not an error
-    """Ends a transaction that is to be rolled back."""
+class Undone(BaseException):
+    """Ends a transaction that is to be rolled back, as Ctrl-C does."""
 
 
 class History:
@@ -82,12 +84,15 @@ class History:
         with store.write() as writing:
             root = add_root(writing)
             self.agents = [root, add_fork(writing, root), add_root(writing)]
+        self.lost: list[str] = []
+        """Agents whose creation was rolled back."""
+
         self.number = 0
 
     def play(self, store: Any, steps: Sequence[Step], other: Any = None, look: Callable[[Any], object] = bool) -> None:
         """Carry out the steps, each in a separate transaction, or several in one, at whose end `look` gets the
         transaction. With `other`, another connection to the same database, both take turns, and every third time one of
-        them appends metadata after the other has decided a step and before it records it."""
+        them appends something after the other has decided a step and before it records it."""
         here, there = store, other
         left = list(steps)
         while left:
@@ -95,7 +100,8 @@ class History:
             if other is not None:
                 here, there = there, here
             if deed not in ("together", "undone"):
-                self._do(here, who, deed, pick, there if pick % 3 == 0 else None)
+                with suppress(Undone):
+                    self._do(here, who, deed, pick, there if pick % 3 == 0 else None)
                 continue
             some, left = left[: pick + 1], left[pick + 1 :]
             with suppress(Undone, FoldmarkError), here.write() as writing:
@@ -112,14 +118,14 @@ class History:
             head = moment.head(agent).record.head
         if elsewhere is not None:
             with suppress(FoldmarkError), elsewhere.write() as writing:
-                writing.append(agent, None, [usage(elsewhere=self.number)])
+                writing.append(agent, None, [usage(elsewhere=self.number) if self.number % 2 else draft("state")])
         with suppress(FoldmarkError), store.write() as writing:
             if deed in DEEDS:
                 DEEDS[deed](self, writing, agent, pick)
             else:
-                writing.append(agent, head, [self._drafted(writing, agent, deed, pick)])
+                writing.append(agent, head, [self.drafted(writing, agent, deed, pick)])
 
-    def _drafted(self, writing: Any, agent: str, kind: str, pick: int) -> Draft:
+    def drafted(self, writing: Any, agent: str, kind: str, pick: int) -> Draft:
         data: dict[str, Any] | None = None
         answers = None
         if kind in ("tool_call", "tool_result"):
@@ -149,6 +155,11 @@ class History:
         how = {"interrupted": pick == 1, "dialect": (None, "openai")[pick % 2], "actor": ("human", "model")[pick % 2]}
         return draft(kind, text, data=data, answers=answers, **how)
 
+    def made(self, writing: Any, agent: str) -> None:
+        """Add an agent, until its creation is rolled back."""
+        self.agents.append(agent)
+        writing.on_rollback(lambda: self.lost.append(self.agents.pop(self.agents.index(agent))))
+
     def messages(self, store: Any) -> list[Event]:
         """Return the messages of all agents."""
         with store.read() as moment:
@@ -157,15 +168,20 @@ class History:
 
 def _erase(history: History, writing: Any, agent: str, pick: int) -> None:
     """Erase a whole turn at the request of the agent itself or of another agent in its tree. First end an open turn, as
-    the library does."""
+    the library does; or erase what the same transaction has appended to the open turn."""
+    if pick == 5:
+        writing.append(agent, None, [draft(content="quartz"), call("c0")])
     turns = sorted({each.turn_id for each in selections.events_after(writing, agent, 0, 10_000) if each.turn_id})
     if turns:
-        turn, record = turns[pick % len(turns)], writing.agent(agent)
-        if record.open_turn == turn:
+        turn, record = turns[-1 if pick == 5 else pick % len(turns)], writing.agent(agent)
+        if record.open_turn == turn and pick < 5:
             writing.append(agent, None, [draft("turn_ended", "")])
         root = writing.agent(agent).root
         tree = [each for each in history.agents if writing.agent(each).root == root]
         erase(writing, agent, turn, writing.agent(agent).head, by=tree[pick % len(tree)])
+        writing.append(agent, None, [call("c1")] if pick == 5 else [])
+        selections.waiting(writing, agent)
+        writing.append(agent, None, [draft("turn_ended", "")] if pick == 5 else [])
 
 
 def _delete(history: History, writing: Any, agent: str, pick: int) -> None:
@@ -178,14 +194,12 @@ def _delete(history: History, writing: Any, agent: str, pick: int) -> None:
 
 def _fork(history: History, writing: Any, agent: str, pick: int) -> None:
     child = add_fork(writing, agent)
-    history.agents.append(child)
-    writing.on_rollback(lambda: history.agents.remove(child))
+    history.made(writing, child)
 
 
 def _add(history: History, writing: Any, agent: str, pick: int) -> None:
     made = add_root(writing, NAMES[pick % len(NAMES)] if pick % 2 else None)
-    history.agents.append(made)
-    writing.on_rollback(lambda: history.agents.remove(made))
+    history.made(writing, made)
 
 
 def _mail(history: History, writing: Any, agent: str, pick: int) -> None:
@@ -203,10 +217,21 @@ def _carry(history: History, writing: Any, agent: str, pick: int) -> None:
 
 
 def _change_conversation(history: History, writing: Any, agent: str, pick: int) -> None:
-    name = NAMES[pick % len(NAMES)]
-    changes = (renamed(name, "human", NOW), archived("human", NOW), unarchived("human", NOW))
-    if writing.agent(agent).parent is None:
-        writing.append(agent, None, [changes[pick % 3]])
+    """Name a conversation, let it and the first one exchange their names, archive it, or the opposite."""
+    record, first = writing.agent(agent), writing.agent(history.agents[0])
+    if record.parent is None and pick in (1, 2):
+        writing.append(agent, None, [(archived, unarchived)[pick - 1]("human", NOW)])
+    elif record.parent is None and record.name is not None:
+        exchange = [(agent, "another"), (first.id, record.name), (agent, first.name)]
+        for of, name in exchange if pick == 3 else [(agent, NAMES[history.number % len(NAMES)])]:
+            writing.append(of, None, [renamed(name, "human", NOW)])
+
+
+def _exchange(history: History, writing: Any, agent: str, pick: int) -> None:
+    """Append calls and results in any order, with something between."""
+    chance = Random(history.number)
+    for kind in chance.choices(("tool_call", "tool_result", "state", "assistant", "turn_ended"), (6, 6, 1, 1, 1), k=12):
+        writing.append(agent, None, [history.drafted(writing, agent, kind, chance.randrange(6))])
 
 
 def _repeat(history: History, writing: Any, agent: str, pick: int) -> None:
@@ -226,6 +251,39 @@ def _conflict(history: History, writing: Any, agent: str, pick: int) -> None:
     )
     with suppress(ValueError):
         writing.append(agent, 10**12 if pick < 5 else None, drafts[pick])
+
+
+def _take(history: History, writing: Any, agent: str, pick: int) -> None:
+    """Take events from another store that are refused, because they are not newer than all others or of no agent. Then
+    give up, because the transaction may go on or may have failed."""
+    newest = max(each.last for each in writing.agents())
+    one, two, known, lost = (
+        CopiedEvent(newest + more, of, None, "state", None, "system", NOW, False, None, None, False, None, "", None)
+        for more, of in ((5, agent), (9, agent), (0, agent), (9, "nobody"))
+    )
+    with suppress(StoreError):
+        writing.take_events(([one, one], [two, one], [known], [one, lost])[pick % 4])
+    raise Undone
+
+
+def _ask_oddly(history: History, writing: Any, agent: str, pick: int) -> None:
+    """Append the record of another version. Only the check for damage complains."""
+    texts = hashed("one", "two") if pick % 4 == 3 else {}
+    writing.keep_texts(texts)
+    data = (None, {}, {"hashes": 7}, {"hashes": dict(zip(("memo x", "question"), texts, strict=False))})[pick % 4]
+    writing.append(agent, None, [draft("request", "", data=data)])
+
+
+def _disown(history: History, writing: Any, agent: str, pick: int) -> None:
+    """Take the text of a request from it, as only a copy does, whose source has erased it. Then erase the turn."""
+    texts = hashed(f"text {pick}")
+    writing.keep_texts(texts)
+    writing.append(agent, None, [draft(), request({"question": next(iter(texts))})])
+    writing.disown(agent, texts)
+    writing.kept_texts(texts)
+    turn = writing.agent(agent).open_turn
+    writing.append(agent, None, [draft("turn_ended", "")])
+    erase(writing, agent, turn)
 
 
 def _save_fold(history: History, writing: Any, agent: str, pick: int) -> None:
@@ -264,6 +322,7 @@ DEEDS: dict[str, Deed] = {
     "delete": _delete,
     "fork agent": _fork,
     "new agent": _add,
+    "exchange": _exchange,
     "mail": _mail,
     "carry": _carry,
     "conversation": _change_conversation,
@@ -272,13 +331,14 @@ DEEDS: dict[str, Deed] = {
     ),
     "repeat": _repeat,
     "conflict": _conflict,
+    "take": _take,
+    "odd request": _ask_oddly,
     "fold": _save_fold,
     "lease": _lend,
     "give back": lambda history, writing, agent, pick: writing.lend(agent, None),
     "memo": _save_memo,
     "remove memo": _remove_memo,
-    # Only a copy takes texts from a request, those that its source has erased.
-    "disown": lambda history, writing, agent, pick: writing.disown(agent, hashed(f"nobody's {pick}")),
+    "disown": _disown,
 }
 _DEEDS = ("erase", *KINDS, "config", "command", "record", "filter", *DEEDS, "together", "undone")
 EVERY_STEP = st.tuples(st.integers(0, 4), st.sampled_from(_DEEDS), st.integers(0, 5))
@@ -291,3 +351,9 @@ EVERY_DEED: list[Step] = [
     if pick > 3 or deed not in ("kill", "delete")
 ]
 """A history in which everything happens."""
+
+EXCHANGES: list[Step] = [
+    (number % 3, "erase" if number % 10 == 9 else "exchange" if number % 3 else "user", number % 6)
+    for number in range(50)
+]
+"""A history of calls and results."""

@@ -3,6 +3,9 @@
 It keeps dictionaries and computes every answer from the events when it is asked, so it has no sums, caches or indices
 that could be wrong. A transaction works on a copy of the dictionaries, which takes their place when it is committed: a
 moment never changes, and a rollback leaves nothing. Costs grow with the history.
+
+A store that keeps its database elsewhere can answer with it: the writes of each commit go to `record`, and `apply`
+takes those that others have committed (examples/jsonl_store).
 """
 
 import threading
@@ -11,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -62,6 +65,9 @@ _KEPT_OF_A_TURN = ("scratchpad", "config")
 
 _BEGINNING = 2000
 
+Write: TypeAlias = tuple[str, Any, Any]
+"""A write: the name of a table of `Contents`, the key of a row, and its new value; None if the row was removed."""
+
 
 @dataclass
 class Contents:
@@ -74,7 +80,7 @@ class Contents:
     """The places of the agents among all agents."""
 
     logs: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Agent -> the ids of its events."""
+    """Agent -> the ids of its events. It follows from `agents` and `events`, so no write names it."""
 
     events: dict[int, CopiedEvent] = field(default_factory=dict)
     """All events, in the order in which they were recorded."""
@@ -85,12 +91,28 @@ class Contents:
     folds: dict[str, tuple[Fold, Size]] = field(default_factory=dict)
     keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
-    owners: dict[tuple[str, Owner, str], None] = field(default_factory=dict)
+    owners: dict[tuple[str, Owner, str], bool] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     memos: dict[int, CopiedMemo] = field(default_factory=dict)
     changes: dict[int, Change] = field(default_factory=dict)
     highest: dict[str, int] = field(default_factory=dict)
     """The highest id that was ever given to an event, and to a memo."""
+
+    damaged: dict[str, str] = field(default_factory=dict)
+    """The name of a row (`row_name`) that is not as it was recorded -> a sentence about it."""
+
+    def put(self, table: str, key: Any, value: Any) -> None:
+        """Carry out a write."""
+        rows = getattr(self, table)
+        if table == "agents":
+            self.logs.setdefault(key, ())
+        elif table == "events" and key not in rows:
+            self.logs[value.agent] = (*self.logs[value.agent], key)
+        if value is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = value
+        self.damaged.pop(row_name(table, key), None)
 
     def copy(self) -> "Contents":
         """Return a copy."""
@@ -181,6 +203,11 @@ class MemoryMoment:
             archived=newest("archived") if newest("archived") > newest("unarchived", "deleted") else 0,
             root=self._root_of(agent_id),
         )
+
+    def newest_of_tree(self, agent_id: str) -> int:
+        """Return the highest id in the conversation of an agent, 0 if there is none."""
+        root = self._root_of(agent_id)
+        return max((id for each, ids in self._all.logs.items() if self._root_of(each) == root for id in ids), default=0)
 
     def _root_of(self, agent_id: str) -> str:
         parent = self._all.agents[agent_id].parent
@@ -360,7 +387,11 @@ class MemoryMoment:
         return Changes(found, str(int(after) + len(found)))
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
-        return iter([each for each in self._all.events.values() if each.id > after.get(each.agent, END)])
+        for each in list(self._all.events.values()):
+            if each.id > after.get(each.agent, END):
+                if row_name("events", each.id) in self._all.damaged:
+                    raise DamagedError(f"event {each.id} of agent {each.agent[:8]} is not as it was recorded")
+                yield each
 
     def copied_memos(self, after: int = 0) -> Iterator[CopiedMemo]:
         found = [each for id, each in sorted(self._all.memos.items()) if id > after]
@@ -379,17 +410,16 @@ class MemoryTransaction(MemoryMoment):
         super().__init__(contents, clock, is_closed)
         self._given, self._drawn = given, Counter[str]()
         self._undoing: list[Callable[[], None]] = []
-        self.done: list[tuple[str, Any, Any]] = []
-        """Everything that was written: table, key and value; None for a row that was removed."""
+        self.done: list[Write] = []
+        """Everything that was written."""
 
     def _put(self, table: str, key: Any, value: Any) -> None:
-        getattr(self._all, table)[key] = value
+        self._all.put(table, key, value)
         self.done.append((table, key, value))
 
     def _remove(self, table: str, key: Any) -> None:
         if key in getattr(self._all, table):
-            del getattr(self._all, table)[key]
-            self.done.append((table, key, None))
+            self._put(table, key, None)
 
     @contextmanager
     def whole(self) -> Iterator["MemoryTransaction"]:
@@ -468,13 +498,12 @@ class MemoryTransaction(MemoryMoment):
         elif each.kind == "turn_ended" or (each.kind in MESSAGE_KINDS and each.kind != "tool_result"):
             self._put("runs", each.agent, None)
         self._put("events", each.id, each)
-        self._put("logs", each.agent, (*self._all.logs[each.agent], each.id))
         self._put("highest", "event", max(each.id, self._all.highest.get("event", 0)))
         if each.kind == "request" and each.redacted is None:
             for hash, owner in owners(each.turn, data_of(each)):
                 opener = self._all.events.get(owner.turn)
                 if hash in self._all.texts and (opener is None or opener.redacted is None):
-                    self._put("owners", (each.agent, owner, hash), None)
+                    self._put("owners", (each.agent, owner, hash), True)
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         log = [each for each in self._log(owner) if each.redacted is None and each.kind not in _KEPT]
@@ -526,7 +555,6 @@ class MemoryTransaction(MemoryMoment):
         made = AgentRecord(record.id, record.name, record.parent, record.fork_event, record.created_at)
         self._put("agents", record.id, made)
         self._put("places", record.id, at if at and at not in places else max(places, default=0) + 1)
-        self._put("logs", record.id, ())
 
     def _check_free(self, agent_id: str, name: str | None) -> None:
         if name is not None and any(each.name == name for each in self._all.agents.values() if each.id != agent_id):
@@ -646,10 +674,17 @@ class MemoryStore:
     vectors = None
     narrowed = False
 
-    def __init__(self, beside: "MemoryStore | None" = None, *, clock: Clock | None = None) -> None:
-        """Open a new database, or that of the store `beside` once more. `clock` returns `Snapshot.now`."""
+    def __init__(
+        self,
+        beside: "MemoryStore | None" = None,
+        *,
+        clock: Clock | None = None,
+        record: Callable[[list[Write], Contents], None] | None = None,
+    ) -> None:
+        """Open a new database, or that of the store `beside` once more. `clock` returns `Snapshot.now`. `record` gets
+        the writes of a transaction and the contents after them, before they are committed; an error rolls back."""
         self._database: _Database = _Database() if beside is None else beside._database
-        self._clock = clock or (lambda: timestamp(datetime.now(UTC)))
+        self._clock, self._record = clock or (lambda: timestamp(datetime.now(UTC))), record
         self._blocks, self._closed = threading.local(), False
         self.address = f"memory:{id(self._database)}"
         self.given = deque[int]()
@@ -659,6 +694,11 @@ class MemoryStore:
     def _block(self) -> MemoryMoment | None:
         """The outermost block of this thread."""
         return getattr(self._blocks, "outermost", None)
+
+    @property
+    def in_block(self) -> bool:
+        """True inside a block of this thread."""
+        return self._block is not None
 
     def _is_closed(self) -> bool:
         return self._closed
@@ -704,10 +744,23 @@ class MemoryStore:
 
     def _commit(self, writing: MemoryTransaction) -> None:
         if writing.done:
-            self._database.contents = writing._contents
-            with self._database.changed:
-                self._database.commits += 1
-                self._database.changed.notify_all()
+            if self._record is not None:
+                self._record(writing.done, writing._contents)
+            self._commit_contents(writing._contents)
+
+    def _commit_contents(self, contents: Contents) -> None:
+        self._database.contents = contents
+        with self._database.changed:
+            self._database.commits += 1
+            self._database.changed.notify_all()
+
+    def apply(self, writes: Iterable[Write], *, anew: bool = False) -> None:
+        """Commit writes that were recorded elsewhere; if `anew`, in place of everything. Repeating it changes
+        nothing. No transaction of this store may be open in which they are missing."""
+        contents = Contents() if anew else self._database.contents.copy()
+        for write in writes:
+            contents.put(*write)
+        self._commit_contents(contents)
 
     def watch(self) -> MemoryWatch:
         return MemoryWatch(self._database, self._is_closed)
@@ -717,6 +770,7 @@ class MemoryStore:
 
     def damage(self) -> Iterator[str]:
         with self.read() as moment:
+            yield from moment._all.damaged.values()
             for each in moment._all.events.values():
                 if each.kind == "request" and each.redacted is None and not is_readable(data_of(each)):
                     yield f"agent {each.agent[:8]}: the record of its request, event {each.id}, is not readable"
@@ -732,9 +786,17 @@ def is_message(each: CopiedEvent) -> bool:
     return each.kind in MESSAGE_KINDS and each.redacted is None
 
 
+def row_name(table: str, key: Any) -> str:
+    """Return the name of a row."""
+    return f"{table} {key}"
+
+
 def data_of(each: CopiedEvent) -> dict[str, Any] | None:
-    """Return the data of an event."""
-    return decode_data(each.kind, each.data)
+    """Return the data of an event; None if it has none, or if it is damaged."""
+    try:
+        return decode_data(each.kind, each.data)
+    except DamagedError:
+        return None
 
 
 def tokens(each: CopiedEvent) -> int:
@@ -744,8 +806,10 @@ def tokens(each: CopiedEvent) -> int:
 
 def event(each: CopiedEvent) -> Event:
     """Return a stored event."""
+    data = data_of(each)
     how = (each.dialect, each.actor, tokens(each), each.created_at, each.interrupted, each.answers)
-    return Event(each.id, each.agent, each.turn, each.kind, each.content, data_of(each), *how, each.redacted)
+    damaged = each.data is not None and data is None
+    return Event(each.id, each.agent, each.turn, each.kind, each.content, data, *how, each.redacted, damaged)
 
 
 def bare(each: CopiedEvent) -> Message:

@@ -2,7 +2,7 @@
 process."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from enum import Enum
 from hashlib import sha256
 from multiprocessing import get_all_start_methods, get_context
@@ -18,9 +18,10 @@ from foldmark.core.agents import AgentRecord, Size, mailed
 from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Draft, Event
-from foldmark.core.ports import Store, Transaction
+from foldmark.core.ports import Head, Snapshot, Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.request import Edge, Plan
+from foldmark.core.segments import END, Segment
 
 
 class Damage(Enum):
@@ -79,12 +80,7 @@ HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"
 examples = settings(
     deadline=None,
     # All examples share one store, in which each creates its own agents; several stores may run the suite.
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.function_scoped_fixture,
-        HealthCheck.differing_executors,
-        HealthCheck.data_too_large,
-    ],
+    suppress_health_check=list(HealthCheck),
 )
 """The settings of a random test. The active Hypothesis profile sets the number of examples."""
 
@@ -117,11 +113,6 @@ class Suite:
         """A new conversation."""
         return root(store)
 
-    @pytest.fixture
-    def neighbour(self, store: Store, agent: str) -> str:
-        """Another new conversation."""
-        return root(store)
-
 
 def draft(kind: str = "user", content: str = "hello", **more: Any) -> Draft:
     """Return an event to append."""
@@ -131,11 +122,6 @@ def draft(kind: str = "user", content: str = "hello", **more: Any) -> Draft:
 def call(call_id: str, name: str = "probe") -> Draft:
     """Return a tool call to append."""
     return draft("tool_call", "{}", data={"call_id": call_id, "name": name})
-
-
-def result(call_id: str, answers: int, **more: Any) -> Draft:
-    """Return a tool result to append."""
-    return draft("tool_result", "text", data={"call_id": call_id}, answers=answers, **more)
 
 
 def hashed(*texts: str) -> dict[str, str]:
@@ -223,6 +209,23 @@ def read(store: Store, event_ids: list[int]) -> list[Event]:
     """Return the events with these ids, as currently stored."""
     with store.read() as moment:
         return moment.events(event_ids)
+
+
+def contents(moment: Snapshot, agent: str) -> list[str]:
+    """Return the texts of an agent's messages."""
+    return [event.content for event in moment.select((Segment(agent, 1, END),))]
+
+
+def texts_of(store: Store, agent: str) -> list[str]:
+    """Return the texts of an agent's messages, read in a separate moment."""
+    with store.read() as moment:
+        return contents(moment, agent)
+
+
+def head_and_texts(store: Store, agent: str) -> tuple[Head, list[str]]:
+    """Return the head of an agent, and the texts of its messages."""
+    with store.read() as moment:
+        return moment.head(agent), contents(moment, agent)
 
 
 LIMIT = 60.0
@@ -331,23 +334,3 @@ def append_in_turn(store: Store, connection: Connection, agent: str, own: str, t
                 continue
             connection.send((head, id))
             break
-
-
-def copy_into(store: Store, connection: Connection, open: Callable[[str], Store], address: str) -> None:
-    """Copy everything into the database at `address` in small steps. Report each step and wait for `resume`."""
-    from foldmark.copying import copy, steps
-
-    steps.EVENTS, steps.AT_ONCE = 4, 2
-    target = open(address)
-    write = target.write
-
-    @contextmanager
-    def announced() -> Iterator[Transaction]:
-        with write() as writing:
-            yield writing
-        connection.send("done")
-        connection.recv()
-
-    target.write = announced  # type: ignore[method-assign]
-    copy(store, target)
-    target.close()

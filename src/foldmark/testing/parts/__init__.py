@@ -1,1 +1,1 @@
-"""The tests of the contract, one file per part. Begin with `transactions.py` and `blocks.py`."""
+"""The tests of the contract, one file per part. Begin with `answers.py` and `blocks.py`."""

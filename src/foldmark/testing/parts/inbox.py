@@ -4,17 +4,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
-from typing import TypeVar
+from typing import Any
 from uuid import uuid4
 
 from foldmark.core import selections
 from foldmark.core.agents import MODEL, Lease
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.ports import Store
-from foldmark.testing.parts.transactions import texts_of
-from foldmark.testing.suite import Harness, Suite, draft, root, send
-
-Answer = TypeVar("Answer")
+from foldmark.testing.suite import Harness, Suite, draft, root, send, texts_of
 
 SECONDS = 30.0
 """Seconds until a lease in these tests expires."""
@@ -49,11 +46,11 @@ def take(store: Store, agent: str, holder: str, own_clock: float) -> bool:
         return True
 
 
-def race(*acts: Callable[[], Answer]) -> list[Answer]:
+def race(*acts: Callable[[], Any]) -> list[Any]:
     """Run these functions at the same time, each in its own thread."""
     barrier = Barrier(len(acts))
 
-    def run(act: Callable[[], Answer]) -> Answer:
+    def run(act: Callable[[], Any]) -> Any:
         barrier.wait()
         return act()
 

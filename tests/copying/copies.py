@@ -8,9 +8,10 @@ from typing import Any
 from foldmark.app import open_over
 from foldmark.core import selections
 from foldmark.core.agents import archived, deleted, killed, mailed, renamed, unarchived
+from foldmark.core.events import Draft
 from foldmark.core.ports import Head, Snapshot, Store, Transaction
 from foldmark.log.doctor import examine
-from foldmark.testing.compared import Compared, ask_agents
+from foldmark.testing.compared import Compared, ask_agents, exact
 from foldmark.testing.memory import MemoryStore
 from foldmark.testing.suite import (
     HARD,
@@ -23,10 +24,14 @@ from foldmark.testing.suite import (
     fork,
     hashed,
     request,
-    result,
     root,
     usage,
 )
+
+
+def result(call_id: str, answers: int, **more: Any) -> Draft:
+    """Return a tool result to append."""
+    return draft("tool_result", "text", data={"call_id": call_id}, answers=answers, **more)
 
 
 class ComparedCopies(Compared):
@@ -35,9 +40,14 @@ class ComparedCopies(Compared):
     def __init__(self, ours: Snapshot, theirs: Snapshot) -> None:
         super().__init__(ours, theirs, MemoryStore())
 
-    @staticmethod
-    def comparable(answer: Any) -> Any:
-        return answer._replace(cache=None, beside=frozenset()) if isinstance(answer, Head) else answer
+    def head(self, agent_id: str, **how: Any) -> Head:
+        """Compare the heads without what is not copied."""
+        one: Head
+        one, two = (
+            each.head(agent_id, **how)._replace(cache=None, beside=frozenset()) for each in (self._one, self._two)
+        )
+        assert exact(one) == exact(two)
+        return one
 
 
 def same_agents(store: Store, other: Store, agents: Sequence[str]) -> None:
