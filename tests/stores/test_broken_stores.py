@@ -261,7 +261,7 @@ class ShowsNoLease(Wrapped):
 class ErasesNothing(Wrapped):
     """Erases nothing."""
 
-    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
+    def erase(self, owner: str, turn: int, last: int, by: int, *, mail: Sequence[int] = ()) -> None:
         pass
 
 

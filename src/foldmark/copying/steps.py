@@ -185,7 +185,7 @@ class Copy:
     def _erase(self, writing: Transaction, agent: str, ids: Sequence[int], by: int) -> None:
         """Erase events of an agent, all that an operation erased of it."""
         (operation,) = writing.events([by])
-        erase(writing, agent, (operation.data or {}).get("turn", 0), max(ids), by)
+        erase(writing, agent, (operation.data or {}).get("turn", 0), max(ids), by, mail=ids)
         self._counts["erased"] += len(ids)
 
     # Memos

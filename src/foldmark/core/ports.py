@@ -280,9 +280,12 @@ class Transaction(Snapshot, Copying, Memos, Protocol):
         CommandError if the agent has ended (`agents.refused`), StoreError if a new name is taken.
         """
 
-    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
+    def erase(self, owner: str, turn: int, last: int, by: int, *, mail: Sequence[int] = ()) -> None:
         """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`. Turn 0
         stands for all its events, including scratchpads and the content that its forks handed down.
+
+        A turn takes along the mail that its messages carry, and the `mail` with these ids: a copy names what a message
+        carried that it gets erased.
 
         Of each event, the id, kind, time, actor and `by` remain; it is no longer a message. The caller must then call
         `save_fold` for all agents that inherited from `owner`, because the sizes of their stored segments change. Texts

@@ -1,6 +1,6 @@
 """Redaction: the events of a turn, and the agents affected by its erasure [SPEC 3, redact]."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -61,12 +61,21 @@ def heirs(moment: Snapshot, owner: str) -> Iterator[Head]:
             waiting += [child.id for child in moment.agents(parent=head.record.id)]
 
 
-def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int, recorded: Outcome | None = None) -> None:
+def erase(
+    transaction: Transaction,
+    owner: str,
+    turn: int,
+    last: int,
+    by: int,
+    recorded: Outcome | None = None,
+    *,
+    mail: Sequence[int] = (),
+) -> None:
     """Erase a turn (see `Transaction.erase`) and update the stored size of each agent that inherited from its owner.
 
     `recorded` is the outcome of a redaction that was just recorded: its fold is stored as well.
     """
-    transaction.erase(owner, turn, last, by)
+    transaction.erase(owner, turn, last, by, mail=mail)
     for record, cache, *_ in heirs(transaction, owner):
         if recorded is not None and record.id == recorded.fold.agent:
             transaction.save_fold(recorded.fold, recorded.context.less(record.own))

@@ -183,8 +183,7 @@ class Appender:
             self._note(id, kind, present)
             return
         if kind == "user" and (mail := mail_of(draft.data)):
-            self._has_newest = True
-            self._writer.carried(self._key, mail)
+            self.carry(mail)
         if kind == "tool_call" and present and id not in answered:
             self._writer.wait(self._key, id)
         elif draft.answers is not None and draft.answers not in answered:
@@ -217,6 +216,12 @@ class Appender:
         if kind in ROLES:
             self.newest = turn, kind
         return run
+
+    def carry(self, mail: Sequence[int]) -> None:
+        """Record that some mail is no longer unread."""
+        if mail:
+            self._has_newest = True
+            self._writer.carried(self._key, mail)
 
     def name_eraser(self, ids: Sequence[int], by: int) -> None:
         """Record that operation `by` erased these events."""

@@ -61,7 +61,7 @@ class SqlTransaction(SqlSnapshot):
         (event,) = self.events([event_id])
         return End.of(event)
 
-    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
+    def erase(self, owner: str, turn: int, last: int, by: int, *, mail: Sequence[int] = ()) -> None:
         block = self.block
         write, agent, appender = block.write, block.for_agent(owner), block.appender(owner)
         with block.atomic():
@@ -69,11 +69,12 @@ class SqlTransaction(SqlSnapshot):
             block.settle()
             rows = block.run("to_erase", **agent, turn=turn, last=last)
             if turn:
-                mail = [id for _, kind, _, data, _ in rows if kind == "user" for id in carried_mail(data)]
+                named = [*mail, *(id for _, kind, _, data, _ in rows if kind == "user" for id in carried_mail(data))]
                 rows = [row for row in rows if not outlives(row[1], row[3])]
                 # Mail that was read belongs to the turn. A message may name other events, which are not erased.
-                own = [each for each in self.events(mail) if each.kind == "mail" and each.agent_id == owner]
-                rows += [(each.id, "mail", None, None, 0) for each in own]
+                own = [each for each in self.events(named) if each.kind == "mail" and each.agent_id == owner]
+                rows += [(each.id, "mail", None, None, 0) for each in own if each.erased_by is None]
+                appender.carry([each.id for each in own])
             else:
                 write("forget_unread", **agent)
             messages = [row for row in rows if row[2] is not None]

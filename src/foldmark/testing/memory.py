@@ -505,12 +505,12 @@ class MemoryTransaction(MemoryMoment):
                 if hash in self._all.texts and (opener is None or opener.redacted is None):
                     self._put("owners", (each.agent, owner, hash), True)
 
-    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
+    def erase(self, owner: str, turn: int, last: int, by: int, *, mail: Sequence[int] = ()) -> None:
         log = [each for each in self._log(owner) if each.redacted is None and each.kind not in _KEPT]
         gone = [each for each in log if turn <= each.id <= last]
         if turn:
             gone = [each for each in gone if each.turn == turn and each.kind not in _KEPT_OF_A_TURN]
-            carried = {id for each in gone if each.kind == "user" for id in mail_of(data_of(each))}
+            carried = {*mail, *(id for each in gone if each.kind == "user" for id in mail_of(data_of(each)))}
             gone = [each for each in gone if not outlives(each.kind, each.data)]
             gone += [each for each in log if each.kind == "mail" and each.id in carried]
         with self.whole():

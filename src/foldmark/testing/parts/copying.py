@@ -20,12 +20,6 @@ REMOVED: list[Step] = [(0, "memo", 0), (0, "remove memo", 1)]
 """Memos whose ids no other memo may get."""
 
 
-def _without_late_mail(steps: list[Step], pick: int) -> list[Step]:
-    """Leave out mail or its delivery: a copy does not yet erase mail that it brought unread and that its source has
-    erased with a later turn."""
-    return [each for each in steps if each[1] != ("mail", "carry")[pick % 2]]
-
-
 @contextmanager
 def _empty(harness: Harness) -> Iterator[Any]:
     """Open a new store beside an oracle, and check it for damage at the end. Copied agents get their places among all
@@ -55,7 +49,7 @@ class CopyingTests(Suite):
             here, there = (stack.enter_context(_empty(harness)) for _ in range(2))
             history = History(here)
             for some in (first, then, []):
-                history.play(here, _without_late_mail(some, len(first)))
+                history.play(here, some)
                 with suppress(CommandError):  # a conversation that depends on another one is not copied alone
                     copy(here, there, [chance.choice(history.agents)])
                 copy(here, there)
@@ -75,7 +69,7 @@ class CopyingTests(Suite):
             for some in (first, then, []):
                 append(there, own, draft(), draft("turn_ended", ""))
                 # A name that another conversation has got meanwhile is not given up.
-                history.play(here, [each for each in _without_late_mail(some, len(first)) if each[1] != "conversation"])
+                history.play(here, [each for each in some if each[1] != "conversation"])
                 with here.read() as moment:
                     names = [each.id for each in moment.agents() if each.parent is None]
                 copy(here, there, names)

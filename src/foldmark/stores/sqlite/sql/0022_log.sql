@@ -175,9 +175,9 @@ CREATE VIRTUAL TABLE search USING fts5 (
     tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
 );
 
--- What is taken out of the index leaves no trace in it. A leaf of the usual 4,050 bytes takes two pages of the file; with
--- these, a message that is appended alone writes 8.7 pages instead of 10.1, and a search takes as long.
-INSERT INTO search (search, rank) VALUES ('secure-delete', 1), ('pgsz', 1000);
+-- What is taken out of the index leaves no trace in it, as long as its leaves fill a page: smaller ones (`pgsz`) lie beside
+-- others, and what SQLite moves from page to page it does not overwrite.
+INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
 
 -- Models that texts were given to, each by what tells it from others, and the newest event that this was done up to.
 CREATE TABLE embedders (
