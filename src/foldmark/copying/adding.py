@@ -20,6 +20,7 @@ from foldmark.core import selections
 from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import decode_data, encode_data
 from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
 from foldmark.core.ports import Progress, Snapshot, Store, Transaction
 from foldmark.core.records import CopiedEvent
 from foldmark.core.replay import recorded, replay
@@ -188,10 +189,13 @@ class Addition(Copy):
 
     # The log
 
-    def _erased(self) -> dict[int, dict[str, list[int]]]:
+    def _erased(self) -> Iterator[Event]:
+        return selections.erased(self._source, self._conversation_of)
+
+    def _erased_later(self, erased: Iterable[Event]) -> dict[int, dict[str, list[int]]]:
         """Return everything that was erased in the source, by its ids and uuids."""
         found = defaultdict[int, dict[str, list[int]]](dict)
-        for each in selections.erased(self._source, self._conversation_of):
+        for each in erased:
             found[each.erased_by or 0].setdefault(each.agent_id, []).append(each.id)
         return found
 

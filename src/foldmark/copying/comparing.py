@@ -1,7 +1,7 @@
 """Compare two stores: the scope of a copy, the check of its target, the differing records, and hashes of everything in
 the scope."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
@@ -196,6 +196,7 @@ class Reading:
         self._moment, self._wanted, self._events = moment, wanted, 0
         self._hashes = {part: _hash() for part in (*wanted.agents, "memos", "texts")}
         self._needed: dict[str, set[str]] = {agent: set() for agent in wanted.agents}
+        self._gone = set[int]()
         for record in moment.agents():
             if record.id in wanted.agents:
                 self._hash(record.id, replace(record, tokens=0))  # data with other ids may be longer
@@ -207,8 +208,10 @@ class Reading:
         """Add an event, and return it."""
         self._hash(event.agent, event)
         self._events += 1
+        if event.redacted is not None:
+            self._gone.add(event.id)
         if event.kind == "request":
-            self._needed[event.agent].update(texts_of(event))
+            self._needed[event.agent].update(texts_of(event, self._gone))
         return event
 
     def finish(self, other: Compared | None = None) -> tuple[Compared, dict[str, str]]:
@@ -241,11 +244,13 @@ def is_message(event: CopiedEvent) -> bool:
     return event.kind in ROLES and event.redacted is None
 
 
-def texts_of(event: CopiedEvent) -> list[str]:
-    """Return the hashes of the texts of a request; empty for any other event, and if they can no longer be read."""
+def texts_of(event: CopiedEvent, gone: Container[int]) -> list[str]:
+    """Return the hashes of the texts of a request, without those of turns whose openers are `gone`: the store may have
+    them for another conversation. Empty for any other event, and if they can no longer be read."""
     if event.kind != "request":
         return []
     try:
-        return [sha256 for sha256, _ in owners(event.turn, decode_data(event.kind, event.data))]
+        found = owners(event.turn, decode_data(event.kind, event.data))
+        return [sha256 for sha256, owner in found if owner.turn not in gone]
     except DamagedError:
         return []

@@ -15,6 +15,7 @@ from foldmark.copying.renumbering import Run
 from foldmark.core import selections
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.events import Event
 from foldmark.core.ports import Progress, Snapshot, Store, Transaction
 from foldmark.core.records import CopiedEvent, CopiedMemo
 from foldmark.core.replay import recorded, replay
@@ -118,17 +119,19 @@ class Copy:
     # The log
 
     def _events(self) -> None:
-        self._to_erase = self._erased()
+        erased = list(self._erased())
+        self._to_erase = self._erased_later(erased)
         behind = {
             agent: self._present[agent].last if agent in self._present else 0
             for agent, record in self._wanted.agents.items()
             if agent not in self._present or self._present[agent].last < record.last
         }
+        gone = {each.id for each in erased}
         for page in self._pages(behind):
             with self._target.write() as writing:
                 events = self._stored(page, writing)
                 self._create(writing, self._needed(events))
-                hashes = {hash for event in events for hash in texts_of(event)}
+                hashes = {hash for event in page for hash in texts_of(event, gone)}
                 writing.keep_texts(self._moment.kept_texts(hashes.difference(writing.kept_texts(hashes))))
                 writing.take_events(events)
                 self._written(page, writing)
@@ -146,14 +149,18 @@ class Copy:
         for at, record in agents.items():
             writing.create_agent(record, at=at)
 
-    def _erased(self) -> dict[int, dict[str, list[int]]]:
+    def _erased(self) -> Iterator[Event]:
+        """Yield the erased events of the source."""
+        return selections.erased(self._moment, self._wanted.agents)
+
+    def _erased_later(self, erased: Iterable[Event]) -> dict[int, dict[str, list[int]]]:
         """Return what was erased in the source after it was copied, by operation and by agent."""
-        agents = [agent for agent in self._wanted.agents if agent in self._present]
+        present = {agent: record.last for agent, record in self._present.items() if agent in self._wanted.agents}
         with self._target.read() as reading:
-            done = {each.id for each in selections.erased(reading, agents)}
+            done = {each.id for each in selections.erased(reading, present)}
         found = defaultdict[int, dict[str, list[int]]](dict)
-        for each in selections.erased(self._moment, agents):
-            if each.id not in done and each.id <= self._present[each.agent_id].last:
+        for each in erased:
+            if each.id not in done and each.id <= present.get(each.agent_id, 0):
                 found[each.erased_by or 0].setdefault(each.agent_id, []).append(each.id)
         return found
 
