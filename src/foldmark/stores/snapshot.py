@@ -24,6 +24,8 @@ from foldmark.stores.rows import Row
 
 T = TypeVar("T", Event, Message)
 
+_ID = attrgetter("id")
+
 _FIRST_PAGE, PAGE = 8, 256
 """Number of rows read at first, and the maximum."""
 
@@ -105,7 +107,7 @@ class SqlSnapshot:
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
         found = self.block.events("events", **self.block.for_events(set(event_ids))) if event_ids else []
-        return sorted(found, key=attrgetter("id"))
+        return sorted(found, key=_ID)
 
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
         ids = list(event_ids)
@@ -145,7 +147,7 @@ class SqlSnapshot:
                 some.append(left.pop())
                 ids += some[-1].last - some[-1].first + 1
             found = read(statement, **kind, **self.block.for_segments(tuple(some)), page=page)
-            found.sort(key=lambda event: sign * event.id)
+            found.sort(key=_ID, reverse=newest_first)
             end, places = len(found), [sign * event.id for event in found] if len(found) >= page else []
             for segment in some if places else ():
                 low, high = sorted((sign * segment.first, sign * segment.last))
@@ -212,7 +214,7 @@ class SqlSnapshot:
             else:
                 event = self.block.event(row, place in damaged)
                 planning[event.agent_id].append(event)
-        in_order = {agent: sorted(events, key=attrgetter("id")) for agent, events in planning.items()}
+        in_order = {agent: sorted(events, key=_ID) for agent, events in planning.items()}
         return {agent: Outline(fold, in_order.get(agent, ())) for agent, fold in folds.items()}
 
     def index(self, scope: SearchScope) -> LogIndex:
