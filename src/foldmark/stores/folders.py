@@ -6,13 +6,16 @@ from pathlib import Path
 
 
 def make_folder(folder: Path) -> None:
-    """Create a database's folder and any missing parents, accessible only to this user; leave existing ones unchanged.
+    """Create a folder and any missing parents, accessible only to this user; leave existing ones unchanged.
     Raises OSError."""
     if not folder.is_dir():
         make_folder(folder.parent)
-        with suppress(FileExistsError):
+        try:
             folder.mkdir(0o700)
             folder.chmod(0o700)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
 
 
 def flush_folder(folder: Path) -> None:

@@ -65,7 +65,7 @@ def open_index(folder: Path, *, write: bool) -> IndexFile:
         raise IndexFileError(f"nothing is archived in {one_line(str(folder))} yet; run `foldmark sync`")
     with _explained(path):
         if write:
-            from foldmark.sessions.archive.storing import make_folder
+            from foldmark.stores.folders import make_folder
 
             make_folder(folder)
             _touch(path)

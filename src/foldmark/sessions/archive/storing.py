@@ -27,6 +27,7 @@ from foldmark.sessions.file_lock import locked
 from foldmark.sessions.formats import format_named, format_of
 from foldmark.sessions.plugins import open_transcript
 from foldmark.settings.user_folders import data_folder
+from foldmark.stores.folders import make_folder
 
 State = Literal["new", "grown", "unchanged", "apart", "excluded"]
 
@@ -112,17 +113,6 @@ def versions(first: Path) -> Iterator[Path]:
     yield first
     for number in count(2):
         yield first.with_name(f"{first.stem}.{number}{first.suffix}")
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder, and missing folders above it, accessible only to this user."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        try:
-            folder.mkdir(0o700)
-        except FileExistsError:
-            if not folder.is_dir():
-                raise
 
 
 def _is_marked(source: IO[bytes], size: int, first: Path) -> bool:
